@@ -1,0 +1,43 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Dependencies run one way only, from the executables down to the pure algorithms:
+//
+//   forebayd ─ Server ─┬─ Core ─┬─ Replay        (no I/O, no payloads)
+//                      │        └─ RSocket ─ Bytes
+//                      └─ EventLoop ─ CLinux
+//   forebay ─ Client ─┬─ RSocket
+//                     └─ EventLoop
+//
+// `make build` passes --explicit-target-dependency-import-check error, so an import that is not
+// declared here does not compile.
+
+let strict: [SwiftSetting] = [.treatAllWarnings(as: .error)]
+
+let package = Package(
+    name: "forebay",
+    products: [
+        .executable(name: "forebayd", targets: ["forebayd"]),
+        .executable(name: "forebay", targets: ["forebay"]),
+    ],
+    targets: [
+        .target(name: "CLinux", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
+        .target(name: "Bytes", swiftSettings: strict),
+        .target(name: "Replay", swiftSettings: strict),
+        .target(name: "RSocket", dependencies: ["Bytes"], swiftSettings: strict),
+        .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket"], swiftSettings: strict),
+        .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
+        .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: strict),
+        .target(name: "Client", dependencies: ["Bytes", "RSocket", "EventLoop", "CLinux"], swiftSettings: strict),
+        .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
+        .executableTarget(name: "forebay", dependencies: ["Client"], swiftSettings: strict),
+        .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
+        .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
+        .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
+        .testTarget(name: "CoreTests", dependencies: ["Core", "RSocket", "Bytes", "Replay"], swiftSettings: strict),
+        .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
+        .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: strict),
+        .testTarget(name: "ClientTests", dependencies: ["Client", "RSocket", "Bytes"], swiftSettings: strict),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,1 @@
+// Client: see the files beside this one.

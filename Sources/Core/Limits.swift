@@ -1,0 +1,67 @@
+// Every figure that bounds the broker, in one place. Each queue, table, buffer and retry names its limit here.
+
+/// The bounds of one broker. Sizes are bytes and times nanoseconds unless the name says otherwise.
+public struct Limits: Sendable {
+    // Topics
+    /// Messages that a topic retains for replay.
+    public var retain = 1024
+    /// Bytes (payload, metadata and `messageOverhead` each) that a topic's log may hold.
+    public var retainBytes = 16 << 20
+    /// Age after which a retained message goes; 0 keeps it.
+    public var retainAge: UInt64 = 0
+    /// How long a topic without publisher or subscriber stays.
+    public var topicIdle: UInt64 = 300 * second
+    public var topics = 100_000
+
+    // Messages
+    public var payload = 1 << 20
+    /// Metadata of one message or request.
+    public var metadata = 64 << 10
+    /// What a message is charged beside its bytes.
+    public static let messageOverhead = 64
+    /// Outgoing payloads above this are fragmented.
+    public static let fragment = 64 << 10
+
+    // Connections
+    public var connections = 100_000
+    public var connectionsPerAddress = 100_000
+    public var streamsPerConnection = 10_000
+    /// Bytes handed over to a connection and not yet taken by its socket, above which messages wait.
+    public var output = 256 << 10
+    /// Unread control output above which a connection is read no more.
+    public var controlOutput = 64 << 10
+    public var keepaliveData = 1 << 10
+    /// Bytes of unfinished fragmented requests and of parked publishes, each, for one connection.
+    public var reassembly = 4 << 20
+    public var parked = 4 << 20
+    /// Publishes of one connection that wait for room.
+    public var parkedCount = 4096
+    /// Time for SETUP to arrive, for a fragmented request to be complete, and for a parked publish to find room.
+    public var setupTime: UInt64 = 5 * second
+    public var reassemblyTime: UInt64 = 30 * second
+    public var parkTime: UInt64 = 10 * second
+    /// SETUP's lifetime is clamped to this range.
+    public var lifetime: ClosedRange<UInt64> = (1 * second)...(600 * second)
+    /// How long a connection may leave more than `controlOutput` unread, and how long it may take to read a closing
+    /// error.
+    public var unreadTime: UInt64 = 10 * second
+    public var closeTime: UInt64 = 2 * second
+
+    // Flow
+    public var subscriptions = 1_000_000
+    /// Messages granted to a channel at a time when nothing narrows it.
+    public var grant = 1024
+    public static let grantReservation: UInt64 = 1 * second
+    /// How long a `block` subscription may stay full without progress.
+    public var blockLimit: UInt64 = 30 * second
+
+    // The process
+    /// Bytes of all logs and queues together.
+    public var memory = 1 << 30
+    /// Bytes read from one connection, and written to one, before others have their turn.
+    public static let readQuantum = 128 << 10
+
+    public static let second: UInt64 = 1_000_000_000
+
+    public init() {}
+}

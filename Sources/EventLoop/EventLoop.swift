@@ -1,0 +1,1 @@
+// EventLoop: see the files beside this one.

@@ -1,0 +1,1 @@
+// Server: see the files beside this one.
