@@ -7,8 +7,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-# The Swift package manager puts the report of Swift Testing beside the file it was asked for.
-SUITES = {"Swift tests": "swift-swift-testing.xml", "wire tests": "wire.xml"}
+SUITES = {"Swift tests": "swift.xml", "wire tests": "wire.xml"}
 
 
 def count(report: Path) -> tuple[int, int, int]:
