@@ -18,8 +18,9 @@ public struct Credit: Sendable {
     /// All that was ever requested, in messages; saturates. A request of "no limit" counts with its figure.
     public private(set) var requested: UInt64 = 0
     private var unspent: UInt32 = 0
+    /// When demand becomes unbounded.
     public let mode: Mode
-    /// No figure limits the subscriber any more, nor will.
+    /// No figure limits the subscriber any more, nor ever will again.
     public private(set) var isUnbounded = false
 
     public init(mode: Mode) {
@@ -50,7 +51,7 @@ public struct Credit: Sendable {
         return true
     }
 
-    /// `n` messages were delivered; n is at most `available`.
+    /// `n` messages were delivered; n is at most `available`. Changes nothing once demand is unbounded.
     public mutating func spend(_ n: Int) {
         precondition(n >= 0 && n <= available, "more was delivered than the subscriber asked for")
         if !isUnbounded { unspent -= UInt32(n) }

@@ -16,6 +16,8 @@
 //
 // Every operation is O(1), or O(ranges) for `evict`, however many messages it concerns.
 
+/// One subscriber's cursor into a topic. 144 bytes; what a peer sends can trip none of its preconditions, which only
+/// ask that no more is handed over than is `deliverable`.
 public struct Subscription: Sendable {
     /// How many separate ranges of waiting messages are kept (`drop-newest`, `replace-newest`).
     public static let maxRanges = 64
@@ -50,6 +52,7 @@ public struct Subscription: Sendable {
     public private(set) var droppedSinceDelivery: UInt64
     /// What the subscriber asked for and has not yet received.
     public private(set) var credit: Credit
+    /// What happens to a message that can neither be handed over nor wait.
     public let overflow: Overflow
     /// It could not begin where it was to: what was asked for is no longer, or not yet, there.
     public let gapAtStart: Bool

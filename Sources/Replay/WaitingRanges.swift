@@ -14,7 +14,7 @@ struct WaitingRanges: Sendable {
 
     private var ringStart: UInt8 = 0
     private var ringCount: UInt8 = 0
-    private var ring: [SequenceRange] = []
+    private(set) var ring: [SequenceRange] = []
 
     init(_ range: SequenceRange, buffer: UInt32) {
         first = range
