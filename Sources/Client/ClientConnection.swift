@@ -10,6 +10,7 @@
 // broker.
 
 import Bytes
+import RSocket
 
 /// One connection to a broker. Who owns it reads bytes into `input`, pulls events, and writes what is in `output`.
 public struct ClientConnection: ~Copyable {
@@ -45,9 +46,7 @@ public struct ClientConnection: ~Copyable {
         self.limits = limits
         lastHeard = now
         nextKeepalive = now + limits.keepaliveInterval
-        Wire.setup(
-            keepalive: UInt32(clamping: limits.keepaliveInterval / 1_000_000),
-            lifetime: UInt32(clamping: limits.lifetime / 1_000_000), to: &output)
+        Frames.setup(limits, into: &output)
     }
 
     // MARK: Time
@@ -67,7 +66,7 @@ public struct ClientConnection: ~Copyable {
         nextKeepalive = now + limits.keepaliveInterval
         // A peer that does not read gets no second one behind the first.
         if output.count < limits.controlOutput {
-            Wire.keepalive(respond: true, data: UnsafeRawBufferPointer(start: nil, count: 0), to: &output)
+            FrameWriter.keepalive(respond: true, position: 0, data: Frames.nothing, into: &output)
         }
     }
 
@@ -83,7 +82,7 @@ public struct ClientConnection: ~Copyable {
     /// Sends a KEEPALIVE with `data` (at most 1 KiB), to be answered by `.pong`.
     public mutating func ping(_ data: UnsafeRawBufferPointer, now: UInt64) {
         precondition(data.count <= 1024)
-        Wire.keepalive(respond: true, data: data, to: &output)
+        FrameWriter.keepalive(respond: true, position: 0, data: data, into: &output)
         nextKeepalive = now + limits.keepaliveInterval
     }
 
@@ -92,13 +91,15 @@ public struct ClientConnection: ~Copyable {
     /// REQUEST_FNF: nothing comes back.
     public mutating func fireAndForget(_ route: Route, data: UnsafeRawBufferPointer) throws(ClientError) {
         let id = try newStream()
-        try Wire.request(.fireAndForget, id, 0, route, data, complete: false, limits, to: &output)
+        try Frames.request(
+            .fireAndForget, id, n: 0, route, data, complete: false, fragment: limits.fragment, into: &output)
     }
 
     /// REQUEST_RESPONSE: answered by one `.message` and `.completed`, `.completed` alone, or `.failed`.
     public mutating func request(_ route: Route, data: UnsafeRawBufferPointer) throws(ClientError) -> StreamID {
         let id = try newStream()
-        try Wire.request(.response, id, 0, route, data, complete: false, limits, to: &output)
+        try Frames.request(
+            .response, id, n: 0, route, data, complete: false, fragment: limits.fragment, into: &output)
         insert(ClientStream(id: id, kind: .response, demand: 1, sends: false))
         return id
     }
@@ -107,8 +108,8 @@ public struct ClientConnection: ~Copyable {
     public mutating func requestStream(_ route: Route, n: UInt32) throws(ClientError) -> StreamID {
         precondition((1...Refill.unbounded).contains(n))
         let id = try newStream()
-        let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        try Wire.request(.stream, id, n, route, none, complete: false, limits, to: &output)
+        try Frames.request(
+            .stream, id, n: n, route, Frames.nothing, complete: false, fragment: limits.fragment, into: &output)
         insert(ClientStream(id: id, kind: .stream, demand: n, sends: false))
         return id
     }
@@ -120,7 +121,8 @@ public struct ClientConnection: ~Copyable {
     ) throws(ClientError) -> StreamID {
         precondition((1...Refill.unbounded).contains(n))
         let id = try newStream()
-        try Wire.request(.channel, id, n, route, data, complete: complete, limits, to: &output)
+        try Frames.request(
+            .channel, id, n: n, route, data, complete: complete, fragment: limits.fragment, into: &output)
         insert(ClientStream(id: id, kind: .channel, demand: n, sends: !complete))
         return id
     }
@@ -157,7 +159,7 @@ public struct ClientConnection: ~Copyable {
         precondition((1...Refill.unbounded).contains(n))
         guard let stream = stream(id), stream.receives, stream.kind != .response else { return }
         stream.ask(n)
-        Wire.requestN(id.value, n, to: &output)
+        FrameWriter.requestN(stream: id.value, n: n, into: &output)
     }
 
     /// Messages that the broker may still send; 2³¹−1 is unbounded, 0 also stands for a stream that has ended.
@@ -173,14 +175,18 @@ public struct ClientConnection: ~Copyable {
     /// PAYLOAD on a channel, for one credit of the broker's; false when there is none, and then nothing is sent.
     public mutating func send(_ id: StreamID, data: UnsafeRawBufferPointer) -> Bool {
         guard let stream = stream(id), stream.useCredit() else { return false }
-        Wire.payload(id.value, data, limits, to: &output)
+        FrameWriter.payload(
+            stream: id.value, next: true, complete: false, metadata: nil, data: data, fragment: limits.fragment,
+            into: &output)
         return true
     }
 
     /// COMPLETE of our half of a channel. What the broker sends goes on until it completes too.
     public mutating func complete(_ id: StreamID) {
         guard let stream = stream(id), stream.sends else { return }
-        Wire.complete(id.value, to: &output)
+        FrameWriter.payload(
+            stream: id.value, next: false, complete: true, metadata: nil, data: Frames.nothing, fragment: 0,
+            into: &output)
         stream.endSending()
         forgetIfOver(stream)
     }
@@ -188,7 +194,7 @@ public struct ClientConnection: ~Copyable {
     /// CANCEL: no event of this stream follows.
     public mutating func cancel(_ id: StreamID) {
         guard let stream = stream(id) else { return }
-        Wire.cancel(id.value, to: &output)
+        FrameWriter.cancel(stream: id.value, into: &output)
         remove(stream)
     }
 
@@ -221,7 +227,7 @@ public struct ClientConnection: ~Copyable {
                 return nil
             }
             spent = 3 + length
-            if let event = try handle(Wire.decode(bytes.slice(3..<3 + length))) { return event }
+            if let event = try handle(Frames.decode(bytes.slice(3..<3 + length))) { return event }
             forgetDelivered()
         }
     }
@@ -258,17 +264,18 @@ public struct ClientConnection: ~Copyable {
         case .error(let id, let code, let text): return try receiveError(id, code, text)
         case .keepalive(let respond, let data):
             guard respond else { return .pong(data) }
-            if output.count < limits.controlOutput { Wire.keepalive(respond: false, data: data, to: &output) }
+            if output.count < limits.controlOutput { FrameWriter.keepalive(respond: false, position: 0, data: data, into: &output) }
             return nil
         case .request(let id, let answered):
             // A client serves nothing; a stream id that is ours, or none, is not worth an answer.
             if answered, id != 0, id & 1 == 0 {
-                Wire.error(id, code: 0x202, "this client answers no requests", to: &output)
+                FrameWriter.error(
+                    stream: id, code: .rejected, message: "this client answers no requests", into: &output)
             }
             return nil
         case .ignored: return nil
         case .violation(let what):
-            let text = "The broker, or what answers in its place, broke the protocol: \(what)."
+            let text = "The broker, or what answers in its place, broke the protocol: \(what)"
             throw refuse(text)
         }
     }
@@ -346,7 +353,7 @@ public struct ClientConnection: ~Copyable {
 
     /// The stream dies by this side's decision.
     private mutating func fail(_ stream: ClientStream, _ code: ClientError.Code, _ text: String) -> ClientEvent {
-        Wire.cancel(stream.id.value, to: &output)
+        FrameWriter.cancel(stream: stream.id.value, into: &output)
         remove(stream)
         return .failed(stream.id, ClientError(code, text))
     }
@@ -379,7 +386,7 @@ public struct ClientConnection: ~Copyable {
 
     /// Tells the broker what it did wrong, then dies.
     private mutating func refuse(_ text: String) -> ClientError {
-        Wire.error(0, code: 0x101, text, to: &output)
+        FrameWriter.error(stream: 0, code: .connectionError, message: text, into: &output)
         return die(ClientError(.protocolViolation, text))
     }
 

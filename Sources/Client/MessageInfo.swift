@@ -1,6 +1,7 @@
 // MessageInfo: what the broker tells of a message in its metadata when it was asked with `meta=on`.
 
 import Bytes
+import RSocket
 
 /// Where a message stands in its topic. From the entry `application/vnd.forebay.message`.
 public struct MessageInfo: Equatable, Sendable {
@@ -23,52 +24,22 @@ public struct MessageInfo: Equatable, Sendable {
 
     /// Finds the entry in composite metadata; nil when there is none, or the bytes are no composite metadata.
     public init?(metadata: UnsafeRawBufferPointer) {
-        var entries = MetadataEntries(metadata)
-        while let entry = entries.next() {
-            guard entry.isNamed(Self.mime), entry.content.count >= 32 else { continue }
-            epoch = entry.content.bigEndian(at: 0)
-            sequence = entry.content.bigEndian(at: 8)
-            timestamp = entry.content.bigEndian(at: 16)
-            dropped = entry.content.bigEndian(at: 24)
+        var entries = CompositeMetadata.Iterator(metadata)
+        while let entry = try? entries.next() {
+            guard Self.isInfo(entry), entry.bytes.count >= 32 else { continue }
+            epoch = entry.bytes.bigEndian(at: 0)
+            sequence = entry.bytes.bigEndian(at: 8)
+            timestamp = entry.bytes.bigEndian(at: 16)
+            dropped = entry.bytes.bigEndian(at: 24)
             return
         }
         return nil
     }
-}
 
-/// Walks the entries of composite metadata, and stops at the first that does not fit into the bytes.
-public struct MetadataEntries {
-    public struct Entry {
-        /// A well-known id, or nil when the type is spelled out in `name`.
-        public let id: UInt8?
-        public let name: UnsafeRawBufferPointer
-        public let content: UnsafeRawBufferPointer
-
-        public func isNamed(_ mime: StaticString) -> Bool {
-            guard id == nil, name.count == mime.utf8CodeUnitCount else { return false }
-            for index in name.indices where name[index] != mime.utf8Start[index] { return false }
-            return true
-        }
-    }
-
-    private let bytes: UnsafeRawBufferPointer
-    private var index = 0
-
-    public init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
-
-    public mutating func next() -> Entry? {
-        guard index < bytes.count else { return nil }
-        let head = bytes[index]
-        var place = index + 1
-        // The low seven bits are an id, or the length of the name less one.
-        let nameLength = head & 0x80 != 0 ? 0 : Int(head) + 1
-        guard bytes.count - place >= nameLength + 3 else { return nil }
-        let name = bytes.slice(place..<place + nameLength)
-        place += nameLength
-        let length = bytes.u24(at: place)
-        place += 3
-        guard bytes.count - place >= length else { return nil }
-        index = place + length
-        return Entry(id: head & 0x80 != 0 ? head & 0x7f : nil, name: name, content: bytes.slice(place..<index))
+    /// This is the broker's entry, not one of the publisher's.
+    public static func isInfo(_ entry: CompositeMetadata.Entry) -> Bool {
+        guard entry.id == nil, entry.name.count == mime.utf8CodeUnitCount else { return false }
+        for index in entry.name.indices where entry.name[index] != mime.utf8Start[index] { return false }
+        return true
     }
 }

@@ -3,6 +3,7 @@
 import Bytes
 import Client
 import Glibc
+import RSocket
 
 struct MessageFormat {
     enum Kind: String {
@@ -55,14 +56,14 @@ struct MessageFormat {
 
     /// The publisher's own entries.
     private func appendEntries(_ metadata: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
-        var entries = MetadataEntries(metadata)
+        var entries = CompositeMetadata.Iterator(metadata)
         var separator = "\"metadata\":["
-        while let entry = entries.next() {
-            if entry.isNamed(MessageInfo.mime) { continue }
+        while let entry = try? entries.next() {
+            if MessageInfo.isInfo(entry) { continue }
             out.append(separator + "{\"type\":")
             if let id = entry.id { out.append("\(id)") } else { SafeText.appendJSON(SafeText.line(entry.name), to: &out) }
             out.append(",\"base64\":\"")
-            SafeText.appendBase64(entry.content, to: &out)
+            SafeText.appendBase64(entry.bytes, to: &out)
             out.append("\"}")
             separator = ","
         }
