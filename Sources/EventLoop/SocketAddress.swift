@@ -87,8 +87,13 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
     public var isIPv6: Bool { family == AF_INET6 }
 
     public var port: UInt16 {
+        // The port stands behind the family, in both.
         get { UInt16(bigEndian: withUnsafeBytes(of: storage) { $0.load(fromByteOffset: 2, as: UInt16.self) }) }
-        set { withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: newValue.bigEndian, toByteOffset: 2, as: UInt16.self) } }
+        set {
+            withUnsafeMutableBytes(of: &storage) {
+                $0.storeBytes(of: newValue.bigEndian, toByteOffset: 2, as: UInt16.self)
+            }
+        }
     }
 
     /// "127.0.0.1:7690" or "[::1]:7690".
@@ -97,8 +102,8 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
         let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { buffer in
             withUnsafeBytes(of: storage) { bytes in
                 let address = bytes.baseAddress! + (isIPv6 ? 8 : 4)
-                guard inet_ntop(family, address, buffer.baseAddress!, socklen_t(buffer.count)) != nil else { return "?" }
-                return String(cString: buffer.baseAddress!)
+                let done = inet_ntop(family, address, buffer.baseAddress!, socklen_t(buffer.count))
+                return done == nil ? "?" : String(cString: buffer.baseAddress!)
             }
         }
         return isIPv6 ? "[\(text)]:\(port)" : "\(text):\(port)"

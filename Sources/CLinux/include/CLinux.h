@@ -1,8 +1,9 @@
 #ifndef FOREBAY_CLINUX_H
 #define FOREBAY_CLINUX_H
-// What Swift cannot import from glibc: epoll, eventfd, signalfd, accept4, getrandom, thread names, CPU affinity.
+// What Swift cannot import from glibc: epoll, eventfd, signalfd, accept4, thread names, CPU affinity, getopt_long.
 // Every function returns a value of 0 or more, or -errno.
 
+#include <getopt.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
