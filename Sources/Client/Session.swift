@@ -55,18 +55,38 @@ public struct Session: ~Copyable {
     public init(
         to address: BrokerAddress, limits: ClientLimits = ClientLimits(), signals numbers: [Int32], output: Int32 = 1
     ) throws(ClientError) {
-        do throws(SystemError) {
-            Signals.ignoreBrokenPipe()
-            socket = try Socket.connect(
-                to: Endpoint(host: address.host, port: address.port), timeout: Self.connectTime)
-            signals = try Signals(numbers)
-        } catch {
-            throw ClientError(.notConnected, Self.sentence(error, address))
-        }
+        Signals.ignoreBrokenPipe()
+        let socket = try Self.connect(address)
+        self.init(socket, try Self.take(numbers), address, limits, output)
+    }
+
+    private init(
+        _ socket: Int32, _ signals: consuming Signals, _ address: BrokerAddress, _ limits: ClientLimits,
+        _ output: Int32
+    ) {
+        self.socket = socket
+        self.signals = signals
         self.address = address
         localAddress = Socket.localAddress(socket).map { "\($0)" } ?? "?"
         outputDescriptor = output
         connection = ClientConnection(limits: limits, now: Clock.monotonic())
+    }
+
+    private static func connect(_ address: BrokerAddress) throws(ClientError) -> Int32 {
+        do throws(SystemError) {
+            return try Socket.connect(
+                to: Endpoint(host: address.host, port: address.port), timeout: Self.connectTime)
+        } catch {
+            throw ClientError(.notConnected, Self.sentence(error, address))
+        }
+    }
+
+    private static func take(_ numbers: [Int32]) throws(ClientError) -> Signals {
+        do throws(SystemError) {
+            return try Signals(numbers)
+        } catch {
+            throw ClientError(.notConnected, "\(error)")
+        }
     }
 
     private static func sentence(_ error: SystemError, _ address: BrokerAddress) -> String {

@@ -54,10 +54,9 @@ struct Control {
 extension Session {
     /// One REQUEST_RESPONSE and its answer as text; nil when a signal came before it.
     mutating func ask(_ route: Route, data: String = "") throws(ClientError) -> String? {
-        var data = data
-        let id = try data.withUTF8 { (bytes) throws(ClientError) in
-            try connection.request(route, data: UnsafeRawBufferPointer(bytes))
-        }
+        var bytes = ByteBuffer()
+        bytes.append(data)
+        let id = try connection.request(route, data: bytes.readable)
         var answer = ""
         while true {
             while let event = try next() {

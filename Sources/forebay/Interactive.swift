@@ -12,7 +12,7 @@ import Glibc
 struct Interactive: ~Copyable {
     private let settings: SubscribeSettings
     private var session: Session
-    private var output = Output()
+    private var output: Output
     private var state: ViewState
     private var stream: StreamID
     private var flowing = FlowingDemand()
@@ -37,10 +37,12 @@ struct Interactive: ~Copyable {
     private static let textLimit = 1024
 
     init(_ settings: SubscribeSettings, _ address: BrokerAddress) throws(ClientError) {
-        self.settings = settings
-        session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let first = settings.request ?? 1
         stream = try session.connection.requestStream(settings.route, n: first)
+        self.session = session
+        self.settings = settings
+        output = Output()
         state = ViewState(topic: settings.topic, address: "\(address)")
         state.granted = UInt64(first)
         state.note = "Begun with credit for \(first). Keys grant more."

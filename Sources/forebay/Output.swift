@@ -68,7 +68,8 @@ struct Output: ~Copyable {
         switch way {
         case .blocking: return Glibc.write(1, bytes.baseAddress, bytes.count)
         case .reopened(let fd): return Glibc.write(fd, bytes.baseAddress, bytes.count)
-        case .socket: return send(1, bytes.baseAddress, bytes.count, Int32(MSG_DONTWAIT.rawValue | MSG_NOSIGNAL.rawValue))
+        case .socket:
+            return send(1, bytes.baseAddress, bytes.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
         case .careful:
             var descriptor = pollfd(fd: 1, events: Int16(POLLOUT), revents: 0)
             guard poll(&descriptor, 1, 0) > 0 else {

@@ -34,10 +34,9 @@ struct SinglePublish {
     /// connection is dealt with in order, so the answer also says that the message was reached before the end of the
     /// connection.
     private func fire(_ session: inout Session) throws(ClientError) -> Int32 {
-        var text = message
-        try text.withUTF8 { (bytes) throws(ClientError) in
-            try session.connection.fireAndForget(Route(settings.topic), data: UnsafeRawBufferPointer(bytes))
-        }
+        var bytes = ByteBuffer()
+        bytes.append(message)
+        try session.connection.fireAndForget(Route(settings.topic), data: bytes.readable)
         let question = Route("$SYS.topic.info", options: [("name", settings.topic)])
         guard let answer = try session.ask(question) else { return interrupted() }
         let state = JSON(answer)?["state"]?.text

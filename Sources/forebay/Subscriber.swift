@@ -8,7 +8,7 @@ struct Subscriber: ~Copyable {
     private let settings: SubscribeSettings
     private let format: MessageFormat
     private var session: Session
-    private var output = Output()
+    private var output: Output
     private var refill: Refill
     private var stream: StreamID
     private var delivered: UInt64 = 0
@@ -25,11 +25,14 @@ struct Subscriber: ~Copyable {
     private var end: End?
 
     init(_ settings: SubscribeSettings, _ address: BrokerAddress) throws(ClientError) {
-        self.settings = settings
-        format = MessageFormat(kind: settings.format, isTerminal: output.isTerminal)
-        session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
-        refill = Refill(batch: settings.request, once: settings.once, limit: settings.count)
+        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+        var refill = Refill(batch: settings.request, once: settings.once, limit: settings.count)
         stream = try session.connection.requestStream(settings.route, n: refill.first())
+        self.session = session
+        self.refill = refill
+        self.settings = settings
+        output = Output()
+        format = MessageFormat(kind: settings.format, isTerminal: output.isTerminal)
     }
 
     mutating func run() throws(ClientError) -> Int32 {
@@ -125,7 +128,7 @@ struct Subscriber: ~Copyable {
     private mutating func finish(_ end: End) -> Int32 {
         session.finish()
         output.drain()
-        if let failure = output.failure { return cannotWrite(failure) }
+        if let failure = output.failure { return Self.cannotWrite(failure) }
         if case .failed(let error) = end {
             tell(Program.sentence(error))
             return ExitCode.of(error)
@@ -136,10 +139,11 @@ struct Subscriber: ~Copyable {
     private mutating func finishWithoutReader() -> Int32 {
         session.connection.cancel(stream)
         session.finish()
-        return output.failure.map(cannotWrite) ?? ExitCode.done
+        if let failure = output.failure { return Self.cannotWrite(failure) }
+        return ExitCode.done
     }
 
-    private func cannotWrite(_ why: String) -> Int32 {
+    private static func cannotWrite(_ why: String) -> Int32 {
         tell("Could not write the output: \(why).")
         return ExitCode.failure
     }
