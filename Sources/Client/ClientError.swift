@@ -1,6 +1,5 @@
 // ClientError: what can go wrong between a client and a broker, and whether the stream or the connection dies of it.
 
-import RSocket
 
 /// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
 public struct ClientError: Error, Equatable, Sendable {
