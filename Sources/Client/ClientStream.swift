@@ -73,10 +73,7 @@ final class ClientStream {
         credit = 0
     }
 
-    func endReceiving() {
-        receives = false
-        forgetFragments()
-    }
+    func endReceiving() { receives = false }
 
     func forgetFragments() {
         isAssembling = false

@@ -24,6 +24,8 @@ enum InboxItem: Sendable {
 /// What the loops of one broker have in common.
 struct LoopContext: Sendable {
     var limits: Limits
+    /// What all logs and queues together may hold.
+    var memory: MemoryBudget
     /// By shard.
     var inboxes: [Inbox<InboxItem>]
     var acceptor: Inbox<Acceptor.Command>

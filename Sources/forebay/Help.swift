@@ -37,7 +37,7 @@ enum Help {
     }
 
     static func command(_ spec: CommandSpec) -> String {
-        
+
         var out = "forebay \(spec.path.joined(separator: " ")) – \(spec.summary)\n\n"
         out += "Usage: forebay \(synopsis(spec)) [OPTION…]\n"
         for paragraph in spec.details { out += "\n" + wrap(paragraph, width: width, indent: 0) + "\n" }
@@ -59,10 +59,12 @@ enum Help {
     }
 
     private static func examples(_ lines: [(line: String, says: String)]) -> String {
-        let column = lines.map(\.line.count).max() ?? 0
-        return "Examples\n"
+        "Examples\n"
             + lines.map { line, says in
-                says.isEmpty ? "  \(line)\n" : "  \(line)\(String(repeating: " ", count: column - line.count))  # \(says)\n"
+                let text = "  \(line)"
+                if says.isEmpty { return text + "\n" }
+                let pad = String(repeating: " ", count: max(46 - text.count, 2))
+                return text + pad + "# \(says)\n"
             }.joined()
     }
 

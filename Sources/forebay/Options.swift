@@ -104,7 +104,7 @@ struct Arguments {
         if same.isEmpty {
             let names = firstWords(commands)
             throw UsageError(
-                "There is no command '\(first)'\(guess(first, among: names)). There are \(list(names)).")
+                "There is no command '\(first)'\(guess(first, among: names)). There are \(list(names, "and")).")
         }
         if let single = same.first(where: { $0.path.count == 1 }) { return (single, words.dropFirst()) }
         let seconds = same.map { $0.path[1] }
@@ -116,7 +116,8 @@ struct Arguments {
         }
         guard let second else { throw UsageError("Say what to do with it: 'forebay \(first) \(list(seconds)) NAME'.") }
         throw UsageError(
-            "There is no command '\(first) \(second)'\(guess(second, among: seconds)). There are \(list(seconds)).")
+            "There is no command '\(first) \(second)'\(guess(second, among: seconds)). There are \(list(seconds, "and"))."
+        )
     }
 
     private static func find(_ word: String, in specs: [OptionSpec]) -> OptionSpec? {
@@ -145,9 +146,12 @@ struct Arguments {
             guard let spec = Self.find(word, in: known) else {
                 let name = String(word.prefix { $0 != "=" })
                 let names = known.map { "--" + $0.name }
-                throw UsageError("There is no option '\(name)'\(Self.guess(name, among: names)). Known are \(Self.list(names)).")
+                throw UsageError(
+                    "There is no option '\(name)'\(Self.guess(name, among: names)). Known are \(Self.list(names, "and"))."
+                )
             }
-            let inline = word.hasPrefix("--") ? word.firstIndex(of: "=").map { String(word[word.index(after: $0)...]) } : nil
+            let equals = word.hasPrefix("--") ? word.firstIndex(of: "=") : nil
+            let inline = equals.map { String(word[word.index(after: $0)...]) }
             if spec.kind == .flag {
                 guard inline == nil else { throw UsageError("--\(spec.name) takes no value.") }
                 switch spec.name {
@@ -220,15 +224,15 @@ struct Arguments {
     }
 
     /// "a, b or c".
-    static func list(_ words: [String]) -> String {
+    static func list(_ words: [String], _ last: String = "or") -> String {
         guard words.count > 1 else { return words.first ?? "" }
-        return words.dropLast().joined(separator: ", ") + " or " + words[words.count - 1]
+        return words.dropLast().joined(separator: ", ") + " \(last) " + words[words.count - 1]
     }
 
     /// " – did you mean 'x'?" when a known word is near.
     private static func guess(_ word: String, among known: [String]) -> String {
         let near = known.map { ($0, distance(word, $0)) }.min { $0.1 < $1.1 }
-        guard let near, near.1 <= 2, near.1 < near.0.count - 1 else { return "" }
+        guard let near, near.1 <= 2, near.1 < near.0.count else { return "" }
         return " (did you mean '\(near.0)'?)"
     }
 

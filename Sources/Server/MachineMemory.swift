@@ -1,8 +1,8 @@
-// MemoryBudget: how much memory the broker may count on, from the control group's limit or the machine's size.
+// MachineMemory: how much memory the broker may count on, from the control group's limit or the machine's size.
 
 import EventLoop
 
-enum MemoryBudget {
+enum MachineMemory {
     /// A quarter of what the control group, or else the machine, has; in bytes, at least 16 MiB.
     static func standard() -> Int {
         let groups = Machine.text(ofFile: "/proc/self/cgroup") ?? ""
