@@ -37,7 +37,7 @@ let package = Package(
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(name: "CoreTests", dependencies: ["Core", "RSocket", "Bytes", "Replay"], swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
-        .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: strict),
+        .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "EventLoop", "Bytes"],
             swiftSettings: strict),

@@ -1,4 +1,4 @@
-// Acceptor: the thread that takes connections in and deals them to the shards in turn, and that sees a shutdown through:
+// Acceptor: the thread that takes connections in, deals them to the shards in turn, and sees a shutdown through:
 //
 //     serving ──drain──▶ draining ──every shard idle, or time over──▶ stopped
 //        └──────────────stop, or a shard failed──────────────────────────▲
@@ -29,7 +29,7 @@ final class Acceptor {
     }
 
     private let listeners: [Int32]
-    private let context: ShardLoop.Context
+    private let context: LoopContext
     private let drainTime: UInt64
     private var poller: Poller
     private var nextShard = 0
@@ -47,7 +47,7 @@ final class Acceptor {
     /// that waiting clients hardly notice. They wait in the kernel's backlog.
     private static let pause: UInt64 = 100_000_000
 
-    init(listeners: [Int32], context: ShardLoop.Context, drainTime: UInt64) throws(SystemError) {
+    init(listeners: [Int32], context: LoopContext, drainTime: UInt64) throws(SystemError) {
         let poller = try Poller()
         try poller.add(context.acceptor.descriptor, token: Acceptor.inboxToken, interest: .read)
         for (index, listener) in listeners.enumerated() {

@@ -1,6 +1,7 @@
 // LingerQueue: sockets that the engine has closed, whose peer may still be sending. Closing such a socket would make
 // the kernel reset the connection, and a reset can take the error away that the peer has not read yet. So their end is
-// sent, what comes is thrown away until the peer's end comes too, and only then, or after a time limit, they are closed.
+// sent, what comes is thrown away until the peer's end comes too, and only then, or when their time is over, they are
+// closed.
 
 import EventLoop
 import Glibc

@@ -35,7 +35,7 @@ public final class Server: Sendable {
     public let addresses: [SocketAddress]
     /// Readable once the broker has ended.
     public let finished: Wakeup
-    private let context: ShardLoop.Context
+    private let context: LoopContext
     private let acceptor: NamedThread
     private let failure: Failure
 
@@ -47,7 +47,7 @@ public final class Server: Sendable {
         var inboxes: [Inbox<InboxItem>] = []
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
-            let context = ShardLoop.Context(
+            let context = LoopContext(
                 limits: configuration.limits, inboxes: inboxes, acceptor: try Inbox(),
                 connections: ConnectionCount(limit: configuration.limits.connections), log: log)
             let finished = try Wakeup()
@@ -89,10 +89,12 @@ public final class Server: Sendable {
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
 
-    private static func startShard(_ index: Int, _ context: ShardLoop.Context) throws(SystemError) -> NamedThread {
+    private static func startShard(_ index: Int, _ context: LoopContext) throws(SystemError) -> NamedThread {
         try NamedThread.start("forebay-\(index)") {
             do throws(SystemError) {
-                try ShardLoop(index: index, context: context).run()
+                let shard = Shard(
+                    index: index, count: context.inboxes.count, limits: context.limits, seed: try Machine.random())
+                try ShardLoop(index: index, context: context, shard: shard).run()
             } catch {
                 context.acceptor.push(.failed(shard: index, error))
             }
@@ -100,7 +102,7 @@ public final class Server: Sendable {
     }
 
     private static func runAcceptor(
-        _ listeners: [Int32], _ shards: [NamedThread], _ context: ShardLoop.Context, drainTime: UInt64,
+        _ listeners: [Int32], _ shards: [NamedThread], _ context: LoopContext, drainTime: UInt64,
         _ failure: Failure
     ) {
         var outcome = Acceptor.Outcome.failed

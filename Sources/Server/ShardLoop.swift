@@ -21,21 +21,21 @@ enum InboxItem: Sendable {
     case stop
 }
 
-/// Belongs to the thread that made it.
-final class ShardLoop {
-    /// What the loops of one broker have in common.
-    struct Context: Sendable {
-        var limits: Limits
-        /// By shard.
-        var inboxes: [Inbox<InboxItem>]
-        var acceptor: Inbox<Acceptor.Command>
-        var connections: ConnectionCount
-        var log: Log
-    }
+/// What the loops of one broker have in common.
+struct LoopContext: Sendable {
+    var limits: Limits
+    /// By shard.
+    var inboxes: [Inbox<InboxItem>]
+    var acceptor: Inbox<Acceptor.Command>
+    var connections: ConnectionCount
+    var log: Log
+}
 
-    private let index: Int
-    private let context: Context
-    let shard: Shard
+/// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
+/// specialised in this module, and costs no dynamic call.
+final class ShardLoop<Shard: Engine> {
+    private let context: LoopContext
+    private let shard: Shard
     private let inbox: Inbox<InboxItem>
     private var poller: Poller
     private var connections = ConnectionTable()
@@ -48,15 +48,13 @@ final class ShardLoop {
     private enum Phase { case running, draining, idle, stopped }
     private var phase = Phase.running
 
-    init(index: Int, context: Context) throws(SystemError) {
-        let seed = try Machine.random()
+    init(index: Int, context: LoopContext, shard: Shard) throws(SystemError) {
         let poller = try Poller()
         inbox = context.inboxes[index]
         try poller.add(inbox.descriptor, token: Token.inbox.rawValue, interest: .read)
-        self.index = index
         self.context = context
         self.poller = poller
-        shard = Shard(index: index, count: context.inboxes.count, limits: context.limits, seed: seed)
+        self.shard = shard
         buffer = .allocate(byteCount: Limits.readQuantum, alignment: 16)
         pieces = .allocate(capacity: Socket.piecesLimit)
     }

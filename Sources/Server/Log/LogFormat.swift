@@ -83,7 +83,8 @@ private func padded(_ value: some BinaryInteger, _ width: Int) -> String {
 }
 
 private func needsQuotes(_ value: String) -> Bool {
-    value.isEmpty || value.unicodeScalars.contains { $0 == " " || $0 == "\"" || $0 == "=" || $0 == "\\" || isUnsafe($0) }
+    let special: (Unicode.Scalar) -> Bool = { $0 == " " || $0 == "\"" || $0 == "=" || $0 == "\\" || isUnsafe($0) }
+    return value.isEmpty || value.unicodeScalars.contains(where: special)
 }
 
 /// What could end a line, steer a terminal, or turn round what is read there.
