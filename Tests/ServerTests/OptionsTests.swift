@@ -86,12 +86,13 @@ import Testing
         for line in usage.split(separator: "\n") { #expect(line.count <= 100, "\(line)") }
     }
 
-    @Test(arguments: [
-        ("0", 0), ("17", 17), ("17B", 17), ("1K", 1024), ("1k", 1024), ("3KiB", 3072), ("2m", 2 << 20),
-        ("2MiB", 2 << 20), ("1G", 1 << 30), ("1gib", 1 << 30), ("", nil), ("K", nil), ("-1", nil), ("1.5K", nil),
-        ("1KB", nil), ("1T", nil), ("1 K", nil), ("0x10", nil), ("9223372036854775807", Int.max),
-        ("9223372036854775808", nil), ("9007199254740992K", nil), ("٣", nil),
-    ] as [(String, Int?)])
+    @Test(
+        arguments: [
+            ("0", 0), ("17", 17), ("17B", 17), ("1K", 1024), ("1k", 1024), ("3KiB", 3072), ("2m", 2 << 20),
+            ("2MiB", 2 << 20), ("1G", 1 << 30), ("1gib", 1 << 30), ("", nil), ("K", nil), ("-1", nil), ("1.5K", nil),
+            ("1KB", nil), ("1T", nil), ("1 K", nil), ("0x10", nil), ("9223372036854775807", Int.max),
+            ("9223372036854775808", nil), ("9007199254740992K", nil), ("٣", nil),
+        ] as [(String, Int?)])
     func readsSizes(text: String, bytes: Int?) {
         #expect(parseByteSize(text) == bytes)
     }
