@@ -2,7 +2,7 @@
 
 /// A region that segments of one connection's output lie in.
 final class Block {
-    static let size = 32 << 10
+    static let size = 16 << 10
     let base: UnsafeMutableRawPointer
     let capacity: Int
     var used = 0
@@ -26,7 +26,7 @@ final class Block {
 /// The shard's spare blocks.
 final class BlockPool {
     /// Spare blocks kept.
-    static let spares = 64
+    static let spares = 256
     private var free: [Block] = []
     private let budget: MemoryBudget
 
