@@ -45,7 +45,9 @@ extension ServerConnection {
             guard header.stream == 0 else { return nil }
             guard bytes.count == length else {
                 return fatal(
-                    .connectionError, "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed.")
+                    .connectionError,
+                    "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed."
+                )
             }
             return .metadataPush(bytes.slice(Wire.headerSize..<bytes.count))
         case .setup, .lease:
@@ -68,7 +70,7 @@ extension ServerConnection {
     ) -> Event? {
         guard header.stream == 0, header.type == .setup || header.type == .resume else {
             return fatal(
-                .invalidSetup, "The first frame must be SETUP on stream 0: is this an RSocket 1.0 client?")
+                .invalidSetup, "The first frame must be SETUP on stream 0: connect with an RSocket 1.0 client.")
         }
         guard header.type == .setup else {
             return fatal(.rejectedResume, "There is no session to resume: connect anew with SETUP.")
@@ -112,7 +114,8 @@ extension ServerConnection {
         guard header.stream == 0 else { return nil }
         guard bytes.count == length else {
             return fatal(
-                .connectionError, "A KEEPALIVE frame has \(length) bytes; at most \(limits.maxKeepaliveData) of data are allowed.")
+                .connectionError,
+                "A KEEPALIVE frame has \(length) bytes; at most \(limits.maxKeepaliveData) of data are allowed.")
         }
         switch decode(header, bytes) {
         case .frame(.keepalive(let respond, let position, let data)):

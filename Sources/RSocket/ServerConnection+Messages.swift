@@ -10,7 +10,8 @@ extension ServerConnection {
     ) -> Event? {
         let stream = header.stream
         guard stream != 0 else {
-            return fatal(.connectionError, "A \(header.typeName) came on stream 0: requests need a stream of their own.")
+            return fatal(
+                .connectionError, "A \(header.typeName) came on stream 0: requests need a stream of their own.")
         }
         guard bytes.count == length else { return refuseRequest(stream, kind, tooLong(header, length)) }
         var initialN: UInt32 = 1
