@@ -46,8 +46,7 @@ extension ServerConnection {
             guard bytes.count == length else {
                 return fatal(
                     .connectionError,
-                    "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed."
-                )
+                    "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed.")
             }
             return .metadataPush(bytes.slice(Wire.headerSize..<bytes.count))
         case .setup, .lease:

@@ -162,7 +162,8 @@ extension ServerConnection {
     private func tooLarge(_ stream: UInt32, metadata: Int, data: Int) -> RSocketError? {
         if data > limits.maxPayload {
             return .stream(
-                stream, .rejected, "A message has at least \(data) bytes of data; at most \(limits.maxPayload) are "
+                stream, .rejected,
+                "A message has at least \(data) bytes of data; at most \(limits.maxPayload) are "
                     + "allowed.")
         }
         if metadata > limits.maxMetadata {
