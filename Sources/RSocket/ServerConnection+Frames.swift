@@ -69,7 +69,7 @@ extension ServerConnection {
     ) -> Event? {
         guard header.stream == 0, header.type == .setup || header.type == .resume else {
             return fatal(
-                .invalidSetup, "The first frame must be SETUP on stream 0: is this an RSocket 1.0 client?")
+                .invalidSetup, "The first frame must be SETUP on stream 0: connect with an RSocket 1.0 client.")
         }
         guard header.type == .setup else {
             return fatal(.rejectedResume, "There is no session to resume: connect anew with SETUP.")

@@ -1,0 +1,122 @@
+// Peer: drives a ServerConnection and writes down what it says.
+
+import Bytes
+import Testing
+
+@testable import RSocket
+
+final class Peer {
+    var connection: ServerConnection
+    private(set) var transcript: [String] = []
+    /// Refusals and fatal errors, to look at their sentences.
+    private(set) var errors: [RSocketError] = []
+    var accepts = true
+    /// Called for every event, right after it has been written down.
+    var onEvent: ((inout ServerConnection, String) -> Void)?
+    private var clock: UInt64 = 0
+
+    init(limits: ConnectionLimits = ConnectionLimits()) {
+        connection = ServerConnection(limits: limits)
+    }
+
+    /// Feeds `bytes` from memory that is overwritten as soon as it may be.
+    func feed(_ bytes: some Collection<UInt8>) {
+        clock += 1
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
+        defer { memory.deallocate() }
+        memory.copyBytes(from: bytes)
+        connection.feed(UnsafeRawBufferPointer(memory), now: clock)
+        drain()
+        memory.initializeMemory(as: UInt8.self, repeating: 0xa5)
+    }
+
+    func drain() {
+        while let event = connection.next() {
+            let line = describe(event)
+            transcript.append(line)
+            if case .setup = event, accepts { connection.acceptSetup() }
+            onEvent?(&connection, line)
+        }
+    }
+
+    /// What a server does, in the words of conversations.json.
+    func act(_ words: String) throws {
+        let parts = words.split(separator: " ").map(String.init)
+        let stream = parts.count > 1 ? try #require(UInt32(parts[1])) : 0
+        switch parts[0] {
+        case "hold": accepts = false
+        case "accept":
+            connection.acceptSetup()
+            drain()
+        case "complete": connection.responderDone(stream: stream)
+        case "cancel": connection.cancelRequester(stream: stream)
+        case "close": connection.closeStream(stream)
+        case "handle": connection.setHandle(try #require(UInt32(parts[2])), stream: stream)
+        case "expire":
+            connection.expireReassembly(startedBefore: clock + 1)
+            drain()
+        default: Issue.record("no such act: \(words)")
+        }
+    }
+
+    private func describe(_ event: Event) -> String {
+        func content(_ c: Content) -> String {
+            "metadata=\(c.metadata.map { hex($0) } ?? "-") data=\(hex(c.data))"
+        }
+        func named(_ handle: UInt32?) -> String {
+            handle.flatMap { $0 == StreamEntry.noHandle ? nil : " handle=\($0)" } ?? ""
+        }
+        func text(_ code: UInt32, _ message: UnsafeRawBufferPointer) -> String {
+            "0x\(String(code, radix: 16)) \(String(decoding: message, as: UTF8.self))"
+        }
+        switch event {
+        case .setup(let setup):
+            let c = setup.content
+            let extra = c.metadata == nil && c.data.isEmpty ? "" : " " + content(c)
+            return "setup keepalive=\(setup.keepalive) lifetime=\(setup.lifetime)" + extra
+        case .request(let stream, let kind, let initialN, let complete, let c):
+            return "request \(stream) \(kind) n=\(initialN) complete=\(complete) " + content(c)
+        case .payload(let stream, let handle, let next, let complete, let c):
+            let metadata = c.metadata.map { " metadata=\(hex($0))" } ?? ""
+            return "payload \(stream)\(next ? " next" : "")\(complete ? " complete" : "")\(metadata)"
+                + " data=\(hex(c.data))" + named(handle)
+        case .requestN(let stream, let handle, let n): return "request-n \(stream) \(n)" + named(handle)
+        case .cancel(let stream, let handle): return "cancel \(stream)" + named(handle)
+        case .error(let stream, let handle, let code, let message):
+            return "error \(stream) \(text(code, message))" + named(handle)
+        case .keepalive(let respond, let position, let data):
+            return "keepalive \(respond ? "respond" : "-") position=\(position) data=\(hex(data))"
+        case .metadataPush(let metadata): return "metadata-push \(hex(metadata))"
+        case .refuse(let stream, let handle, let error):
+            note(error, .stream(stream))
+            return "refuse \(stream) \(error.code.name)" + named(handle)
+        case .drop(let stream, let error):
+            note(error, .stream(stream))
+            return "drop \(stream) \(error.code.name)"
+        case .fatal(let error):
+            note(error, .connection)
+            return "fatal \(error.code.name)"
+        case .closedByPeer(let code, let message): return "closed-by-peer \(text(code, message))"
+        }
+    }
+
+    private func note(_ error: RSocketError, _ scope: RSocketError.Scope) {
+        errors.append(error)
+        #expect(error.scope == scope)
+    }
+}
+
+/// A small generator with a seed: what a test finds, it finds again.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    init(_ seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+        return z ^ (z >> 31)
+    }
+}

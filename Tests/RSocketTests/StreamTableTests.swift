@@ -1,0 +1,52 @@
+// The stream table against a dictionary.
+
+import Testing
+
+@testable import RSocket
+
+@Suite struct StreamTableTests {
+    @Test(arguments: [1, 2, 3, 4, 5] as [UInt64])
+    func agreesWithADictionary(seed: UInt64) {
+        var random = SplitMix(seed)
+        var table = StreamTable()
+        var model: [UInt32: UInt32] = [:]
+        for step in 0..<4000 {
+            // Grows for a while, then shrinks.
+            let id = UInt32.random(in: 0..<400, using: &random)
+            let grows = step % 2000 < 1200
+            if let index = table.find(id) {
+                #expect(model[id] == table[index].handle)
+                if Int.random(in: 0..<10, using: &random) < (grows ? 2 : 8) {
+                    table.remove(at: index)
+                    model[id] = nil
+                } else {
+                    table[index].handle = UInt32(step)
+                    model[id] = UInt32(step)
+                }
+            } else {
+                #expect(model[id] == nil)
+                if grows {
+                    var entry = StreamEntry(id: id, kind: .stream, requesterDone: true, announced: true)
+                    entry.handle = UInt32(step)
+                    table.insert(entry)
+                    model[id] = UInt32(step)
+                }
+            }
+            #expect(table.count == model.count)
+        }
+        #expect(table.entries.map(\.id) == model.keys.sorted())
+    }
+
+    @Test func aBurstOfStreamsDoesNotHoldMemoryForEver() {
+        var table = StreamTable()
+        for id in 0..<10_000 as Range<UInt32> {
+            table.insert(StreamEntry(id: id, kind: .response, requesterDone: true, announced: true))
+        }
+        for id in 1..<10_000 as Range<UInt32> {
+            if let index = table.find(id) { table.remove(at: index) }
+        }
+        #expect(table.count == 1)
+        #expect(table.entries.capacity <= 64)
+        #expect(MemoryLayout<StreamEntry>.stride <= 16)
+    }
+}
