@@ -1,3 +1,5 @@
+// The loop around a scripted engine: blocked writes, paused reading, closing, fairness, resets, draining.
+
 import Core
 import EventLoop
 import Glibc
