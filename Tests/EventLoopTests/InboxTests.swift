@@ -1,3 +1,5 @@
+// The inbox: order and completeness with many producers, and how often it wakes its consumer.
+
 import EventLoop
 import Glibc
 import Testing

@@ -1,3 +1,5 @@
+// Readiness: told until it is used up, paused, dead, closed.
+
 import EventLoop
 import Glibc
 import Testing

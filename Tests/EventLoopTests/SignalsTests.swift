@@ -1,3 +1,5 @@
+// Signals, threads, clocks, and what the machine tells.
+
 import EventLoop
 import Glibc
 import Testing

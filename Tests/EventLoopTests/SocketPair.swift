@@ -1,3 +1,5 @@
+// SocketPair: two connected TCP sockets.
+
 import EventLoop
 import Glibc
 

@@ -1,3 +1,5 @@
+// Sockets and addresses: reads, writes, listening, connecting, and what a person may write for an address.
+
 import EventLoop
 import Glibc
 import Testing

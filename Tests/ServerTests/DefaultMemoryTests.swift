@@ -1,3 +1,5 @@
+// The default memory: from texts of /proc and of control groups to a number.
+
 import Testing
 
 @testable import Server

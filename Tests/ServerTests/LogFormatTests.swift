@@ -1,3 +1,5 @@
+// Log lines in both formats: a table of values and what is written for them.
+
 import Core
 import Testing
 

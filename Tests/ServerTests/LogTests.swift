@@ -1,3 +1,5 @@
+// The log as a whole: levels, and pipes that are not read.
+
 import Core
 import EventLoop
 import Glibc

@@ -1,3 +1,5 @@
+// forebayd's command line: what is read, and how the rest is refused.
+
 import Core
 import EventLoop
 import Testing

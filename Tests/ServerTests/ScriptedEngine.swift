@@ -1,3 +1,5 @@
+// ScriptedEngine: an engine whose clients choose what it does, to see what a loop makes of it.
+
 import Core
 import EventLoop
 

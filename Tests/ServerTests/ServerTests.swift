@@ -1,3 +1,5 @@
+// A broker's start and end: listeners, the log's lines, bad input, stopping.
+
 import EventLoop
 import Glibc
 import Testing

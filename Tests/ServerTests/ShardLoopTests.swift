@@ -1,3 +1,5 @@
+// The loop around a scripted engine: blocked writes, paused reading, closing, fairness, resets, draining.
+
 import Core
 import EventLoop
 import Glibc
@@ -15,8 +17,8 @@ private final class Harness {
 
     init(limits: Limits = Limits()) throws {
         context = LoopContext(
-            limits: limits, memory: MemoryBudget(limit: limits.memory), inboxes: [try Inbox()], acceptor: try Inbox(),
-            connections: ConnectionCount(limit: 100), log: try silentLog())
+            limits: limits, memory: MemoryBudget(limit: limits.memory), inboxes: [try Inbox()],
+            acceptor: try Inbox(), connections: ConnectionCount(limit: 100), log: try silentLog())
         listener = try Socket.listen(on: Endpoint(host: "127.0.0.1", port: 0).resolve()[0])
         port = Socket.localAddress(listener)!.port
     }

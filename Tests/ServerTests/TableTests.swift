@@ -1,3 +1,5 @@
+// The loop's tables: connections by id, sockets that linger, and the tokens that tell them apart.
+
 import Core
 import EventLoop
 import Glibc

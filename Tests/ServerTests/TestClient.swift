@@ -1,3 +1,5 @@
+// TestClient: the other end of a broker's connection, used in the blocking way.
+
 import EventLoop
 import Glibc
 import Testing
