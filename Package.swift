@@ -35,7 +35,10 @@ let package = Package(
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
-        .testTarget(name: "CoreTests", dependencies: ["Core", "RSocket", "Bytes", "Replay"], swiftSettings: strict),
+        .target(name: "CAllocations", path: "Tests/CAllocations"),
+        .testTarget(
+            name: "CoreTests", dependencies: ["Core", "RSocket", "Bytes", "Replay", "CAllocations"],
+            swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(

@@ -60,7 +60,8 @@ public struct ClientConnection: ~Copyable {
     public mutating func fire(now: UInt64) throws(ClientError) {
         if isReading, now >= lastHeard, now - lastHeard >= limits.lifetime {
             let seconds = limits.lifetime / 1_000_000_000
-            throw die(ClientError(.silent, "Nothing came from the broker for \(seconds) s: the connection is given up."))
+            throw die(
+                ClientError(.silent, "Nothing came from the broker for \(seconds) s: the connection is given up."))
         }
         guard now >= nextKeepalive else { return }
         nextKeepalive = now + limits.keepaliveInterval
@@ -236,7 +237,8 @@ public struct ClientConnection: ~Copyable {
         die(
             ClientError(
                 .protocolViolation,
-                "What answers is not RSocket, or sends frames of \(length) bytes, above the limit of \(limits.message)."))
+                "What answers is not RSocket, or sends frames of \(length) bytes, above the limit of \(limits.message)."
+            ))
     }
 
     private mutating func forgetDelivered() {
@@ -264,7 +266,9 @@ public struct ClientConnection: ~Copyable {
         case .error(let id, let code, let text): return try receiveError(id, code, text)
         case .keepalive(let respond, let data):
             guard respond else { return .pong(data) }
-            if output.count < limits.controlOutput { FrameWriter.keepalive(respond: false, position: 0, data: data, into: &output) }
+            if output.count < limits.controlOutput {
+                FrameWriter.keepalive(respond: false, position: 0, data: data, into: &output)
+            }
             return nil
         case .request(let id, let answered):
             // A client serves nothing; a stream id that is ours, or none, is not worth an answer.

@@ -1,6 +1,5 @@
 // ClientError: what can go wrong between a client and a broker, and whether the stream or the connection dies of it.
 
-
 /// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
 public struct ClientError: Error, Equatable, Sendable {
     public enum Code: Equatable, Sendable {
@@ -57,7 +56,8 @@ public struct ClientError: Error, Equatable, Sendable {
     /// The broker said so itself; otherwise this side, or the network, came to it.
     public var isReportedByBroker: Bool {
         switch code {
-        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .setupRejected, .connectionError: true
+        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .setupRejected, .connectionError:
+            true
         default: false
         }
     }

@@ -1,6 +1,5 @@
 // ClientEvent: what a connection tells its user, one at a time.
 
-
 /// Names a stream of one connection. Ids are odd and grow; a stale one is harmless.
 public struct StreamID: Hashable, Sendable {
     public let value: UInt32

@@ -1,5 +1,7 @@
 // Every figure that bounds the broker, in one place. Each queue, table, buffer and retry names its limit here.
 
+import RSocket
+
 /// The bounds of one broker. Sizes are bytes and times nanoseconds unless the name says otherwise.
 public struct Limits: Sendable {
     // Topics
@@ -34,6 +36,8 @@ public struct Limits: Sendable {
     /// Bytes of unfinished fragmented requests and of parked publishes, each, for one connection.
     public var reassembly = 4 << 20
     public var parked = 4 << 20
+    /// Bytes of one connection's publishes on their way to another shard, above which it is read no more.
+    public var forwarded = 1 << 20
     /// Publishes of one connection that wait for room.
     public var parkedCount = 4096
     /// Time for SETUP to arrive, for a fragmented request to be complete, and for a parked publish to find room.
@@ -64,4 +68,15 @@ public struct Limits: Sendable {
     public static let second: UInt64 = 1_000_000_000
 
     public init() {}
+
+    /// Those that the protocol holds a connection to.
+    var ofConnection: ConnectionLimits {
+        var limits = ConnectionLimits()
+        limits.maxPayload = payload
+        limits.maxMetadata = metadata
+        limits.maxKeepaliveData = keepaliveData
+        limits.maxReassembly = reassembly
+        limits.maxStreams = streamsPerConnection
+        return limits
+    }
 }

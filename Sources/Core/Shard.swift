@@ -1,107 +1,135 @@
 // Shard: the broker engine of one thread, without I/O, clock or randomness of its own. A loop (or a simulator) feeds it
 // inputs and carries out its effects.
+//
+// A connection lives on one shard, with its subscribers and publishers. A topic is owned by one shard, which its name
+// chooses. Where they differ, mail goes between them. After each input everything that it touched is settled: views
+// advance, output is queued, publishers are granted and acknowledged.
 
-/// A moment, as the loop read it once for a whole batch of inputs.
-public struct Instant: Sendable {
-    /// Nanoseconds of a clock that never steps back.
-    public var monotonic: UInt64
-    /// Nanoseconds since 1970, for timestamps.
-    public var wall: Int64
-
-    public init(monotonic: UInt64, wall: Int64) {
-        self.monotonic = monotonic
-        self.wall = wall
-    }
-}
-
-/// Names a connection of one shard. A stale one is harmless: its generation no longer matches.
-public struct ConnectionID: Hashable, Sendable {
-    public var index: UInt32
-    public var generation: UInt32
-
-    public init(index: UInt32, generation: UInt32) {
-        self.index = index
-        self.generation = generation
-    }
-}
-
-/// A line for the log, made by the engine and written by the server.
-public struct LogRecord: Sendable {
-    public enum Level: Int, Sendable, Comparable {
-        case debug, info, warning, error
-        public static func < (a: Level, b: Level) -> Bool { a.rawValue < b.rawValue }
-    }
-    public var level: Level
-    public var message: String
-    public var fields: [(key: String, value: String)]
-}
-
-/// What the driver must carry out. The arrays are drained by the driver after each batch of inputs and reused.
-public struct Effects {
-    /// Connections with output: `gather`, write, `wrote`.
-    public var flush: [ConnectionID] = []
-    /// Connections to close now; the engine has already forgotten them.
-    public var close: [ConnectionID] = []
-    /// Connections whose reading is to be paused (`false`) or taken up again (`true`).
-    public var reading: [(ConnectionID, Bool)] = []
-    /// Messages for other shards, by shard index: to be put in their inboxes as one batch each.
-    public var mail: [[Mail]]
-    public var log: [LogRecord] = []
-}
-
-/// A message from one shard's engine to another's.
-public struct Mail: Sendable {
-}
+import Bytes
+import Replay
+import RSocket
 
 public final class Shard {
     public var effects: Effects
 
+    let index: Int
+    let shards: Int
+    let limits: Limits
+    let memory: MemoryBudget
+    let pool: BlockPool
+    private var seed: UInt64
+
+    // Connections and their streams
+    var connections = Slab<Connection>()
+    var streams = Slab<BoundStream>()
+    var perAddress: [String: Int] = [:]
+    var subscriptionCount = 0
+    private var lastSubscription: UInt64 = 0
+
+    // Views of topics, by name while they can be joined, and by epoch
+    var mirrors: [String: Mirror] = [:]
+    var mirrorsByEpoch: [UInt64: Mirror] = [:]
+    var dirtyMirrors: [Mirror] = []
+
+    // Topics that this shard owns, by name while they can be used, and by epoch
+    var names: [String: Topic] = [:]
+    var topics: [UInt64: Topic] = [:]
+    var dirtyTopics: [Topic] = []
+    /// Channels of publishers on other shards.
+    var remoteChannels: [StreamKey: Channel] = [:]
+    /// Publishers with messages for other shards, sent at the end of the turn.
+    var outgoing: [Publisher] = []
+
+    var counters = ShardCounters()
+    /// On the shard that owns `$SYS.stats`: the figures of all shards.
+    var statistics: Statistics
+    var draining = false
+    /// The moment of the input at work.
+    var moment = Instant(monotonic: 0, wall: 0)
+    var nextTick: UInt64 = 0
+    var nextStatistics: UInt64 = 0
+    /// For frames that are put together before they are queued.
+    var scratch = ByteBuffer(minimumCapacity: 512)
+    var carriedMetadata = ByteBuffer()
+    /// When memory was last relieved, so that it is done once a moment.
+    var relievedAt: UInt64 = 0
+    let started: UInt64
+
     /// - Parameters:
     ///   - index: this shard's place among `count`.
+    ///   - memory: the budget that all shards of the broker share.
     ///   - seed: randomness for epochs; the only randomness that the engine gets.
-    public init(index: Int, count: Int, limits: Limits, seed: UInt64) {
+    public init(index: Int, count: Int, limits: Limits, memory: MemoryBudget, seed: UInt64, now: Instant) {
+        self.index = index
+        shards = count
+        self.limits = limits
+        self.memory = memory
+        self.seed = seed
+        pool = BlockPool(budget: memory)
         effects = Effects(mail: Array(repeating: [], count: count))
+        statistics = Statistics(shards: count)
+        moment = now
+        started = now.monotonic
+        nextTick = now.monotonic + Shard.tickInterval
+        nextStatistics = now.monotonic + Limits.second
     }
-
-    // Inputs
-
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"). Nil refuses it.
-    public func open(peer: String, now: Instant) -> ConnectionID? { nil }
-
-    /// Bytes arrived. They are not kept beyond the call.
-    public func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {}
-
-    /// The peer will send nothing more (a FIN).
-    public func receiveEnd(on id: ConnectionID, now: Instant) {}
-
-    /// The socket is gone; nothing can be written to it.
-    public func lost(_ id: ConnectionID, reason: String, now: Instant) {}
-
-    /// Messages from other shards.
-    public func receive(_ mail: [Mail], now: Instant) {}
-
-    /// `deadline` has passed.
-    public func fire(now: Instant) {}
-
-    /// Begin to shut down: no new streams, connections told, what is buffered delivered while they read.
-    public func drain(now: Instant) {}
 
     // Effects
 
     /// When `fire` is to be called at the latest, on the monotonic clock.
-    public var deadline: UInt64? { nil }
+    public var deadline: UInt64? { nextTick }
 
     /// No connection is left: a draining shard is done.
-    public var isIdle: Bool { true }
+    public var isIdle: Bool { connections.count == 0 }
 
-    /// The bytes to write next, in order, at most as many pieces as `pieces` holds. Valid until the next input.
-    /// Returns the number of pieces; 0 when there is nothing to write.
-    public func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int { 0 }
+    // Within
 
-    /// `count` of the gathered bytes were taken by the socket. `blocked`: it takes no more until it is writable again;
-    /// call `writable` then.
-    public func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {}
+    /// A number that no one can guess, never 0.
+    func random() -> UInt64 {
+        // SplitMix64, over a seed from the operating system.
+        seed &+= 0x9E37_79B9_7F4A_7C15
+        var z = seed
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        z ^= z >> 31
+        return z == 0 ? 1 : z
+    }
 
-    /// A socket that was blocked takes bytes again.
-    public func writable(_ id: ConnectionID, now: Instant) {}
+    /// The broker-wide number of the next subscription.
+    func nextSubscriptionID() -> UInt64 {
+        lastSubscription += 1
+        return lastSubscription * UInt64(shards) + UInt64(index)
+    }
+
+    /// The shard that a topic lives on, by its name.
+    func owner(of name: String) -> Int {
+        // FNV-1a: any spread will do, but each shard must find the same.
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        return Int((hash >> 8) % UInt64(shards))
+    }
+
+    func send(_ content: Mail.Content, to shard: Int) {
+        effects.mail[shard].append(Mail(content: content))
+    }
+
+    func log(_ level: LogRecord.Level, _ message: String, _ fields: [(key: String, value: String)] = []) {
+        effects.log.append(LogRecord(level: level, message: message, fields: fields))
+    }
+
+    /// The connection has something to write.
+    func flush(_ connection: Connection) {
+        guard !connection.isFlushing, !connection.output.blocked else { return }
+        connection.isFlushing = true
+        effects.flush.append(connection.id)
+    }
+
+    /// Carries on until nothing that the input touched is unsettled.
+    func settle(_ now: Instant) {
+        sendOutgoing()
+        while !dirtyTopics.isEmpty || !dirtyMirrors.isEmpty {
+            while let topic = dirtyTopics.popLast() { topic.settle(now: now) }
+            while let mirror = dirtyMirrors.popLast() { report(mirror, now: now) }
+        }
+    }
 }

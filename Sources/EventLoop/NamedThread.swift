@@ -3,7 +3,7 @@
 import CLinux
 import Glibc
 
-/// A running thread; `join` it before the process ends, or what it holds leaks.
+/// A running thread, to be joined or detached once.
 public struct NamedThread: Sendable {
     private let handle: pthread_t
 
@@ -22,9 +22,14 @@ public struct NamedThread: Sendable {
         return NamedThread(handle: handle)
     }
 
-    /// Waits until the thread has ended. Call it once.
+    /// Waits until the thread has ended.
     public func join() {
         pthread_join(handle, nil)
+    }
+
+    /// Lets the thread end by itself, with nobody waiting for it.
+    public func detach() {
+        pthread_detach(handle)
     }
 }
 

@@ -146,7 +146,8 @@ public enum CompositeMetadata {
     public static func appendRoute(_ tags: [String], into out: inout ByteBuffer) throws(RSocketError) {
         for tag in tags where tag.utf8.count > 255 {
             throw .stream(
-                0, .invalid, "A route tag holds at most 255 bytes, and one has \(tag.utf8.count): shorten it, or "
+                0, .invalid,
+                "A route tag holds at most 255 bytes, and one has \(tag.utf8.count): shorten it, or "
                     + "give its options as tags of their own.")
         }
         guard !tags.isEmpty else { throw .stream(0, .invalid, "A route needs at least one tag.") }

@@ -45,7 +45,8 @@ extension ServerConnection {
             guard header.stream == 0 else { return nil }
             guard bytes.count == length else {
                 return fatal(
-                    .connectionError, "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed.")
+                    .connectionError,
+                    "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed.")
             }
             return .metadataPush(bytes.slice(Wire.headerSize..<bytes.count))
         case .setup, .lease:
@@ -112,7 +113,8 @@ extension ServerConnection {
         guard header.stream == 0 else { return nil }
         guard bytes.count == length else {
             return fatal(
-                .connectionError, "A KEEPALIVE frame has \(length) bytes; at most \(limits.maxKeepaliveData) of data are allowed.")
+                .connectionError,
+                "A KEEPALIVE frame has \(length) bytes; at most \(limits.maxKeepaliveData) of data are allowed.")
         }
         switch decode(header, bytes) {
         case .frame(.keepalive(let respond, let position, let data)):

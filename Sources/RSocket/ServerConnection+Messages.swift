@@ -10,7 +10,8 @@ extension ServerConnection {
     ) -> Event? {
         let stream = header.stream
         guard stream != 0 else {
-            return fatal(.connectionError, "A \(header.typeName) came on stream 0: requests need a stream of their own.")
+            return fatal(
+                .connectionError, "A \(header.typeName) came on stream 0: requests need a stream of their own.")
         }
         guard bytes.count == length else { return refuseRequest(stream, kind, tooLong(header, length)) }
         var initialN: UInt32 = 1
@@ -161,7 +162,8 @@ extension ServerConnection {
     private func tooLarge(_ stream: UInt32, metadata: Int, data: Int) -> RSocketError? {
         if data > limits.maxPayload {
             return .stream(
-                stream, .rejected, "A message has at least \(data) bytes of data; at most \(limits.maxPayload) are "
+                stream, .rejected,
+                "A message has at least \(data) bytes of data; at most \(limits.maxPayload) are "
                     + "allowed.")
         }
         if metadata > limits.maxMetadata {

@@ -118,7 +118,8 @@ final class Acceptor {
             do throws(SystemError) {
                 accepted = try Socket.accept(listener)
             } catch {
-                refusals.count(error.cause, now: now)
+                let advice = error.code == EMFILE ? "; raise the limit on open files (ulimit -n)" : ""
+                refusals.count(error.cause + advice)
                 resumeAt = now + Acceptor.pause
                 try watch([])
                 return
@@ -126,7 +127,7 @@ final class Acceptor {
             guard let (fd, peer) = accepted else { return }
             guard context.connections.add() else {
                 close(fd)
-                refusals.count("the broker has \(context.connections.limit) connections, its limit", now: now)
+                refusals.count("the broker has \(context.connections.limit) connections, its limit")
                 continue
             }
             // A peer that keeps its window closed has until then as well, so it is as long as any client may ask to be
@@ -158,7 +159,7 @@ private struct Refusals {
     /// When the next line is due.
     var deadline: UInt64? { untold == 0 ? nil : (lastTold ?? 0) + Refusals.interval }
 
-    mutating func count(_ cause: String, now: UInt64) {
+    mutating func count(_ cause: String) {
         untold += 1
         self.cause = cause
     }

@@ -48,7 +48,8 @@ public final class Server: Sendable {
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
             let context = LoopContext(
-                limits: configuration.limits, inboxes: inboxes, acceptor: try Inbox(),
+                limits: configuration.limits, memory: MemoryBudget(limit: configuration.limits.memory),
+                inboxes: inboxes, acceptor: try Inbox(),
                 connections: ConnectionCount(limit: configuration.limits.connections), log: log)
             let finished = try Wakeup()
             let failure = Failure()
@@ -93,7 +94,8 @@ public final class Server: Sendable {
         try NamedThread.start("forebay-\(index)") {
             do throws(SystemError) {
                 let shard = Shard(
-                    index: index, count: context.inboxes.count, limits: context.limits, seed: try Machine.random())
+                    index: index, count: context.inboxes.count, limits: context.limits, memory: context.memory,
+                    seed: try Machine.random(), now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
                 try ShardLoop(index: index, context: context, shard: shard).run()
             } catch {
                 context.acceptor.push(.failed(shard: index, error))

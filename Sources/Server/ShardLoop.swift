@@ -24,6 +24,8 @@ enum InboxItem: Sendable {
 /// What the loops of one broker have in common.
 struct LoopContext: Sendable {
     var limits: Limits
+    /// What all logs and queues together may hold.
+    var memory: MemoryBudget
     /// By shard.
     var inboxes: [Inbox<InboxItem>]
     var acceptor: Inbox<Acceptor.Command>
@@ -193,7 +195,7 @@ final class ShardLoop<Shard: Engine> {
     private func flush() {
         swap(&flushing, &shard.effects.flush)
         for id in flushing {
-            guard let connection = connections[id], !connection.pointee.blocked else { continue }
+            guard let connection = connections[id] else { continue }
             let count = shard.gather(id, into: pieces)
             if count > 0 { write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count])) }
         }

@@ -106,7 +106,8 @@ struct ChannelPublisher: ~Copyable {
                 case .end: endSending()
                 case .tooLong:
                     mistake = UsageError(
-                        "Line \(sent + 1) is longer than \(settings.lineLimitText): it and what follows was not published.")
+                        "Line \(sent + 1) is longer than \(settings.lineLimitText): it and what follows was not published."
+                    )
                     stop()
                 }
             }
@@ -189,7 +190,9 @@ struct ChannelPublisher: ~Copyable {
             session.connection.requestN(id, 1)
         case .completed:
             if phase == .sending {
-                throw ClientError(.rejected, "the broker ended the channel after \(sent) messages; not all of them may be in the topic")
+                throw ClientError(
+                    .rejected,
+                    "the broker ended the channel after \(sent) messages; not all of them may be in the topic")
             }
             phase = .ended
         case .failed(_, let error): throw error

@@ -58,7 +58,8 @@ let commandTable: [CommandSpec] = [
         id: .ping, path: ["ping"], summary: "measure round trips to the broker",
         details: ["Each is a KEEPALIVE, answered by the broker ahead of all data."],
         options: [
-            OptionSpec(name: "count", short: "n", value: "N", kind: .number(1...1_000_000), help: "how many; default 4"),
+            OptionSpec(
+                name: "count", short: "n", value: "N", kind: .number(1...1_000_000), help: "how many; default 4"),
             OptionSpec(
                 name: "interval", value: "SECONDS", kind: .decimal(0...3600),
                 help: "time between two; default 1"),

@@ -37,7 +37,7 @@ enum Help {
     }
 
     static func command(_ spec: CommandSpec) -> String {
-        
+
         var out = "forebay \(spec.path.joined(separator: " ")) – \(spec.summary)\n\n"
         out += "Usage: forebay \(synopsis(spec)) [OPTION…]\n"
         for paragraph in spec.details { out += "\n" + wrap(paragraph, width: width, indent: 0) + "\n" }

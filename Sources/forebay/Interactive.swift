@@ -134,7 +134,8 @@ struct Interactive: ~Copyable {
     }
 
     private mutating func readRow(_ data: UnsafeRawBufferPointer) {
-        guard let row = JSON(data), row["peer"]?.text == session.localAddress, row["topic"]?.text == settings.topic else {
+        guard let row = JSON(data), row["peer"]?.text == session.localAddress, row["topic"]?.text == settings.topic
+        else {
             return
         }
         hasListing = true

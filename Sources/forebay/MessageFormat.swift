@@ -61,7 +61,11 @@ struct MessageFormat {
         while let entry = try? entries.next() {
             if MessageInfo.isInfo(entry) { continue }
             out.append(separator + "{\"type\":")
-            if let id = entry.id { out.append("\(id)") } else { SafeText.appendJSON(SafeText.line(entry.name), to: &out) }
+            if let id = entry.id {
+                out.append("\(id)")
+            } else {
+                SafeText.appendJSON(SafeText.line(entry.name), to: &out)
+            }
             out.append(",\"base64\":\"")
             SafeText.appendBase64(entry.bytes, to: &out)
             out.append("\"}")

@@ -116,7 +116,8 @@ struct Arguments {
         }
         guard let second else { throw UsageError("Say what to do with it: 'forebay \(first) \(list(seconds)) NAME'.") }
         throw UsageError(
-            "There is no command '\(first) \(second)'\(guess(second, among: seconds)). There are \(list(seconds, "and")).")
+            "There is no command '\(first) \(second)'\(guess(second, among: seconds)). There are \(list(seconds, "and"))."
+        )
     }
 
     private static func find(_ word: String, in specs: [OptionSpec]) -> OptionSpec? {
@@ -146,7 +147,8 @@ struct Arguments {
                 let name = String(word.prefix { $0 != "=" })
                 let names = known.map { "--" + $0.name }
                 throw UsageError(
-                    "There is no option '\(name)'\(Self.guess(name, among: names)). Known are \(Self.list(names, "and")).")
+                    "There is no option '\(name)'\(Self.guess(name, among: names)). Known are \(Self.list(names, "and"))."
+                )
             }
             let equals = word.hasPrefix("--") ? word.firstIndex(of: "=") : nil
             let inline = equals.map { String(word[word.index(after: $0)...]) }

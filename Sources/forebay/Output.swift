@@ -57,7 +57,11 @@ struct Output: ~Copyable {
             } else if errno == EAGAIN {
                 return
             } else if errno != EINTR {
-                if errno == EPIPE || errno == ECONNRESET { isGone = true } else { failure = String(cString: strerror(errno)) }
+                if errno == EPIPE || errno == ECONNRESET {
+                    isGone = true
+                } else {
+                    failure = String(cString: strerror(errno))
+                }
             }
         }
         if !isUsable { buffer.removeAll() }

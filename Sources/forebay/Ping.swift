@@ -60,7 +60,8 @@ struct Ping {
             }
             if woken.signal != nil { return nil }
             if woken.now >= start + Self.patience {
-                throw ClientError(.silent, "\(address) did not answer a KEEPALIVE within \(Self.patience / 1_000_000_000) s.")
+                throw ClientError(
+                    .silent, "\(address) did not answer a KEEPALIVE within \(Self.patience / 1_000_000_000) s.")
             }
         }
     }

@@ -66,6 +66,7 @@ struct Progress {
         guard wasShown else { return }
         let seconds = Double(now - start) / 1e9
         writeError(
-            "\(Units.grouped(sent)) messages in \(Units.fixed(seconds, 1)) s, \(Units.rate(Double(sent) / max(seconds, 1e-9)))\n")
+            "\(Units.grouped(sent)) messages in \(Units.fixed(seconds, 1)) s, \(Units.rate(Double(sent) / max(seconds, 1e-9)))\n"
+        )
     }
 }

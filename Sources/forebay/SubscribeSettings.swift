@@ -21,7 +21,9 @@ struct SubscribeSettings {
         meta = arguments.has("meta") || interactive
         let named = arguments.text("format").flatMap { MessageFormat.Kind(rawValue: $0) }
         let json = arguments.has("json")
-        if json, let named, named != .json { throw UsageError("--json and --format \(named.rawValue) exclude each other.") }
+        if json, let named, named != .json {
+            throw UsageError("--json and --format \(named.rawValue) exclude each other.")
+        }
         format = named ?? (json ? .json : .text)
 
         if once, request == nil { throw UsageError("--once needs --request: how much is to be asked for once?") }
@@ -49,7 +51,9 @@ struct SubscribeSettings {
     static func route(_ topic: String, _ options: [(name: String, value: String)] = []) throws(UsageError) -> Route {
         if topic.isEmpty { throw UsageError("The topic's name is empty: give one like host.vmstat.") }
         let route = Route(topic, options: options)
-        if route.tags == nil { throw UsageError("The topic's name is longer than the \(Route.tagLimit) bytes it may have.") }
+        if route.tags == nil {
+            throw UsageError("The topic's name is longer than the \(Route.tagLimit) bytes it may have.")
+        }
         return route
     }
 }

@@ -88,7 +88,10 @@ enum View {
         let waiting = state.waiting.map { grouped($0) + of } ?? "not known"
         let rows: [(name: String, figure: String, more: String, warns: Bool)] = [
             ("credit", grouped(state.credit), "granted \(grouped(state.granted))", false),
-            ("waiting", waiting, [bar(state, width), state.policy ?? ""].filter { !$0.isEmpty }.joined(separator: "  "), false),
+            (
+                "waiting", waiting,
+                [bar(state, width), state.policy ?? ""].filter { !$0.isEmpty }.joined(separator: "  "), false
+            ),
             ("dropped", grouped(state.dropped), lastDrop(state), state.dropped > 0),
             ("delivered", grouped(state.delivered), Units.rate(state.rate), false),
         ]
@@ -106,7 +109,8 @@ enum View {
         let cells: UInt64 = 20
         // Divided first, so that no figure of the broker's can overflow.
         let full = waiting >= buffer ? cells : UInt64(Double(waiting) / Double(buffer) * Double(cells) + 0.999)
-        return String(repeating: "█", count: Int(min(full, cells))) + String(repeating: "░", count: Int(cells - min(full, cells)))
+        return String(repeating: "█", count: Int(min(full, cells)))
+            + String(repeating: "░", count: Int(cells - min(full, cells)))
     }
 
     private static func lastDrop(_ state: ViewState) -> String {
@@ -116,7 +120,8 @@ enum View {
 
     private static func message(_ message: ViewState.Shown) -> ViewLine {
         let sequence = message.sequence.map { "#\($0) " } ?? ""
-        return ViewLine(text: " \(sequence)\(message.clock) \(message.text)", style: message.dropped > 0 ? .warning : .plain)
+        return ViewLine(
+            text: " \(sequence)\(message.clock) \(message.text)", style: message.dropped > 0 ? .warning : .plain)
     }
 
     private static func keyLine(_ state: ViewState, _ width: Int) -> String {

@@ -35,8 +35,10 @@ public final class Log: Sendable {
         write(record.level, record.message, record.fields)
     }
 
-    /// Waits until what was written has gone out, at most `timeout` nanoseconds. Lines written later are lost.
-    public func close(timeout: UInt64 = 1_000_000_000) {
+    /// Waits until what was written has gone out, at most `timeout` nanoseconds; false when it has not. Lines written
+    /// later are lost.
+    @discardableResult
+    public func close(timeout: UInt64 = 1_000_000_000) -> Bool {
         writer.close(timeout: timeout)
     }
 }

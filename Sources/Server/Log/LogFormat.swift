@@ -64,17 +64,19 @@ extension LogRecord.Level {
 
 /// RFC 3339 in UTC, to the microsecond.
 private func timestamp(_ wall: Int64) -> String {
-    var seconds = time_t(wall / 1_000_000_000)
-    var microseconds = wall % 1_000_000_000 / 1000
-    if wall < 0, microseconds < 0 {
-        seconds -= 1
-        microseconds += 1_000_000
-    }
+    var microseconds = floorDivide(wall, 1000)
+    var seconds = time_t(floorDivide(microseconds, 1_000_000))
+    microseconds -= Int64(seconds) * 1_000_000
     var parts = tm()
     gmtime_r(&seconds, &parts)
     let date = "\(padded(parts.tm_year + 1900, 4))-\(padded(parts.tm_mon + 1, 2))-\(padded(parts.tm_mday, 2))"
     let time = "\(padded(parts.tm_hour, 2)):\(padded(parts.tm_min, 2)):\(padded(parts.tm_sec, 2))"
     return "\(date)T\(time).\(padded(microseconds, 6))Z"
+}
+
+private func floorDivide(_ value: Int64, _ divisor: Int64) -> Int64 {
+    let (quotient, rest) = value.quotientAndRemainder(dividingBy: divisor)
+    return rest < 0 ? quotient - 1 : quotient
 }
 
 private func padded(_ value: some BinaryInteger, _ width: Int) -> String {

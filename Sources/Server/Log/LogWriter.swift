@@ -10,13 +10,12 @@ final class LogWriter: Sendable {
     static let limit = 256 << 10
 
     private let state: LogBuffer
-    private let thread: NamedThread
 
     /// - Parameter dropped: makes the line that tells how many were dropped.
     init(descriptor: Int32, dropped: @escaping @Sendable (Int) -> String) throws(SystemError) {
         let state = LogBuffer()
         self.state = state
-        thread = try NamedThread.start("forebay-log") {
+        let thread = try NamedThread.start("forebay-log") {
             while let (bytes, lost) = state.take() {
                 var bytes = bytes
                 if lost > 0 { bytes.append(contentsOf: dropped(lost).utf8) }
@@ -24,6 +23,8 @@ final class LogWriter: Sendable {
             }
             state.finish()
         }
+        // It may hang in a write for ever, so nobody joins it.
+        thread.detach()
     }
 
     /// Never blocks on the descriptor.
@@ -31,10 +32,12 @@ final class LogWriter: Sendable {
         state.append(line)
     }
 
-    /// Waits until everything is written, or `timeout` nanoseconds have passed; nothing is taken after that.
-    func close(timeout: UInt64) {
+    /// Waits until everything is written, or `timeout` nanoseconds have passed; nothing is taken after that. The
+    /// descriptor may be closed when this returns true, and not before.
+    @discardableResult
+    func close(timeout: UInt64) -> Bool {
         state.close()
-        if state.waitFinished(timeout: timeout) { thread.join() }
+        return state.waitFinished(timeout: timeout)
     }
 }
 

@@ -1,0 +1,22 @@
+// BoundStream: what stands behind a stream of a connection in the engine – a subscriber, a publisher, or a control
+// call. Owned by the connection's shard.
+
+import RSocket
+
+class BoundStream {
+    enum Kind { case subscriber, publisher, call, listing }
+
+    let kind: Kind
+    let connection: Connection
+    let stream: UInt32
+    let handle: Handle
+    /// Its place in `connection.streams`.
+    var place = 0
+
+    init(kind: Kind, connection: Connection, stream: UInt32, handle: Handle) {
+        self.kind = kind
+        self.connection = connection
+        self.stream = stream
+        self.handle = handle
+    }
+}

@@ -1,0 +1,83 @@
+// Connection: one peer as the engine sees it – protocol state, output, streams, and the moments that its time limits
+// count from.
+
+import RSocket
+
+final class Connection {
+    enum Phase {
+        /// SETUP has not come yet.
+        case new
+        case open
+        /// A last error is on its way; nothing more is read. Closed when it is written, or at the deadline.
+        case closing(deadline: UInt64)
+        case closed
+    }
+
+    let handle: Handle
+    let peer: String
+    /// The address alone, which `connectionsPerAddress` counts by.
+    let address: String
+    let openedAt: UInt64
+    var rsocket: ServerConnection
+    var output: Output
+    var phase = Phase.new
+    var streams: [BoundStream] = []
+    /// Subscribers with messages to hand over for which the output had no room, in turn.
+    var hungry: [Subscriber] = []
+    /// Lists with rows and credit for which the output had no room.
+    var waitingListings: [Listing] = []
+
+    // Life signs, on the monotonic clock
+    var lastHeard: UInt64
+    var lifetime: UInt64 = 0
+    var probed = false
+    /// Since when more control output than `controlOutput` is unread.
+    var unreadSince: UInt64?
+
+    /// Bytes of publishes that a topic's owner on another shard has not dealt with yet.
+    var forwarded = 0
+    /// Bytes and number of publishes that wait for their acknowledgement.
+    var parkedBytes = 0
+    var parkedCount = 0
+    var isReading = true
+    var isFlushing = false
+    /// An event told that it was opened.
+    var isAnnounced = false
+    var subscriptions = 0
+    var publishers = 0
+    var bytesIn: UInt64 = 0
+    var bytesOut: UInt64 = 0
+
+    init(handle: Handle, peer: String, limits: Limits, pool: BlockPool, now: UInt64) {
+        self.handle = handle
+        self.peer = peer
+        address = Connection.address(of: peer)
+        openedAt = now
+        lastHeard = now
+        rsocket = ServerConnection(limits: limits.ofConnection)
+        output = Output(pool: pool)
+    }
+
+    var id: ConnectionID { ConnectionID(index: handle.index, generation: handle.generation) }
+    var isOpen: Bool { if case .open = phase { true } else { false } }
+    var isClosed: Bool { if case .closed = phase { true } else { false } }
+
+    func attach(_ stream: BoundStream) {
+        stream.place = streams.count
+        streams.append(stream)
+    }
+
+    func detach(_ stream: BoundStream) {
+        let last = streams.removeLast()
+        if last !== stream {
+            streams[stream.place] = last
+            last.place = stream.place
+        }
+    }
+
+    /// "127.0.0.1:50312" and "[::1]:50312" without the port.
+    private static func address(of peer: String) -> String {
+        guard let colon = peer.lastIndex(of: ":") else { return peer }
+        return String(peer[..<colon])
+    }
+}

@@ -1,0 +1,190 @@
+// Inputs: what the driver tells of connections – accepted, bytes, end, lost, writable, written.
+
+import Bytes
+import RSocket
+
+extension Shard {
+    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"). Nil refuses it.
+    public func open(peer: String, now: Instant) -> ConnectionID? {
+        moment = now
+        guard !draining, connections.count < (limits.connections + shards - 1) / shards else { return nil }
+        let connection = connections.insert { handle in
+            Connection(handle: handle, peer: peer, limits: limits, pool: pool, now: now.monotonic)
+        }
+        guard perAddress[connection.address, default: 0] < limits.connectionsPerAddress else {
+            connections.remove(connection.handle)
+            return nil
+        }
+        perAddress[connection.address, default: 0] += 1
+        counters.connectionsOpened += 1
+        log(.debug, "connection opened", [("peer", peer)])
+        return connection.id
+    }
+
+    /// Bytes arrived. They are not kept beyond the call.
+    public func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
+        moment = now
+        guard let connection = find(id) else { return }
+        switch connection.phase {
+        case .new, .open: break
+        case .closing, .closed: return
+        }
+        connection.bytesIn &+= UInt64(bytes.count)
+        counters.bytesIn &+= UInt64(bytes.count)
+        connection.lastHeard = now.monotonic
+        connection.probed = false
+        connection.rsocket.feed(bytes, now: now.monotonic)
+        take(connection, now: now)
+        settle(now)
+    }
+
+    /// Deals with all that the peer has sent and that may be dealt with now.
+    func take(_ connection: Connection, now: Instant) {
+        while let event = connection.rsocket.next() {
+            handle(event, on: connection, now: now)
+            switch connection.phase {
+            case .new, .open: continue
+            case .closing, .closed: return
+            }
+        }
+        updateReading(connection)
+    }
+
+    /// The peer will send nothing more (a FIN): it cannot ask for anything, so the connection is over.
+    public func receiveEnd(on id: ConnectionID, now: Instant) {
+        moment = now
+        guard let connection = find(id) else { return }
+        if case .closing = connection.phase, !connection.output.isEmpty { return }
+        close(connection, reason: "closed by the peer", now: now)
+        settle(now)
+    }
+
+    /// The socket is gone; nothing can be written to it.
+    public func lost(_ id: ConnectionID, reason: String, now: Instant) {
+        moment = now
+        guard let connection = find(id) else { return }
+        close(connection, reason: reason, now: now)
+        settle(now)
+    }
+
+    /// The bytes to write next, in order, at most as many pieces as `pieces` holds. Valid until the next input.
+    /// Returns the number of pieces; 0 when there is nothing to write.
+    public func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
+        guard let connection = find(id) else { return 0 }
+        connection.isFlushing = false
+        return connection.output.gather(into: pieces)
+    }
+
+    /// `count` of the gathered bytes were taken by the socket. `blocked`: it takes no more until it is writable again;
+    /// call `writable` then.
+    public func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
+        moment = now
+        guard let connection = find(id) else { return }
+        connection.output.wrote(count, blocked: blocked)
+        connection.bytesOut &+= UInt64(count)
+        counters.bytesOut &+= UInt64(count)
+        if case .closing = connection.phase, connection.output.isEmpty {
+            close(connection, reason: "closed after an error", now: now)
+            return
+        }
+        updateReading(connection)
+        guard !blocked else { return }
+        if !connection.hungry.isEmpty { feedHungry(connection, now: now) }
+        if !connection.waitingListings.isEmpty {
+            let listings = connection.waitingListings
+            connection.waitingListings.removeAll()
+            for listing in listings where streams[listing.handle] === listing { proceed(listing, now: now) }
+        }
+        if !connection.output.isEmpty { flush(connection) }
+        settle(now)
+    }
+
+    /// A socket that was blocked takes bytes again.
+    public func writable(_ id: ConnectionID, now: Instant) {
+        moment = now
+        guard let connection = find(id) else { return }
+        connection.output.blocked = false
+        if !connection.output.isEmpty { flush(connection) }
+    }
+
+    /// Begin to shut down: no new connections or streams; connections are told, and closed once what was handed over
+    /// to them is written.
+    public func drain(now: Instant) {
+        moment = now
+        draining = true
+        let goodbye = RSocketError(
+            code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
+        for place in 0..<connections.bound {
+            guard let connection = connections.at(place) else { continue }
+            fatal(connection, goodbye, keepingMessages: true, now: now)
+        }
+        settle(now)
+    }
+
+    static var drainingRefusal: Refusal { .rejected("The broker is shutting down; connect again later.") }
+
+    func find(_ id: ConnectionID) -> Connection? {
+        connections[Handle(index: id.index, generation: id.generation)]
+    }
+
+    // A connection's end
+
+    /// Tells the peer what was wrong with the connection, and closes it when that is written.
+    func fatal(_ connection: Connection, _ error: RSocketError, keepingMessages: Bool = false, now: Instant) {
+        switch connection.phase {
+        case .new, .open: break
+        case .closing, .closed: return
+        }
+        connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        dropStreams(of: connection, now: now)
+        if !keepingMessages { connection.output.dropMessages() }
+        connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
+        log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
+        if error.code != .connectionClose { counters.protocolErrors += 1 }
+        updateReading(connection)
+        flush(connection)
+    }
+
+    /// The connection is over: its streams end, its output is given back.
+    func close(_ connection: Connection, reason: String, now: Instant) {
+        guard !connection.isClosed else { return }
+        dropStreams(of: connection, now: now)
+        connection.phase = .closed
+        connection.output.removeAll()
+        connection.hungry.removeAll()
+        connections.remove(connection.handle)
+        if let count = perAddress[connection.address] {
+            perAddress[connection.address] = count > 1 ? count - 1 : nil
+        }
+        effects.close.append(connection.id)
+        log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
+        if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
+    }
+
+    private func dropStreams(of connection: Connection, now: Instant) {
+        while let stream = connection.streams.last {
+            if stream.kind == .publisher {
+                let publisher = unsafeDowncast(stream, to: Publisher.self)
+                if publisher.isChannel { ended(publisher, .lost, now: now) }
+            }
+            // The owner may have answered at once and so have dropped it.
+            if streams[stream.handle] === stream { drop(stream) }
+        }
+    }
+
+    /// Reading pauses while the peer leaves too much control output unread, or a topic's owner lags behind.
+    func updateReading(_ connection: Connection) {
+        var reading = true
+        if connection.output.controlCount > limits.controlOutput {
+            reading = false
+            connection.unreadSince = connection.unreadSince ?? moment.monotonic
+        } else {
+            connection.unreadSince = nil
+        }
+        if connection.forwarded > limits.forwarded { reading = false }
+        if case .closing = connection.phase { reading = false }
+        guard reading != connection.isReading, !connection.isClosed else { return }
+        connection.isReading = reading
+        effects.reading.append((connection.id, reading))
+    }
+}

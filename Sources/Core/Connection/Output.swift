@@ -1,0 +1,237 @@
+// Output: what a connection has been handed and its socket has not taken yet.
+//
+// Messages go out from the log's own memory where they can: a segment then names a range of a chunk. What must be
+// made for this connection alone (another stream id, metadata) is written into blocks. When the socket blocks, what is
+// left of chunks is copied into blocks too, so that a connection that reads nothing keeps no chunk of any topic alive.
+//
+// Control frames (KEEPALIVE, ERROR, REQUEST_N, acknowledgements) go ahead of messages, at the next frame boundary:
+//
+//     [rest of the frame in flight] [control] [segments …]
+
+import Bytes
+
+struct Output: ~Copyable {
+    private enum Owner {
+        case chunk(Chunk)
+        case block(Block)
+        case none
+    }
+
+    private struct Segment {
+        var owner: Owner
+        var start: UnsafeRawPointer
+        var count: Int
+    }
+
+    private var segments: [Segment] = []
+    private var first = 0
+    /// Bytes at the front that belong to a frame whose beginning is already on its way.
+    private var inFlight = 0
+    private var control = ByteBuffer()
+    private var keepalive = ByteBuffer()
+    private let pool: BlockPool
+    /// The block with room left, where the next bytes made for this connection go.
+    private var current: Block?
+    /// Bytes of messages handed over and not yet taken by the socket.
+    private(set) var count = 0
+    /// Payload bytes copied for this connection, beside those sent from the log.
+    private(set) var copied: UInt64 = 0
+    /// The socket takes nothing until it is writable again.
+    var blocked = false
+
+    init(pool: BlockPool) { self.pool = pool }
+
+    var controlCount: Int { control.count + keepalive.count }
+    var isEmpty: Bool { count == 0 && control.isEmpty && keepalive.isEmpty }
+
+    // Handing over
+
+    /// Whole frames that are sent as they lie in `chunk`.
+    mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: Chunk) {
+        guard let start = bytes.baseAddress, bytes.count > 0 else { return }
+        count += bytes.count
+        if segments.count > first, case .chunk(let last) = segments[segments.count - 1].owner, last === chunk,
+            segments[segments.count - 1].start + segments[segments.count - 1].count == start
+        {
+            segments[segments.count - 1].count += bytes.count
+            return
+        }
+        segments.append(Segment(owner: .chunk(chunk), start: start, count: bytes.count))
+    }
+
+    /// Room for `count` bytes of whole frames, to be written at once by the caller.
+    mutating func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
+        self.count += count
+        copied &+= UInt64(count)
+        let last = segments.count - 1
+        if last >= first, case .block(let block) = segments[last].owner, block.capacity - block.used >= count,
+            segments[last].start + segments[last].count == UnsafeRawPointer(block.base + block.used)
+        {
+            let target = block.base + block.used
+            block.used += count
+            segments[last].count += count
+            return UnsafeMutableRawBufferPointer(start: target, count: count)
+        }
+        let (block, target) = space(count)
+        segments.append(Segment(owner: .block(block), start: UnsafeRawPointer(target), count: count))
+        return UnsafeMutableRawBufferPointer(start: target, count: count)
+    }
+
+    /// A place for a new segment, in the block in use if it has room.
+    private mutating func space(_ count: Int) -> (Block, UnsafeMutableRawPointer) {
+        if let block = current, block.capacity - block.used >= count, block.segments > 0 {
+            let target = block.base + block.used
+            block.used += count
+            block.segments += 1
+            return (block, target)
+        }
+        let block = pool.take(count)
+        block.used = count
+        block.segments = 1
+        current = block
+        return (block, block.base)
+    }
+
+    /// A control frame, written whole by `write`.
+    mutating func control(_ write: (inout ByteBuffer) -> Void) { write(&control) }
+
+    /// The answer to a KEEPALIVE; it takes the place of one that has not been sent yet.
+    mutating func keepalive(_ write: (inout ByteBuffer) -> Void) {
+        keepalive.removeAll()
+        write(&keepalive)
+    }
+
+    // Sending
+
+    /// The next bytes to write, in order. Returns how many of `pieces` were set.
+    mutating func gather(into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
+        var set = 0
+        func add(_ bytes: UnsafeRawBufferPointer) {
+            guard bytes.count > 0, set < pieces.count else { return }
+            pieces[set] = bytes
+            set += 1
+        }
+        if !keepalive.isEmpty {
+            // Only now, when the socket takes bytes, is it too late to be replaced by a later one.
+            control.append(keepalive.readable)
+            keepalive.removeAll()
+        }
+        var index = first
+        var skip = 0
+        if inFlight > 0 {
+            add(UnsafeRawBufferPointer(start: segments[first].start, count: inFlight))
+            skip = inFlight
+        }
+        add(control.readable)
+        while index < segments.count, set < pieces.count {
+            let segment = segments[index]
+            add(UnsafeRawBufferPointer(start: segment.start + skip, count: segment.count - skip))
+            skip = 0
+            index += 1
+        }
+        return set
+    }
+
+    /// The socket took the first `written` of the gathered bytes.
+    mutating func wrote(_ written: Int, blocked: Bool) {
+        var rest = written
+        if inFlight > 0 {
+            let part = Swift.min(rest, inFlight)
+            takeFront(part)
+            inFlight -= part
+            rest -= part
+        }
+        if inFlight == 0 {
+            let part = Swift.min(rest, control.count)
+            control.consume(part)
+            rest -= part
+        }
+        while rest > 0, first < segments.count {
+            let segment = segments[first]
+            if rest < segment.count {
+                inFlight = Output.restOfFrame(segment.start, taken: rest)
+                takeFront(rest)
+                break
+            }
+            rest -= segment.count
+            takeFront(segment.count)
+        }
+        self.blocked = blocked
+        if blocked { releaseChunks() }
+        if first == segments.count {
+            segments.removeAll(keepingCapacity: segments.capacity <= 64)
+            first = 0
+        } else if first > 32, first * 2 > segments.count {
+            segments.removeFirst(first)
+            first = 0
+        }
+        if control.isEmpty { control.shrink(above: 256) }
+        if keepalive.isEmpty { keepalive.shrink() }
+    }
+
+    /// Gives up all messages that wait here: the connection is closing and only its last error counts.
+    mutating func dropMessages() {
+        // A frame in flight must be ended, or the error behind it could not be read.
+        let keep = inFlight
+        while first < segments.count, count > keep {
+            let last = segments.count - 1
+            let excess = Swift.min(segments[last].count, count - keep)
+            segments[last].count -= excess
+            count -= excess
+            if segments[last].count == 0 { recycle(segments.removeLast()) }
+        }
+    }
+
+    /// Gives back what is held.
+    mutating func removeAll() {
+        while segments.count > first { recycle(segments.removeLast()) }
+        segments.removeAll()
+        first = 0
+        count = 0
+        inFlight = 0
+        control.removeAll()
+        keepalive.removeAll()
+    }
+
+    private mutating func takeFront(_ bytes: Int) {
+        count -= bytes
+        segments[first].start += bytes
+        segments[first].count -= bytes
+        if segments[first].count == 0 {
+            recycle(segments[first])
+            // Drops the reference to the chunk now, not when the array is compacted.
+            segments[first].owner = .none
+            first += 1
+        }
+    }
+
+    private mutating func recycle(_ segment: Segment) {
+        guard case .block(let block) = segment.owner else { return }
+        pool.release(block)
+        if block.segments == 0, current === block { current = nil }
+    }
+
+    /// Copies what is left of chunks, so that the chunks can go. A byte that was copied before stays where it is.
+    private mutating func releaseChunks() {
+        for index in first..<segments.count {
+            guard case .chunk = segments[index].owner else { continue }
+            let (block, target) = space(segments[index].count)
+            target.copyMemory(from: segments[index].start, byteCount: segments[index].count)
+            copied &+= UInt64(segments[index].count)
+            segments[index].owner = .block(block)
+            segments[index].start = UnsafeRawPointer(target)
+        }
+    }
+
+    /// How many bytes of the frame at `taken` are still to come; 0 at a boundary. `start` is one.
+    private static func restOfFrame(_ start: UnsafeRawPointer, taken: Int) -> Int {
+        var offset = 0
+        let bytes = UnsafeRawBufferPointer(start: start, count: taken + 3)
+        while offset < taken {
+            let length = 3 + bytes.u24(at: offset)
+            if offset + length > taken { return offset + length - taken }
+            offset += length
+        }
+        return 0
+    }
+}

@@ -1,0 +1,214 @@
+// Requests: what a peer's frames ask of the engine.
+
+import Bytes
+import Replay
+import RSocket
+
+extension Shard {
+    func handle(_ event: Event, on connection: Connection, now: Instant) {
+        switch event {
+        case .setup(let setup):
+            accept(setup, on: connection, now: now)
+        case .request(let stream, let kind, let initialN, let complete, let content):
+            request(connection, stream, kind, initialN: initialN, complete: complete, content, now: now)
+        case .payload(_, let handle, let next, let complete, let content):
+            guard let publisher = stream(handle, .publisher).map({ unsafeDowncast($0, to: Publisher.self) }) else {
+                return
+            }
+            payload(publisher, next: next, complete: complete, content, now: now)
+        case .requestN(let stream, let handle, let n):
+            requestN(n, stream: stream, handle: handle, on: connection, now: now)
+        case .cancel(_, let handle):
+            guard let stream = self.stream(handle, nil) else { return }
+            leave(stream, .cancelled, now: now)
+        case .error(_, let handle, _, let message):
+            guard let stream = self.stream(handle, nil) else { return }
+            leave(stream, .failed(String(decoding: message, as: UTF8.self)), now: now)
+        case .keepalive(let respond, _, let data):
+            guard respond else { return }
+            connection.output.keepalive { FrameWriter.keepalive(respond: false, position: 0, data: data, into: &$0) }
+            flush(connection)
+        case .metadataPush:
+            break
+        case .refuse(let stream, let handle, let error):
+            if let handle, let bound = self.stream(handle, nil) {
+                leave(bound, .cancelled, now: now)
+            }
+            sendError(connection, stream: stream, code: error.code, message: error.message)
+        case .drop:
+            counters.fireDropped += 1
+        case .fatal(let error):
+            fatal(connection, error, now: now)
+        case .closedByPeer(_, let message):
+            let text = String(decoding: message, as: UTF8.self)
+            close(connection, reason: "the peer ended it: \(text)", now: now)
+        }
+    }
+
+    /// The object behind a stream, which the connection's table named.
+    private func stream(_ handle: UInt32, _ kind: BoundStream.Kind?) -> BoundStream? {
+        guard Int(handle) < streams.bound, let stream = streams.at(Int(handle)) else { return nil }
+        guard let kind else { return stream }
+        return stream.kind == kind ? stream : nil
+    }
+
+    private func accept(_ setup: Setup, on connection: Connection, now: Instant) {
+        let lifetime = UInt64(setup.lifetime) * 1_000_000
+        connection.lifetime = Swift.min(Swift.max(lifetime, limits.lifetime.lowerBound), limits.lifetime.upperBound)
+        connection.phase = .open
+        connection.rsocket.acceptSetup()
+        connection.isAnnounced = true
+        event("connection-opened", connection: connection, reason: nil)
+    }
+
+    private func request(
+        _ connection: Connection, _ stream: UInt32, _ kind: Interaction, initialN: UInt32,
+        complete: Bool, _ content: Content, now: Instant
+    ) {
+        do throws(Refusal) {
+            if draining { throw Shard.drainingRefusal }
+            let request: RequestMetadata
+            do throws(RSocketError) {
+                request = try RequestMetadata.parse(content.metadata, form: connection.rsocket.metadataForm)
+            } catch {
+                throw Refusal(code: error.code, message: error.message)
+            }
+            let route = try Route(request.route, tags: request.extraTags)
+            let metadata = carried(content.metadata, of: connection)
+            switch kind {
+            case .stream:
+                try subscribe(connection, stream: stream, initialN: initialN, route, now: now)
+            case .fireAndForget:
+                if route.options.isEmpty {
+                    fire(connection, name: route.name, metadata: metadata, payload: content.data, now: now)
+                } else {
+                    counters.fireDropped += 1
+                }
+            case .response where TopicName.isSystem(route.name):
+                try call(connection, stream: stream, route, now: now)
+            case .response:
+                try route.expect([], for: "an acknowledged publish")
+                try publish(
+                    connection, stream: stream, name: route.name, options: nil, initialN: 1, complete: true,
+                    metadata: metadata, payload: content.data, now: now)
+            case .channel:
+                let options = try PublishOptions(route)
+                try publish(
+                    connection, stream: stream, name: route.name, options: options, initialN: initialN,
+                    complete: complete, metadata: metadata, payload: content.data, now: now)
+            }
+        } catch {
+            guard kind != .fireAndForget else {
+                counters.fireDropped += 1
+                return
+            }
+            connection.rsocket.closeStream(stream)
+            sendError(connection, stream: stream, code: error.code, message: error.message)
+        }
+    }
+
+    /// A publisher's own metadata, without route and authentication; nil where there is none.
+    private func carried(_ metadata: UnsafeRawBufferPointer?, of connection: Connection) -> UnsafeRawBufferPointer? {
+        let form = connection.rsocket.metadataForm
+        do {
+            guard let metadata, try CompositeMetadata.carriedCount(metadata, form: form) > 0 else { return nil }
+            carriedMetadata.removeAll()
+            try CompositeMetadata.appendCarried(metadata, form: form, into: &carriedMetadata)
+            return carriedMetadata.isEmpty ? nil : carriedMetadata.readable
+        } catch {
+            // Metadata of a later item that cannot be read: the message goes on without it.
+            return nil
+        }
+    }
+
+    private func payload(_ publisher: Publisher, next: Bool, complete: Bool, _ content: Content, now: Instant) {
+        if next {
+            item(
+                publisher, metadata: carried(content.metadata, of: publisher.connection), payload: content.data,
+                now: now)
+        }
+        // The item may have been refused, and the channel be gone.
+        guard complete, streams[publisher.handle] === publisher else { return }
+        ended(publisher, .completed, now: now)
+    }
+
+    private func requestN(_ n: UInt32, stream: UInt32, handle: UInt32, on connection: Connection, now: Instant) {
+        guard let bound = self.stream(handle, nil) else { return }
+        switch bound.kind {
+        case .subscriber:
+            request(n, of: unsafeDowncast(bound, to: Subscriber.self), now: now)
+        case .publisher:
+            request(n, of: unsafeDowncast(bound, to: Publisher.self))
+        case .listing:
+            request(n, of: unsafeDowncast(bound, to: Listing.self), now: now)
+        case .call:
+            break
+        }
+    }
+
+    /// The peer ended a stream.
+    private func leave(_ stream: BoundStream, _ end: PublisherEnd, now: Instant) {
+        if stream.kind == .publisher {
+            let publisher = unsafeDowncast(stream, to: Publisher.self)
+            // An acknowledged publish that is cancelled may have been taken already; only its answer goes.
+            if publisher.isChannel { ended(publisher, end, now: now) }
+        }
+        if streams[stream.handle] === stream { drop(stream) }
+    }
+
+    // Answers
+
+    func sendError(_ connection: Connection, stream: UInt32, code: ErrorCode, message: String) {
+        connection.output.control { FrameWriter.error(stream: stream, code: code, message: message, into: &$0) }
+        counters.streamErrors += 1
+        flush(connection)
+    }
+
+    /// Answers a request with `text`, and so ends its stream.
+    func reply(_ text: String, to stream: BoundStream) {
+        var text = text
+        text.withUTF8 { data in
+            stream.connection.output.control {
+                FrameWriter.payload(
+                    stream: stream.stream, next: true, complete: true, metadata: nil,
+                    data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
+            }
+        }
+        flush(stream.connection)
+        drop(stream)
+    }
+
+    /// Ends a stream with an error. A subscriber's goes behind the messages that were handed over before it.
+    func fail(_ stream: BoundStream, _ refusal: Refusal) {
+        guard streams[stream.handle] === stream else { return }
+        if stream.kind == .subscriber {
+            queue(on: stream.connection) {
+                FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
+            }
+            counters.streamErrors += 1
+        } else {
+            sendError(stream.connection, stream: stream.stream, code: refusal.code, message: refusal.message)
+        }
+        drop(stream)
+    }
+
+    /// Puts frames behind the messages that are queued.
+    func queue(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
+        scratch.removeAll()
+        write(&scratch)
+        connection.output.reserve(scratch.count).copyMemory(from: scratch.readable)
+        flush(connection)
+    }
+
+    /// Forgets a stream: its end has been told, or nobody wants to know.
+    func drop(_ stream: BoundStream) {
+        stream.connection.rsocket.closeStream(stream.stream)
+        stream.connection.detach(stream)
+        streams.remove(stream.handle)
+        switch stream.kind {
+        case .subscriber: forget(unsafeDowncast(stream, to: Subscriber.self))
+        case .publisher: forget(unsafeDowncast(stream, to: Publisher.self))
+        case .call, .listing: break
+        }
+    }
+}

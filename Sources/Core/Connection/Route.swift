@@ -1,0 +1,98 @@
+// Route: `NAME?option=value&…`, the first routing tag of a request, and further tags of one `option=value` each.
+
+import RSocket
+
+/// What is wrong with a request: an ERROR on its stream.
+struct Refusal: Error, Sendable {
+    var code: ErrorCode
+    var message: String
+
+    static func invalid(_ message: String) -> Refusal { Refusal(code: .invalid, message: message) }
+    static func rejected(_ message: String) -> Refusal { Refusal(code: .rejected, message: message) }
+}
+
+/// A name and its options, percent-decoded, none doubled.
+struct Route {
+    /// Options that one request may carry.
+    static let mostOptions = 32
+
+    var name: String
+    private(set) var options: [(name: String, value: String)] = []
+
+    init(_ text: String, tags: [String]) throws(Refusal) {
+        let parts = text.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        name = try Route.decode(parts[0])
+        if parts.count == 2 {
+            for pair in parts[1].split(separator: "&", omittingEmptySubsequences: true) { try add(pair) }
+        }
+        for tag in tags { try add(Substring(tag)) }
+    }
+
+    subscript(option: String) -> String? { options.first { $0.name == option }?.value }
+
+    /// Refuses what `known` does not name.
+    func expect(_ known: [String], for use: String) throws(Refusal) {
+        for option in options where !known.contains(option.name) {
+            let list = known.isEmpty ? "takes no options" : "knows \(known.joined(separator: ", "))"
+            throw .invalid("The option '\(option.name)' is unknown here: \(use) \(list).")
+        }
+    }
+
+    /// The option as one of `values`.
+    func choice<Value>(_ option: String, _ values: [(String, Value)]) throws(Refusal) -> Value? {
+        guard let text = self[option] else { return nil }
+        for (name, value) in values where name == text { return value }
+        let list = values.map(\.0).joined(separator: ", ")
+        throw .invalid("\(option)=\(text) is not known; use one of: \(list).")
+    }
+
+    /// The option as a whole number in `range`.
+    func number(_ option: String, _ range: ClosedRange<UInt64>) throws(Refusal) -> UInt64? {
+        guard let text = self[option] else { return nil }
+        guard text.utf8.allSatisfy({ (48...57).contains($0) }), let value = UInt64(text), range.contains(value) else {
+            throw .invalid(
+                "\(option)=\(text) is not a number from \(range.lowerBound) to \(range.upperBound).")
+        }
+        return value
+    }
+
+    private mutating func add(_ pair: Substring) throws(Refusal) {
+        let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let option = try Route.decode(parts[0])
+        guard parts.count == 2 else {
+            throw .invalid("The option '\(option)' has no value; write \(option)=value.")
+        }
+        guard self[option] == nil else { throw .invalid("The option '\(option)' is given twice; give it once.") }
+        guard options.count < Route.mostOptions else {
+            throw .invalid("The route has more than \(Route.mostOptions) options.")
+        }
+        options.append((option, try Route.decode(parts[1])))
+    }
+
+    /// RFC 3986, section 2.1.
+    private static func decode(_ text: Substring) throws(Refusal) -> String {
+        guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            let digits = rest.prefix(2)
+            rest = rest.dropFirst(2)
+            guard digits.count == 2, digits.allSatisfy({ hex($0) }),
+                let value = UInt8(String(Substring(digits)), radix: 16)
+            else { throw .invalid("'\(text)' has a '%' that two hexadecimal digits do not follow.") }
+            bytes.append(value)
+        }
+        guard let decoded = String(validating: bytes, as: UTF8.self) else {
+            throw .invalid("'\(text)' is not UTF-8 once its percent signs are decoded.")
+        }
+        return decoded
+    }
+
+    private static func hex(_ byte: UInt8) -> Bool {
+        (48...57).contains(byte) || (65...70).contains(byte) || (97...102).contains(byte)
+    }
+}

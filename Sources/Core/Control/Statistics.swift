@@ -1,0 +1,72 @@
+// Statistics: counters of each shard, and the figures of the whole broker made from them once a second.
+
+/// What one shard has done since it began, and what it has now.
+struct ShardCounters: Sendable {
+    var published: UInt64 = 0
+    var delivered: UInt64 = 0
+    var fireDropped: UInt64 = 0
+    var streamErrors: UInt64 = 0
+    var protocolErrors: UInt64 = 0
+    var connectionsOpened: UInt64 = 0
+    var bytesIn: UInt64 = 0
+    var bytesOut: UInt64 = 0
+
+    var connections = 0
+    var subscriptions = 0
+    var topics = 0
+
+    mutating func add(_ other: ShardCounters) {
+        published &+= other.published
+        delivered &+= other.delivered
+        fireDropped &+= other.fireDropped
+        streamErrors &+= other.streamErrors
+        protocolErrors &+= other.protocolErrors
+        connectionsOpened &+= other.connectionsOpened
+        bytesIn &+= other.bytesIn
+        bytesOut &+= other.bytesOut
+        connections += other.connections
+        subscriptions += other.subscriptions
+        topics += other.topics
+    }
+}
+
+/// The latest counters of every shard, on the shard that owns `$SYS.stats`.
+struct Statistics {
+    private var latest: [ShardCounters]
+    private var before = ShardCounters()
+    private var beforeAt: UInt64 = 0
+
+    init(shards: Int) { latest = Array(repeating: ShardCounters(), count: shards) }
+
+    mutating func take(_ counters: ShardCounters, from shard: Int) { latest[shard] = counters }
+
+    /// One object: totals, and rates since the last one.
+    mutating func object(memory: Int, now: Instant) -> JSONObject {
+        var total = ShardCounters()
+        for counters in latest { total.add(counters) }
+        let seconds = beforeAt == 0 ? 1 : Double(now.monotonic - beforeAt) / 1e9
+        func rate(_ now: UInt64, _ before: UInt64) -> UInt64 {
+            UInt64(Double(now &- before) / Swift.max(seconds, 1e-3))
+        }
+        var object = JSONObject()
+        object.add("time_ns", now.wall)
+        object.add("connections", total.connections)
+        object.add("subscriptions", total.subscriptions)
+        object.add("topics", total.topics)
+        object.add("memory", memory)
+        object.add("published", total.published)
+        object.add("published_per_s", rate(total.published, before.published))
+        object.add("delivered", total.delivered)
+        object.add("delivered_per_s", rate(total.delivered, before.delivered))
+        object.add("fire_dropped", total.fireDropped)
+        object.add("bytes_in", total.bytesIn)
+        object.add("bytes_in_per_s", rate(total.bytesIn, before.bytesIn))
+        object.add("bytes_out", total.bytesOut)
+        object.add("bytes_out_per_s", rate(total.bytesOut, before.bytesOut))
+        object.add("stream_errors", total.streamErrors)
+        object.add("protocol_errors", total.protocolErrors)
+        before = total
+        beforeAt = now.monotonic
+        return object
+    }
+}

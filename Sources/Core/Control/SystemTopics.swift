@@ -1,0 +1,87 @@
+// The broker's own topics: `$SYS.events`, what happens, and `$SYS.stats`, figures once a second. They are ordinary
+// topics, with a window, replay and every overflow policy but `block`; only the broker publishes there.
+
+import Replay
+import RSocket
+
+enum SystemTopic {
+    static let events = "$SYS.events"
+    static let stats = "$SYS.stats"
+
+    /// Refuses names under `$SYS.` that no one can subscribe to, and what would slow the broker itself.
+    static func check(_ name: String, _ options: SubscribeOptions) throws(Refusal) {
+        guard TopicName.isSystem(name) else { return }
+        guard name == events || name == stats else {
+            throw .invalid(
+                "'\(name)' cannot be subscribed to; under $SYS. there are \(events), \(stats), "
+                    + SystemList.allCases.map(\.name).joined(separator: ", ") + ".")
+        }
+        guard options.overflow != .block else {
+            throw .rejected("'\(name)' takes no overflow=block: no subscriber may hold up the broker itself.")
+        }
+    }
+}
+
+extension Shard {
+    // Each event is one JSON object with `event`, `time_ns` and what it is about.
+
+    func event(_ name: String, topic: String, epoch: UInt64) {
+        guard !TopicName.isSystem(topic) else { return }
+        var object = eventObject(name)
+        object.add("topic", topic)
+        object.add("epoch", String(epoch))
+        publishEvent(object)
+    }
+
+    func event(_ name: String, connection: Connection, reason: String?) {
+        var object = eventObject(name)
+        object.add("connection", text(connection.id))
+        object.add("peer", connection.peer)
+        if let reason { object.add("reason", reason) }
+        publishEvent(object)
+    }
+
+    func event(_ name: String, subscriber: Subscriber) {
+        guard !TopicName.isSystem(subscriber.mirror.name) else { return }
+        var object = eventObject(name)
+        object.add("subscription", subscriber.id)
+        object.add("topic", subscriber.mirror.name)
+        object.add("connection", text(subscriber.connection.id))
+        object.add("policy", subscriber.options.overflow.name)
+        if let cursor = subscriber.cursor {
+            object.add("delivered", cursor.delivered)
+            object.add("dropped", cursor.dropped)
+        }
+        publishEvent(object)
+    }
+
+    private func eventObject(_ name: String) -> JSONObject {
+        var object = JSONObject()
+        object.add("event", name)
+        object.add("time_ns", moment.wall)
+        return object
+    }
+
+    private func publishEvent(_ object: JSONObject) {
+        let text = object.finished()
+        let owner = owner(of: SystemTopic.events)
+        if owner == index {
+            publishSystem(SystemTopic.events, text, now: moment)
+        } else {
+            send(.event(text), to: owner)
+        }
+    }
+
+    /// Appends to a topic of the broker's own, which this shard owns.
+    func publishSystem(_ name: String, _ text: String, now: Instant) {
+        guard let topic = try? topic(named: name, now: now) else { return }
+        var text = text
+        text.withUTF8 { bytes in
+            let payload = UnsafeRawBufferPointer(bytes)
+            let charge = Log.charge(payload: payload.count, metadata: 0)
+            topic.append(metadata: nil, payload: payload, charge: charge, now: now)
+        }
+    }
+
+    func text(_ id: ConnectionID) -> String { "\(index)-\(id.index)-\(id.generation)" }
+}

@@ -1,0 +1,55 @@
+// What goes between the engine and the loop that drives it: moments, handles, and effects to carry out.
+
+/// A moment, as the loop read it once for a whole batch of inputs.
+public struct Instant: Sendable {
+    /// Nanoseconds of a clock that never steps back.
+    public var monotonic: UInt64
+    /// Nanoseconds since 1970, for timestamps.
+    public var wall: Int64
+
+    public init(monotonic: UInt64, wall: Int64) {
+        self.monotonic = monotonic
+        self.wall = wall
+    }
+}
+
+/// Names a connection of one shard. A stale one is harmless: its generation no longer matches.
+public struct ConnectionID: Hashable, Sendable {
+    public var index: UInt32
+    public var generation: UInt32
+
+    public init(index: UInt32, generation: UInt32) {
+        self.index = index
+        self.generation = generation
+    }
+}
+
+/// A line for the log, made by the engine and written by the server.
+public struct LogRecord: Sendable {
+    public enum Level: Int, Sendable, Comparable {
+        case debug, info, warning, error
+        public static func < (a: Level, b: Level) -> Bool { a.rawValue < b.rawValue }
+    }
+    public var level: Level
+    public var message: String
+    public var fields: [(key: String, value: String)]
+
+    public init(level: Level, message: String, fields: [(key: String, value: String)]) {
+        self.level = level
+        self.message = message
+        self.fields = fields
+    }
+}
+
+/// What the driver must carry out. The arrays are drained by the driver after each batch of inputs and reused.
+public struct Effects {
+    /// Connections with output: `gather`, write, `wrote`.
+    public var flush: [ConnectionID] = []
+    /// Connections to close now; the engine has already forgotten them.
+    public var close: [ConnectionID] = []
+    /// Connections whose reading is to be paused (`false`) or taken up again (`true`).
+    public var reading: [(ConnectionID, Bool)] = []
+    /// Messages for other shards, by shard index: to be put in their inboxes as one batch each.
+    public var mail: [[Mail]]
+    public var log: [LogRecord] = []
+}

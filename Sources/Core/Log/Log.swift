@@ -1,0 +1,153 @@
+// Log: one shard's view of a topic's messages, a run of chunks. The shard that owns the topic appends to it; other
+// shards hold a view of the same chunks, which advances when they are told.
+//
+//     head (oldest kept)                                   end (next to come)
+//       |  chunk: first, visible  |  chunk  |  …  | chunk ⋯ |
+
+import Replay
+
+/// Part of a chunk that a shard has been told of.
+struct LogPiece: Sendable {
+    var chunk: Chunk
+    /// Messages of the chunk that exist for this view.
+    var visible: Int
+
+    var first: SequenceNumber { chunk.first }
+    var end: SequenceNumber { chunk.first.advanced(by: visible) }
+}
+
+final class Log {
+    private(set) var head: SequenceNumber
+    private(set) var end: SequenceNumber
+    /// What all messages before `end` were charged since the topic began, in bytes.
+    private(set) var charged: UInt64
+    private var pieces: [LogPiece] = []
+    private var nextCapacity = Chunk.smallest
+
+    init(
+        head: SequenceNumber = SequenceNumber(1), end: SequenceNumber = SequenceNumber(1), charged: UInt64 = 0,
+        pieces: [LogPiece] = []
+    ) {
+        self.head = head
+        self.end = end
+        self.charged = charged
+        self.pieces = pieces
+    }
+
+    var window: SequenceRange { SequenceRange(lower: head, upper: end) }
+
+    /// All pieces, for another shard's first view.
+    var allPieces: [LogPiece] { pieces }
+
+    /// Bytes of memory that the chunks hold.
+    var memory: Int { pieces.reduce(0) { $0 + $1.chunk.capacity } }
+
+    static func charge(payload: Int, metadata: Int) -> Int { payload + metadata + Limits.messageOverhead }
+
+    // The owner's side
+
+    /// Appends a message and returns its sequence.
+    func append(
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, timestamp: Int64,
+        budget: MemoryBudget
+    ) -> SequenceNumber {
+        let carried = metadata?.count ?? 0
+        let framed = PayloadFraming.framed(payload.count)
+        let needed = carried + framed
+        var last = pieces.count - 1
+        if last < 0 || !pieces[last].chunk.fits(needed) || (carried > 0 && !pieces[last].chunk.hasMetadata) {
+            let capacity = Swift.max(nextCapacity, needed + Chunk.entrySize)
+            nextCapacity = Swift.min(nextCapacity * 2, Chunk.largest)
+            let chunk = Chunk(first: end, hasMetadata: carried > 0, capacity: capacity, budget: budget)
+            pieces.append(LogPiece(chunk: chunk, visible: 0))
+            last = pieces.count - 1
+        }
+        pieces[last].chunk.append(
+            metadata: metadata, payload: payload, framed: framed, timestamp: timestamp, chargedBefore: charged)
+        pieces[last].visible += 1
+        charged &+= UInt64(Log.charge(payload: payload.count, metadata: carried))
+        let sequence = end
+        end = end.advanced(by: 1)
+        return sequence
+    }
+
+    /// What messages in `head ..< end` are charged, in bytes.
+    var bytes: Int { Int(charged - chargedBefore(head)) }
+
+    /// What the messages from `sequence` on are charged, in bytes.
+    func bytes(from sequence: SequenceNumber) -> Int {
+        Int(charged - chargedBefore(Swift.min(Swift.max(sequence, head), end)))
+    }
+
+    /// The first sequence from which at most `limit` bytes are charged.
+    func firstWithin(_ limit: Int) -> SequenceNumber {
+        guard bytes > limit else { return head }
+        let target = charged - UInt64(limit)
+        var low = head
+        var high = end
+        while low < high {
+            let middle = low.advanced(by: (high - low) / 2)
+            if chargedBefore(middle) >= target { high = middle } else { low = middle.advanced(by: 1) }
+        }
+        return low
+    }
+
+    /// The pieces with messages from `sequence` on, for a view that has all before it.
+    func pieces(from sequence: SequenceNumber) -> [LogPiece] {
+        guard sequence < end else { return [] }
+        return Array(pieces[index(of: sequence)...])
+    }
+
+    // Every view's side
+
+    /// The log grew: `fresh` holds the pieces from this view's end on.
+    func advance(to end: SequenceNumber, charged: UInt64, fresh: [LogPiece]) {
+        for piece in fresh {
+            if let last = pieces.last, last.chunk === piece.chunk {
+                pieces[pieces.count - 1].visible = piece.visible
+            } else {
+                pieces.append(piece)
+            }
+        }
+        self.end = end
+        self.charged = charged
+    }
+
+    /// Messages before `sequence` are given up; chunks without any other go.
+    func evict(before sequence: SequenceNumber) {
+        guard sequence > head else { return }
+        head = Swift.min(sequence, end)
+        // The last chunk stays: the writer goes on in it.
+        var passed = 0
+        while passed < pieces.count - 1, pieces[passed].end <= head { passed += 1 }
+        if passed > 0 { pieces.removeFirst(passed) }
+    }
+
+    /// When the message at `sequence` was taken, in ns since 1970.
+    func timestamp(_ sequence: SequenceNumber) -> Int64 {
+        let piece = pieces[index(of: sequence)]
+        return piece.chunk.entry(sequence - piece.first).timestamp
+    }
+
+    /// The piece that holds `sequence`, which lies in `window`.
+    @inline(__always)
+    func piece(of sequence: SequenceNumber) -> LogPiece { pieces[index(of: sequence)] }
+
+    private func chargedBefore(_ sequence: SequenceNumber) -> UInt64 {
+        guard sequence < end else { return charged }
+        let piece = pieces[index(of: sequence)]
+        return piece.chunk.entry(sequence - piece.first).chargedBefore
+    }
+
+    /// Readers are mostly at the end, so the last pieces are looked at first.
+    private func index(of sequence: SequenceNumber) -> Int {
+        var low = 0
+        var high = pieces.count - 1
+        if high >= 1, sequence >= pieces[high - 1].first { low = high - 1 }
+        while low < high {
+            let middle = (low + high + 1) / 2
+            if pieces[middle].first <= sequence { low = middle } else { high = middle - 1 }
+        }
+        return low
+    }
+}

@@ -1,0 +1,61 @@
+// How a message stands in the log: as RSocket PAYLOAD frames on stream 1, with N set, in fragments where it is long.
+// Stream 1 is the first that a client may open, so for most subscribers the bytes can be sent as they are; for others
+// the id is patched in a copy.
+
+import Bytes
+import RSocket
+
+enum PayloadFraming {
+    /// The stream id that log frames carry.
+    static let commonStream: UInt32 = 1
+    /// Length, stream id, type and flags.
+    static let header = 9
+
+    /// Bytes of frames that a payload of `count` bytes takes.
+    @inline(__always)
+    static func framed(_ count: Int) -> Int {
+        count <= Limits.fragment ? count + header : count + header * fragments(count)
+    }
+
+    static func fragments(_ count: Int) -> Int {
+        Swift.max(1, (count + Limits.fragment - 1) / Limits.fragment)
+    }
+
+    /// Writes the frames of `payload` at `target`, which has room for `framed(payload.count)` bytes.
+    static func write(_ payload: UnsafeRawBufferPointer, to target: UnsafeMutableRawPointer) {
+        var target = target
+        var rest = payload
+        repeat {
+            let part = Swift.min(rest.count, Limits.fragment)
+            let last = part == rest.count
+            writeHeader(
+                to: target, stream: commonStream, type: FrameType.payload.rawValue,
+                flags: last ? FrameFlags.next.rawValue : FrameFlags.next.union(.follows).rawValue, body: part)
+            if let source = rest.baseAddress, part > 0 {
+                (target + header).copyMemory(from: source, byteCount: part)
+            }
+            target += header + part
+            rest = UnsafeRawBufferPointer(rebasing: rest[part...])
+        } while rest.count > 0
+    }
+
+    /// Writes one frame header, the length before it included.
+    @inline(__always)
+    static func writeHeader(to target: UnsafeMutableRawPointer, stream: UInt32, type: UInt8, flags: UInt16, body: Int) {
+        let length = body + 6
+        target.storeBytes(of: UInt8(truncatingIfNeeded: length >> 16), as: UInt8.self)
+        target.storeBytes(of: UInt16(truncatingIfNeeded: length).bigEndian, toByteOffset: 1, as: UInt16.self)
+        target.storeBytes(of: stream.bigEndian, toByteOffset: 3, as: UInt32.self)
+        target.storeBytes(of: (UInt16(type) << 10 | flags).bigEndian, toByteOffset: 7, as: UInt16.self)
+    }
+
+    /// Overwrites the stream id of each whole frame in `bytes`.
+    static func patch(_ bytes: UnsafeMutableRawBufferPointer, stream: UInt32) {
+        var offset = 0
+        let view = UnsafeRawBufferPointer(bytes)
+        while offset + header <= bytes.count {
+            bytes.storeBytes(of: stream.bigEndian, toByteOffset: offset + 3, as: UInt32.self)
+            offset += 3 + view.u24(at: offset)
+        }
+    }
+}

@@ -1,0 +1,178 @@
+// Mail: what shards tell each other. A topic lives with its owner; subscribers and publishers live with their
+// connections. Between the same two shards mail keeps its order.
+
+import Replay
+import RSocket
+
+/// A message from one shard's engine to another's; the driver only carries it.
+public struct Mail: Sendable {
+    let content: Content
+
+    enum Content: Sendable {
+        // From a subscriber's shard to a topic's owner
+        case attach(name: String, shard: Int)
+        case detach(epoch: UInt64, shard: Int, dropped: UInt64)
+        case progress(epoch: UInt64, shard: Int, MirrorProgress)
+
+        // From the owner to a subscriber's shard
+        case attached(name: String, TopicView)
+        case attachRefused(name: String, Refusal)
+        case advance(epoch: UInt64, LogAdvance)
+
+        // From a publisher's shard to the owner
+        case publish(StreamKey, PublishRequest)
+        case items(StreamKey, ConnectionID, MessageBatch)
+        case publisherEnded(StreamKey, PublisherEnd)
+        case fire(name: String, ConnectionID, shard: Int, MessageBatch)
+
+        // From the owner to a publisher's shard
+        case notice(StreamKey, PublisherNotice)
+        /// Bytes of a connection's publishes that the owner has dealt with.
+        case processed(ConnectionID, bytes: Int)
+
+        // Control calls and lists
+        case call(StreamKey, ControlCall)
+        case answer(StreamKey, Result<String, Refusal>)
+        case listPage(StreamKey, SystemList, after: Int)
+        case listRows(StreamKey, rows: [String], next: Int?)
+
+        // The broker's own topics
+        case event(String)
+        case stats(shard: Int, ShardCounters)
+    }
+}
+
+/// A stream of a connection, by the connection's shard and the stream's place there.
+struct StreamKey: Hashable, Sendable {
+    var shard: Int
+    var handle: Handle
+}
+
+/// Where a topic stands.
+enum TopicState: Sendable {
+    case live
+    case completed
+    case failed(String)
+
+    var isLive: Bool { if case .live = self { true } else { false } }
+
+    var name: String {
+        switch self {
+        case .live: "live"
+        case .completed: "completed"
+        case .failed: "failed"
+        }
+    }
+}
+
+/// What a shard needs to hold a view of a topic.
+struct TopicView: Sendable {
+    var epoch: UInt64
+    var state: TopicState
+    var head: SequenceNumber
+    var end: SequenceNumber
+    var charged: UInt64
+    var pieces: [LogPiece]
+    /// The oldest message that is retained for replay; older ones are kept for those who wait for them.
+    var retained: SequenceNumber
+    /// Messages before this were lost to the byte limit.
+    var lost: SequenceNumber
+}
+
+/// How a topic's log moved on.
+struct LogAdvance: Sendable {
+    var head: SequenceNumber
+    var end: SequenceNumber
+    var charged: UInt64
+    var fresh: [LogPiece]
+    var retained: SequenceNumber
+    /// Waiting messages before this were lost to the byte limit.
+    var lost: SequenceNumber
+    var state: TopicState
+    /// The topic's name belongs to a new one from now on.
+    var isDeleted: Bool
+}
+
+/// What a view tells its topic's owner.
+struct MirrorProgress: Sendable, Equatable {
+    /// The end that the view has been advanced to.
+    var seen: SequenceNumber
+    /// The oldest message that a subscription waits for; `seen` if none does.
+    var needed: SequenceNumber
+    /// Over `block` subscriptions: up to where publishers may append, and from where nothing may be evicted.
+    var horizon: SequenceNumber?
+    var floor: SequenceNumber?
+    var subscriptions: Int
+    /// Messages that the view's subscriptions have lost since it was made.
+    var dropped: UInt64
+}
+
+/// The opening of a channel, or an acknowledged publish, with its first message.
+struct PublishRequest: Sendable {
+    var name: String
+    var options: PublishOptions
+    var isChannel: Bool
+    var connection: ConnectionID
+    var message: MessageBatch
+    /// The publisher's half is already complete.
+    var complete: Bool
+}
+
+/// How a publisher's half ended.
+enum PublisherEnd: Sendable {
+    case completed
+    case failed(String)
+    case cancelled
+    case lost
+}
+
+/// What a topic tells a publisher.
+enum PublisherNotice: Sendable {
+    case granted(UInt32)
+    /// The sequence of the last message accepted, and how many of this publisher's were.
+    case acknowledged(sequence: SequenceNumber, accepted: UInt64)
+    /// All that came is acknowledged, and the topic needs no more of this publisher.
+    case finished
+    case refused(Refusal)
+}
+
+/// Messages copied out of a connection's input, on their way to another shard or parked.
+struct MessageBatch: Sendable {
+    private(set) var bytes: [UInt8] = []
+    private(set) var count = 0
+
+    /// Bytes that one message is charged beside its own while it is carried.
+    static let overhead = 8
+
+    mutating func append(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer) {
+        for length in [metadata?.count ?? 0, payload.count] {
+            withUnsafeBytes(of: UInt32(length)) { bytes.append(contentsOf: $0) }
+        }
+        if let metadata { bytes.append(contentsOf: metadata) }
+        bytes.append(contentsOf: payload)
+        count += 1
+    }
+
+    mutating func removeAll() {
+        bytes.removeAll(keepingCapacity: false)
+        count = 0
+    }
+
+    /// Calls `body` with each message in order, until it returns false.
+    func forEach(_ body: (_ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Bool) {
+        bytes.withUnsafeBytes { all in
+            var offset = 0
+            while offset + MessageBatch.overhead <= all.count {
+                let carried = Int(all.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+                let payload = Int(all.loadUnaligned(fromByteOffset: offset + 4, as: UInt32.self))
+                offset += MessageBatch.overhead
+                let metadata = UnsafeRawBufferPointer(rebasing: all[offset..<offset + carried])
+                offset += carried
+                guard
+                    body(carried > 0 ? metadata : nil, UnsafeRawBufferPointer(rebasing: all[offset..<offset + payload]))
+                else { return }
+                offset += payload
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+// Mailroom: what other shards send.
+
+import RSocket
+
+extension Shard {
+    /// Messages from other shards, in the order each of them sent its own.
+    public func receive(_ mail: [Mail], now: Instant) {
+        moment = now
+        for message in mail { open(message.content, now: now) }
+        settle(now)
+    }
+
+    private func open(_ content: Mail.Content, now: Instant) {
+        switch content {
+        case .attach(let name, let shard): attach(name, from: shard, now: now)
+        case .detach(let epoch, let shard, let dropped): unlink(epoch, shard, dropped: dropped, now: now)
+        case .progress(let epoch, let shard, let progress):
+            topics[epoch]?.heard(progress, from: shard, now: now)
+
+        case .attached(let name, let view): attached(name, view, now: now)
+        case .attachRefused(let name, let refusal): attachRefused(name, refusal)
+        case .advance(let epoch, let advance): mirrorsByEpoch[epoch]?.advance(advance, now: now)
+
+        case .publish(let key, let request):
+            tellProcessed(request.message, key.shard, request.connection)
+            open(key, request, now: now)
+        case .items(let key, let connection, let batch):
+            tellProcessed(batch, key.shard, connection)
+            take(batch, from: key, now: now)
+        case .publisherEnded(let key, let end):
+            guard let channel = remoteChannels[key] else { return }
+            channel.topic.ended(channel, end, now: now)
+            // A complete channel whose first message is parked lives on until that is appended.
+            if channel.topic.channels[key] == nil { remoteChannels[key] = nil }
+        case .fire(let name, let connection, let shard, let batch):
+            tellProcessed(batch, shard, connection)
+            takeFire(batch, name: name, now: now)
+
+        case .notice(let key, let notice): hear(notice, key.handle)
+        case .processed(let id, let bytes):
+            guard let connection = find(id) else { return }
+            connection.forwarded -= bytes
+            updateReading(connection)
+
+        case .call(let key, let call): answer(key, perform(call, now: now))
+        case .answer(let key, let result): answer(key, result)
+        case .listPage(let key, let list, let after):
+            let (rows, next) = rows(of: list, after: after, now: now)
+            send(.listRows(key, rows: rows, next: next), to: key.shard)
+        case .listRows(let key, let rows, let next): listed(key, rows, next, now: now)
+
+        case .event(let text): publishSystem(SystemTopic.events, text, now: now)
+        case .stats(let shard, let counters): statistics.take(counters, from: shard)
+        }
+    }
+}

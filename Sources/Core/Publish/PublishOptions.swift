@@ -1,0 +1,20 @@
+// The options of a publishing channel.
+
+import RSocket
+
+struct PublishOptions: Sendable {
+    static let names = ["complete", "on-loss"]
+
+    /// The channel's COMPLETE completes the topic, its ERROR fails it.
+    var completesTopic = false
+    /// A lost connection, too, fails the topic.
+    var lossFailsTopic = false
+
+    init() {}
+
+    init(_ route: Route) throws(Refusal) {
+        try route.expect(PublishOptions.names, for: "a publishing channel")
+        completesTopic = try route.choice("complete", [("true", true), ("false", false)]) ?? false
+        lossFailsTopic = try route.choice("on-loss", [("fail", true), ("end", false)]) ?? false
+    }
+}

@@ -1,0 +1,272 @@
+// Publishing: from a request on a connection to the topic's owner, and what the owner says back to the peer.
+
+import Bytes
+import Replay
+import RSocket
+
+extension Shard {
+    // From the peer
+
+    /// A fire publish, which is never answered.
+    func fire(
+        _ connection: Connection, name: String, metadata: UnsafeRawBufferPointer?,
+        payload: UnsafeRawBufferPointer, now: Instant
+    ) {
+        guard !TopicName.isSystem(name), TopicName.fault(name) == nil else {
+            counters.fireDropped += 1
+            return
+        }
+        let owner = owner(of: name)
+        if owner == index {
+            guard let topic = try? topic(named: name, now: now) else {
+                counters.fireDropped += 1
+                return
+            }
+            topic.fire(metadata: metadata, payload: payload, now: now)
+        } else {
+            var message = MessageBatch()
+            message.append(metadata: metadata, payload: payload)
+            forward(message.bytes.count, of: connection)
+            send(.fire(name: name, connection.id, shard: index, message), to: owner)
+        }
+    }
+
+    /// An acknowledged publish or a channel, with its first message.
+    func publish(
+        _ connection: Connection, stream: UInt32, name: String, options: PublishOptions?, initialN: UInt32,
+        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
+        now: Instant
+    ) throws(Refusal) {
+        if TopicName.isSystem(name) { throw .rejected("'\(name)' is the broker's own; clients cannot publish there.") }
+        if let fault = TopicName.fault(name) { throw .invalid(fault) }
+        if draining { throw Shard.drainingRefusal }
+        let size = payload.count + (metadata?.count ?? 0)
+        guard connection.parkedBytes + size <= limits.parked, connection.parkedCount < limits.parkedCount else {
+            throw .rejected(
+                "\(connection.parkedCount) publishes of this connection wait for their acknowledgement already; "
+                    + "wait for some before sending more.")
+        }
+        var credit = Credit(mode: .outstanding)
+        _ = credit.add(initialN)
+        var message = MessageBatch()
+        message.append(metadata: metadata, payload: payload)
+        let bound = streams.insert { handle in
+            Publisher(
+                name: name, owner: owner(of: name), isChannel: options != nil, parkedBytes: size, credit: credit,
+                connection: connection, stream: stream, handle: handle)
+        }
+        let publisher = unsafeDowncast(bound, to: Publisher.self)
+        connection.attach(publisher)
+        connection.rsocket.setHandle(publisher.handle.index, stream: stream)
+        connection.parkedBytes += size
+        connection.parkedCount += 1
+        if publisher.isChannel { connection.publishers += 1 }
+        let request = PublishRequest(
+            name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,
+            connection: connection.id, message: message, complete: complete)
+        if publisher.owner == index {
+            open(key(publisher), request, now: now)
+        } else {
+            forward(message.bytes.count, of: connection)
+            send(.publish(key(publisher), request), to: publisher.owner)
+        }
+    }
+
+    /// A later message of a channel.
+    func item(
+        _ publisher: Publisher, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
+        now: Instant
+    ) {
+        if publisher.owner != index {
+            if publisher.outgoing.count == 0 { outgoing.append(publisher) }
+            publisher.outgoing.append(metadata: metadata, payload: payload)
+        } else if let channel = publisher.channel {
+            _ = channel.topic.item(channel, metadata: metadata, payload: payload, now: now)
+        }
+    }
+
+    /// The publisher's half is over, one way or another.
+    func ended(_ publisher: Publisher, _ end: PublisherEnd, now: Instant) {
+        sendOutgoing(publisher)
+        if publisher.owner == index {
+            guard let channel = publisher.channel else { return }
+            channel.topic.ended(channel, end, now: now)
+        } else {
+            send(.publisherEnded(key(publisher), end), to: publisher.owner)
+        }
+    }
+
+    /// The peer asks for more acknowledgements.
+    func request(_ n: UInt32, of publisher: Publisher) {
+        guard publisher.credit.add(n) else {
+            if publisher.isChannel { ended(publisher, .cancelled, now: moment) }
+            fail(publisher, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
+            return
+        }
+        tellUntold(publisher)
+    }
+
+    /// Messages that were gathered for other shards in this turn.
+    func sendOutgoing() {
+        for publisher in outgoing { sendOutgoing(publisher) }
+        outgoing.removeAll(keepingCapacity: true)
+    }
+
+    private func sendOutgoing(_ publisher: Publisher) {
+        guard publisher.outgoing.count > 0 else { return }
+        forward(publisher.outgoing.bytes.count, of: publisher.connection)
+        send(.items(key(publisher), publisher.connection.id, publisher.outgoing), to: publisher.owner)
+        publisher.outgoing.removeAll()
+    }
+
+    func key(_ stream: BoundStream) -> StreamKey { StreamKey(shard: index, handle: stream.handle) }
+
+    /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
+    private func forward(_ bytes: Int, of connection: Connection) {
+        connection.forwarded += bytes
+        updateReading(connection)
+    }
+
+    // At the owner
+
+    /// Opens a channel, or takes an acknowledged publish.
+    func open(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
+        do throws(Refusal) {
+            let topic = try topic(named: request.name, now: now)
+            topic.publish(key, request, now: now)
+            if request.isChannel, let channel = topic.channels[key] { bind(channel, now: now) }
+        } catch {
+            tell(key, .refused(error))
+        }
+    }
+
+    /// Remembers a channel where its later messages will look for it.
+    private func bind(_ channel: Channel, now: Instant) {
+        if channel.key.shard == index {
+            (streams[channel.key.handle] as? Publisher)?.channel = channel
+        } else {
+            remoteChannels[channel.key] = channel
+        }
+    }
+
+    func take(_ batch: MessageBatch, from key: StreamKey, now: Instant) {
+        guard let channel = remoteChannels[key] else { return }
+        batch.forEach { metadata, payload in
+            channel.topic.item(channel, metadata: metadata, payload: payload, now: now)
+        }
+    }
+
+    func takeFire(_ batch: MessageBatch, name: String, now: Instant) {
+        guard let topic = try? topic(named: name, now: now) else {
+            counters.fireDropped += UInt64(batch.count)
+            return
+        }
+        batch.forEach { metadata, payload in
+            topic.fire(metadata: metadata, payload: payload, now: now)
+            return true
+        }
+    }
+
+    func tellProcessed(_ batch: MessageBatch, _ shard: Int, _ connection: ConnectionID) {
+        send(.processed(connection, bytes: batch.bytes.count), to: shard)
+    }
+
+    // Back to the peer
+
+    /// What a topic tells one of its publishers, wherever that is.
+    func tell(_ key: StreamKey, _ notice: PublisherNotice) {
+        if key.shard == index {
+            hear(notice, key.handle)
+        } else {
+            if case .refused = notice { remoteChannels[key] = nil }
+            if case .finished = notice { remoteChannels[key] = nil }
+            send(.notice(key, notice), to: key.shard)
+        }
+    }
+
+    func hear(_ notice: PublisherNotice, _ handle: Handle) {
+        guard let stream = streams[handle], stream.kind == .publisher else { return }
+        let publisher = unsafeDowncast(stream, to: Publisher.self)
+        let connection = publisher.connection
+        switch notice {
+        case .granted(let n):
+            settleParked(publisher)
+            connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }
+            flush(connection)
+        case .acknowledged(let sequence, let accepted):
+            settleParked(publisher)
+            if publisher.isChannel {
+                publisher.untold = (sequence, accepted)
+                tellUntold(publisher)
+            } else {
+                answer(publisher, sequence)
+            }
+        case .finished:
+            finish(publisher)
+        case .refused(let refusal):
+            fail(publisher, refusal)
+        }
+    }
+
+    /// The answer to an acknowledged publish.
+    private func answer(_ publisher: Publisher, _ sequence: SequenceNumber) {
+        reply(String(sequence.value), to: publisher)
+    }
+
+    private func tellUntold(_ publisher: Publisher) {
+        guard let news = publisher.untold, publisher.credit.available > 0 else { return }
+        publisher.untold = nil
+        publisher.credit.spend(1)
+        acknowledge(publisher, news, complete: false)
+        flush(publisher.connection)
+    }
+
+    private func acknowledge(
+        _ publisher: Publisher, _ news: (sequence: SequenceNumber, accepted: UInt64),
+        complete: Bool
+    ) {
+        scratch.removeAll()
+        if publisher.connection.rsocket.metadataForm == .composite {
+            AcceptedMetadata.append(news.accepted, to: &scratch)
+        }
+        let metadata = scratch.isEmpty ? nil : scratch.readable
+        var text = String(news.sequence.value)
+        text.withUTF8 { data in
+            publisher.connection.output.control {
+                FrameWriter.payload(
+                    stream: publisher.stream, next: true, complete: complete, metadata: metadata,
+                    data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
+            }
+        }
+    }
+
+    /// All of a channel is acknowledged; the broker's half completes, with the last acknowledgement if there is credit.
+    private func finish(_ publisher: Publisher) {
+        if let news = publisher.untold, publisher.credit.available > 0 {
+            acknowledge(publisher, news, complete: true)
+        } else {
+            publisher.connection.output.control {
+                FrameWriter.payload(
+                    stream: publisher.stream, next: false, complete: true, metadata: nil,
+                    data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &$0)
+            }
+        }
+        flush(publisher.connection)
+        drop(publisher)
+    }
+
+    /// The message that may have been parked has found its place.
+    private func settleParked(_ publisher: Publisher) {
+        guard !publisher.isSettled else { return }
+        publisher.isSettled = true
+        publisher.connection.parkedBytes -= publisher.parkedBytes
+        publisher.connection.parkedCount -= 1
+    }
+
+    /// Forgets a publisher: its stream is over.
+    func forget(_ publisher: Publisher) {
+        settleParked(publisher)
+        if publisher.isChannel { publisher.connection.publishers -= 1 }
+        publisher.channel = nil
+    }
+}

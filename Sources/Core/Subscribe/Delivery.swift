@@ -1,0 +1,139 @@
+// Delivery: messages go from the log to a subscriber's connection, as far as its credit and the connection's output
+// allow. Where they stand framed for its stream they are sent from the log's memory; else they are copied once.
+
+import Bytes
+import Replay
+import RSocket
+
+extension Shard {
+    /// Bytes that one subscription is given at a time while others of its connection wait for output too.
+    static let subscriptionQuantum = 64 << 10
+
+    /// Hands over what may be handed over now, applies the overflow policy to the rest, and ends the subscription if
+    /// its end is due.
+    func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
+        let before = subscriber.cursor!.horizon
+        let isWaiting = handOver(subscriber, quantum: quantum)
+        subscriber.cursor!.settle()
+        if isWaiting, !subscriber.isHungry {
+            subscriber.isHungry = true
+            subscriber.connection.hungry.append(subscriber)
+        }
+        if before != nil { subscriber.mirror.moved(subscriber, from: before) }
+        if let end = subscriber.cursor!.takeEnd() { finish(subscriber, end, now: now) }
+    }
+
+    /// Returns whether there is more to hand over once the output has room.
+    private func handOver(_ subscriber: Subscriber, quantum: Int) -> Bool {
+        let connection = subscriber.connection
+        let log = subscriber.mirror.log
+        let start = connection.output.count
+        while true {
+            let range = subscriber.cursor!.deliverable
+            guard !range.isEmpty else { return false }
+            guard range.lower >= log.head else {
+                subscriber.cursor!.evict(before: log.head)
+                continue
+            }
+            let room = limits.output - connection.output.count
+            guard room > 0, connection.isOpen, connection.output.count - start < quantum else { return true }
+            let piece = log.piece(of: range.lower)
+            let position = range.lower - piece.first
+            let most = Swift.min(range.count, piece.visible - position)
+            let count: Int
+            if subscriber.options.meta {
+                count = handOverWithMetadata(piece.chunk, position, most, room: room, to: subscriber)
+            } else {
+                count = handOverFrames(piece.chunk, position, most, room: room, to: subscriber)
+            }
+            guard count > 0 else { return true }
+            subscriber.cursor!.handOver(count)
+            counters.delivered &+= UInt64(count)
+            flush(connection)
+        }
+    }
+
+    /// Hands over up to `most` messages from `position` on as they are framed; returns how many had room.
+    private func handOverFrames(
+        _ chunk: Chunk, _ position: Int, _ most: Int, room: Int,
+        to subscriber: Subscriber
+    ) -> Int {
+        let connection = subscriber.connection
+        let first = chunk.entry(position)
+        var count = chunk.hasMetadata ? 1 : most
+        var size = Shard.size(chunk, first, position, count)
+        if size > room, count > 1 {
+            count = Shard.fitting(chunk, first, position, count, room: room)
+            size = Shard.size(chunk, first, position, count)
+        }
+        // One message larger than all the room goes alone.
+        guard size <= room || connection.output.count == 0 else { return 0 }
+        let bytes = chunk.bytes(Int(first.offset), size)
+        if subscriber.stream == PayloadFraming.commonStream {
+            connection.output.append(bytes, of: chunk)
+        } else {
+            let target = connection.output.reserve(size)
+            target.copyMemory(from: bytes)
+            PayloadFraming.patch(target, stream: subscriber.stream)
+        }
+        return count
+    }
+
+    /// Bytes of the frames of `count` messages, in a chunk where they lie one behind the other.
+    @inline(__always)
+    private static func size(_ chunk: Chunk, _ first: Chunk.Entry, _ position: Int, _ count: Int) -> Int {
+        if count == 1 { return Int(first.framed) }
+        let last = chunk.entry(position + count - 1)
+        return Int(last.offset) + Int(last.framed) - Int(first.offset)
+    }
+
+    /// How many messages from `position` on, at least one, fit into `room`.
+    private static func fitting(_ chunk: Chunk, _ first: Chunk.Entry, _ position: Int, _ most: Int, room: Int) -> Int {
+        var low = 1
+        var high = most
+        while low < high {
+            let middle = (low + high + 1) / 2
+            if size(chunk, first, position, middle) <= room { low = middle } else { high = middle - 1 }
+        }
+        return low
+    }
+
+    /// As `handOverFrames`, each message with its metadata before it.
+    private func handOverWithMetadata(
+        _ chunk: Chunk, _ position: Int, _ most: Int, room: Int,
+        to subscriber: Subscriber
+    ) -> Int {
+        let connection = subscriber.connection
+        var count = 0
+        var left = room
+        var dropped = subscriber.cursor!.droppedBeforeNext
+        while count < most, left > 0 {
+            let entry = chunk.entry(position + count)
+            let size = MessageMetadata.framed(payload: Int(entry.payload), carried: Int(entry.metadata))
+            guard size <= left || connection.output.count == 0 else { break }
+            let info = MessageMetadata(
+                epoch: subscriber.mirror.epoch, sequence: chunk.first.advanced(by: position + count),
+                timestamp: entry.timestamp, droppedBefore: dropped)
+            info.write(chunk, entry, stream: subscriber.stream, to: connection.output.reserve(size))
+            dropped = 0
+            left -= size
+            count += 1
+        }
+        return count
+    }
+
+    /// Output has room again: subscribers that waited for it have their turns.
+    func feedHungry(_ connection: Connection, now: Instant) {
+        var turns = connection.hungry.count
+        var taken = 0
+        while turns > 0, connection.output.count < limits.output, !connection.output.blocked {
+            let subscriber = connection.hungry[taken]
+            taken += 1
+            turns -= 1
+            subscriber.isHungry = false
+            guard streams[subscriber.handle] === subscriber else { continue }
+            deliver(subscriber, quantum: connection.hungry.count > 1 ? Shard.subscriptionQuantum : .max, now: now)
+        }
+        if taken > 0 { connection.hungry.removeFirst(taken) }
+    }
+}

@@ -1,0 +1,174 @@
+// Mirror: one shard's view of a topic, with the subscriptions of that shard. Cursors, credits and overflow are worked
+// out here, over chunks that are shared with the topic's owner; so a message crosses to a shard once, however many
+// subscribe there. On the owner's own shard the view is the topic's log itself.
+
+import Replay
+
+final class Mirror {
+    let name: String
+    let owner: Int
+    /// Not known before the owner has answered.
+    var epoch: UInt64 = 0
+    var log: Log
+    /// The log is the owner's own; the owner appends and evicts.
+    let sharesLog: Bool
+    var isAttached = false
+    var state = TopicState.live
+    var retained = SequenceNumber(1)
+    var members: [Subscriber] = []
+    /// Subscribers that came before the view did.
+    var waiting: [Subscriber] = []
+    var lost = SequenceNumber(1)
+
+    // What publishers may do, over the `block` subscriptions; and how many of them stand at the limit.
+    private(set) var horizon: SequenceNumber?
+    private var limiting = 0
+    /// What was told last; told again when it differs.
+    private var told: MirrorProgress?
+    private var pastDropped: UInt64 = 0
+    var isDirty = false
+
+    unowned let shard: Shard
+
+    init(name: String, owner: Int, shard: Shard, log: Log?) {
+        self.name = name
+        self.owner = owner
+        self.shard = shard
+        self.log = log ?? Log()
+        sharesLog = log != nil
+    }
+
+    var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
+
+    // Joining and leaving
+
+    func add(_ subscriber: Subscriber) {
+        subscriber.member = members.count
+        members.append(subscriber)
+        if subscriber.cursor!.overflow == .block { recount() }
+        // The head of a shared log must not go before the owner has heard of the newcomer.
+        let needed = subscriber.cursor!.cursor
+        if sharesLog, needed < told?.needed ?? .init(.max) {
+            told?.needed = needed
+            shard.topics[epoch]?.hold(needed, for: shard.index)
+        }
+        markDirty()
+    }
+
+    func remove(_ subscriber: Subscriber) {
+        guard subscriber.cursor != nil else {
+            waiting.removeAll { $0 === subscriber }
+            return
+        }
+        pastDropped &+= subscriber.cursor!.dropped
+        let last = members.removeLast()
+        if last !== subscriber {
+            members[subscriber.member] = last
+            last.member = subscriber.member
+        }
+        if subscriber.cursor!.overflow == .block { recount() }
+        markDirty()
+    }
+
+    // The log moves on
+
+    /// The owner appended, or ended the topic, or lost its head. Messages go out as far as credit and room allow.
+    func advance(_ advance: LogAdvance, now: Instant) {
+        let isLossy = advance.lost > lost
+        lost = Swift.max(lost, advance.lost)
+        retained = advance.retained
+        state = advance.state
+        if advance.isDeleted { shard.forgetName(of: self) }
+        if !sharesLog { log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh) }
+        var needed = log.end
+        // Downward, as a subscriber that ends here leaves the list.
+        for index in stride(from: members.count - 1, through: 0, by: -1) where index < members.count {
+            let subscriber = members[index]
+            subscriber.cursor!.appended(upTo: advance.end)
+            if isLossy { subscriber.cursor!.evict(before: lost) }
+            tellEnd(to: subscriber)
+            shard.deliver(subscriber, now: now)
+            needed = Swift.min(needed, subscriber.cursor!.cursor)
+        }
+        recount()
+        markDirty()
+        // The owner may not have heard yet of one who joined further back than all others.
+        if !sharesLog { log.evict(before: Swift.max(Swift.min(advance.head, needed), lost)) }
+    }
+
+    /// The head of the log goes for want of bytes.
+    func lose(before sequence: SequenceNumber, now: Instant) {
+        lost = Swift.max(lost, sequence)
+        for index in stride(from: members.count - 1, through: 0, by: -1) where index < members.count {
+            let subscriber = members[index]
+            guard subscriber.cursor!.cursor < sequence else { continue }
+            subscriber.cursor!.evict(before: sequence)
+            shard.deliver(subscriber, now: now)
+        }
+        recount()
+        markDirty()
+    }
+
+    func tellEnd(to subscriber: Subscriber) {
+        switch state {
+        case .live: break
+        case .completed: subscriber.cursor!.topicEnded(.completed, at: log.end)
+        case .failed: subscriber.cursor!.topicEnded(.failed, at: log.end)
+        }
+    }
+
+    /// Messages that subscriptions here have lost since the view was made.
+    var dropped: UInt64 { members.reduce(pastDropped) { $0 &+ $1.cursor!.dropped } }
+
+    // What the owner is told
+
+    func markDirty() {
+        guard !isDirty, isAttached else { return }
+        isDirty = true
+        shard.dirtyMirrors.append(self)
+    }
+
+    /// A `block` subscription moved on from `before`: if it was the last one at the limit, the limit has moved.
+    func moved(_ subscriber: Subscriber, from before: SequenceNumber?) {
+        guard let before, before == horizon, subscriber.cursor?.horizon != before else { return }
+        limiting -= 1
+        if limiting <= 0 { recount() }
+    }
+
+    /// Where publishers are to stop, over all `block` subscriptions here.
+    func recount() {
+        var smallest: SequenceNumber?
+        var count = 0
+        for subscriber in members {
+            guard let its = subscriber.cursor!.horizon else { continue }
+            if smallest == nil || its < smallest! {
+                smallest = its
+                count = 1
+            } else if its == smallest {
+                count += 1
+            }
+        }
+        limiting = count
+        if horizon != smallest {
+            horizon = smallest
+            markDirty()
+        }
+    }
+
+    /// What to tell the owner; nil when nothing has changed since.
+    func progress() -> MirrorProgress? {
+        isDirty = false
+        var now = MirrorProgress(
+            seen: log.end, needed: log.end, horizon: horizon, floor: nil, subscriptions: members.count,
+            dropped: pastDropped)
+        for subscriber in members {
+            let cursor = subscriber.cursor!
+            now.needed = Swift.min(now.needed, cursor.cursor)
+            now.dropped &+= cursor.dropped
+            if let floor = cursor.floor { now.floor = Swift.min(now.floor ?? floor, floor) }
+        }
+        guard now != told else { return nil }
+        told = now
+        return now
+    }
+}

@@ -1,0 +1,61 @@
+// The options of a subscription, the same names on every protocol.
+
+import Replay
+import RSocket
+
+struct SubscribeOptions: Sendable {
+    static let names = ["replay", "from", "epoch", "buffer", "overflow", "gap", "meta", "demand"]
+    static let defaultBuffer: UInt64 = 1024
+    static let largestBuffer: UInt64 = (1 << 31) - 1
+
+    var start: Start = .next
+    /// The epoch that `from` belongs to; nil takes it for the topic's present one.
+    var epoch: UInt64?
+    var buffer = Int(defaultBuffer)
+    var overflow: Overflow = .dropOldest
+    /// A gap at the start refuses the subscription.
+    var gapFails = false
+    var meta = false
+    var demand: Credit.Mode = .outstanding
+
+    init(_ route: Route) throws(Refusal) {
+        try route.expect(SubscribeOptions.names, for: "a subscription")
+        meta = try route.choice("meta", [("on", true), ("off", false)]) ?? false
+        demand =
+            try route.choice("demand", [("outstanding", .outstanding), ("cumulative", .cumulative)]) ?? .outstanding
+        buffer = Int(try route.number("buffer", 1...SubscribeOptions.largestBuffer) ?? SubscribeOptions.defaultBuffer)
+        overflow = try route.choice("overflow", Overflow.allCases.map { ($0.name, $0) }) ?? .dropOldest
+        try takeStart(route)
+        let gap = try route.choice("gap", [("tell", false), ("fail", true)])
+        if route["from"] != nil, !meta {
+            // Without metadata a gap could not be seen.
+            guard gap != false else {
+                throw .invalid("gap=tell with from needs meta=on: without metadata the gap could not be told.")
+            }
+            gapFails = true
+        } else {
+            gapFails = gap ?? false
+        }
+    }
+
+    private mutating func takeStart(_ route: Route) throws(Refusal) {
+        epoch = try route.number("epoch", 1...UInt64.max)
+        if let sequence = try route.number("from", 1...UInt64.max) {
+            guard route["replay"] == nil else {
+                throw .invalid("replay and from contradict each other; give one of them.")
+            }
+            start = .from(SequenceNumber(sequence))
+            return
+        }
+        guard epoch == nil else { throw .invalid("epoch goes together with from; give both or neither.") }
+        guard let replay = route["replay"] else { return }
+        if replay == "all" {
+            start = .all
+        } else {
+            guard let count = try? route.number("replay", 0...UInt64.max) else {
+                throw .invalid("replay=\(replay) is neither a number nor all.")
+            }
+            start = .last(count)
+        }
+    }
+}

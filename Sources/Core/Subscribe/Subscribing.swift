@@ -1,0 +1,235 @@
+// Subscribing: from a request on a connection to a cursor in the shard's view of the topic, and back to its end.
+
+import Bytes
+import Replay
+import RSocket
+
+extension Shard {
+    // From the peer
+
+    func subscribe(
+        _ connection: Connection, stream: UInt32, initialN: UInt32, _ route: Route,
+        now: Instant
+    ) throws(Refusal) {
+        if let list = SystemList(name: route.name) {
+            try route.expect([], for: route.name)
+            openListing(connection, stream: stream, initialN: initialN, list, now: now)
+            return
+        }
+        let options = try SubscribeOptions(route)
+        try SystemTopic.check(route.name, options)
+        if let fault = TopicName.fault(TopicName.isSystem(route.name) ? "SYS" : route.name) { throw .invalid(fault) }
+        guard subscriptionCount < (limits.subscriptions + shards - 1) / shards else {
+            throw .rejected("The broker has \(limits.subscriptions) subscriptions, its limit; try again later.")
+        }
+        var credit = Credit(mode: options.demand)
+        guard credit.add(initialN) else {
+            throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; ask for 1 or more.")
+        }
+        let mirror = try mirror(of: route.name, now: now)
+        let id = nextSubscriptionID()
+        let bound = streams.insert { handle in
+            Subscriber(
+                id: id, options: options, mirror: mirror, credit: credit, connection: connection, stream: stream,
+                handle: handle)
+        }
+        let subscriber = unsafeDowncast(bound, to: Subscriber.self)
+        connection.attach(subscriber)
+        connection.rsocket.setHandle(subscriber.handle.index, stream: stream)
+        connection.subscriptions += 1
+        subscriptionCount += 1
+        if mirror.isAttached { join(subscriber, now: now) } else { mirror.waiting.append(subscriber) }
+    }
+
+    func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
+        let isValid: Bool
+        if subscriber.cursor != nil {
+            isValid = subscriber.cursor!.request(n)
+        } else {
+            isValid = subscriber.early.add(n)
+        }
+        guard isValid else {
+            fail(subscriber, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
+            return
+        }
+        if subscriber.cursor != nil { deliver(subscriber, now: now) }
+    }
+
+    // The view is there
+
+    /// Gives a subscriber its place in the topic and its first messages.
+    func join(_ subscriber: Subscriber, now: Instant) {
+        let mirror = subscriber.mirror
+        let options = subscriber.options
+        var start = options.start
+        var isOtherEpoch = false
+        if let epoch = options.epoch, epoch != mirror.epoch {
+            start = .all
+            isOtherEpoch = true
+        }
+        let window = SequenceRange(lower: oldestRetained(mirror), upper: mirror.log.end)
+        let cursor = Subscription(
+            start: start, window: window, buffer: options.buffer, overflow: options.overflow, credit: subscriber.early)
+        if options.gapFails, isOtherEpoch || cursor.gapAtStart {
+            fail(subscriber, .rejected(Shard.gap(options, mirror, window, isOtherEpoch: isOtherEpoch)))
+            return
+        }
+        subscriber.cursor = cursor
+        mirror.add(subscriber)
+        mirror.tellEnd(to: subscriber)
+        event("subscribed", subscriber: subscriber)
+        deliver(subscriber, now: now)
+    }
+
+    private static func gap(
+        _ options: SubscribeOptions, _ mirror: Mirror, _ window: SequenceRange,
+        isOtherEpoch: Bool
+    ) -> String {
+        if isOtherEpoch {
+            return "gap: the topic '\(mirror.name)' began anew with epoch \(mirror.epoch), so the messages asked for "
+                + "are gone; it retains \(window.lower) to \(window.upper) (exclusive)."
+        }
+        guard case .from(let sequence) = options.start else { return "gap" }
+        return "gap: the topic '\(mirror.name)' retains the messages from \(window.lower) to \(window.upper) "
+            + "(exclusive), and \(sequence) was asked for."
+    }
+
+    private func oldestRetained(_ mirror: Mirror) -> SequenceNumber {
+        if mirror.sharesLog, let topic = topics[mirror.epoch] { return topic.retained }
+        return Swift.min(Swift.max(mirror.retained, mirror.log.head), mirror.log.end)
+    }
+
+    // Its end
+
+    /// Tells a subscriber the end of its subscription, which needs no credit and comes behind all messages.
+    func finish(_ subscriber: Subscriber, _ end: End, now: Instant) {
+        let lost = subscriber.cursor!.droppedSinceDelivery
+        let note = lost > 0 ? " (\(lost) messages were dropped since the last one delivered)" : ""
+        switch end {
+        case .completed:
+            complete(subscriber, lost: lost)
+            drop(subscriber)
+        case .topicFailed:
+            var reason = "unknown"
+            if case .failed(let text) = subscriber.mirror.state { reason = text }
+            fail(subscriber, Refusal(code: .applicationError, message: "topic failed: \(reason)\(note)"))
+        case .overflow(let cause):
+            let text =
+                switch cause {
+                case .buffer: "the buffer of \(subscriber.options.buffer) messages was full"
+                case .bytes: "bytes: the topic's log reached its limit of \(limits.retainBytes) bytes"
+                case .blockedTooLong:
+                    "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
+                }
+            event("overflow", subscriber: subscriber)
+            fail(subscriber, Refusal(code: .applicationError, message: "overflow: \(text)\(note)"))
+        }
+    }
+
+    /// COMPLETE, with what was lost at the end where metadata is wanted.
+    private func complete(_ subscriber: Subscriber, lost: UInt64) {
+        var metadata: [UInt8]?
+        if subscriber.options.meta, lost > 0 {
+            let info = MessageMetadata(
+                epoch: subscriber.mirror.epoch, sequence: subscriber.mirror.log.end.advanced(by: -1),
+                timestamp: moment.wall, droppedBefore: lost)
+            metadata = info.bytes
+        }
+        queue(on: subscriber.connection) { buffer in
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            if let metadata {
+                metadata.withUnsafeBytes {
+                    FrameWriter.payload(
+                        stream: subscriber.stream, next: false, complete: true, metadata: $0, data: none,
+                        fragment: Limits.fragment, into: &buffer)
+                }
+            } else {
+                FrameWriter.payload(
+                    stream: subscriber.stream, next: false, complete: true, metadata: nil, data: none,
+                    fragment: Limits.fragment, into: &buffer)
+            }
+        }
+    }
+
+    func forget(_ subscriber: Subscriber) {
+        subscriber.connection.subscriptions -= 1
+        subscriptionCount -= 1
+        let mirror = subscriber.mirror
+        if subscriber.cursor != nil { event("unsubscribed", subscriber: subscriber) }
+        mirror.remove(subscriber)
+        if mirror.isEmpty { mirror.markDirty() }
+    }
+
+    // Views
+
+    /// The shard's view of a topic, which is asked for if there is none.
+    private func mirror(of name: String, now: Instant) throws(Refusal) -> Mirror {
+        if let mirror = mirrors[name] { return mirror }
+        let owner = owner(of: name)
+        guard owner == index else {
+            let mirror = Mirror(name: name, owner: owner, shard: self, log: nil)
+            mirrors[name] = mirror
+            send(.attach(name: name, shard: index), to: owner)
+            return mirror
+        }
+        let topic = try topic(named: name, now: now)
+        let mirror = Mirror(name: name, owner: owner, shard: self, log: topic.log)
+        mirror.epoch = topic.epoch
+        mirror.state = topic.state
+        mirror.lost = topic.lost
+        mirror.isAttached = true
+        mirrors[name] = mirror
+        mirrorsByEpoch[topic.epoch] = mirror
+        topic.link(index)
+        return mirror
+    }
+
+    /// The owner answered with the topic's log.
+    func attached(_ name: String, _ view: TopicView, now: Instant) {
+        guard let mirror = mirrors[name], !mirror.isAttached else {
+            send(.detach(epoch: view.epoch, shard: index, dropped: 0), to: owner(of: name))
+            return
+        }
+        mirror.epoch = view.epoch
+        mirror.state = view.state
+        mirror.retained = view.retained
+        mirror.lost = view.lost
+        mirror.log = Log(head: view.head, end: view.end, charged: view.charged, pieces: view.pieces)
+        mirror.isAttached = true
+        mirrorsByEpoch[view.epoch] = mirror
+        let waiting = mirror.waiting
+        mirror.waiting.removeAll()
+        for subscriber in waiting { join(subscriber, now: now) }
+        mirror.markDirty()
+    }
+
+    func attachRefused(_ name: String, _ refusal: Refusal) {
+        guard let mirror = mirrors.removeValue(forKey: name) else { return }
+        for subscriber in mirror.waiting { fail(subscriber, refusal) }
+    }
+
+    /// Tells the owner how far the view is, or that nobody here looks at it any more.
+    func report(_ mirror: Mirror, now: Instant) {
+        guard mirror.isEmpty else {
+            guard let progress = mirror.progress() else { return }
+            if mirror.owner == index {
+                topics[mirror.epoch]?.heard(progress, from: index, now: now)
+            } else {
+                send(.progress(epoch: mirror.epoch, shard: index, progress), to: mirror.owner)
+            }
+            return
+        }
+        forgetName(of: mirror)
+        guard mirrorsByEpoch.removeValue(forKey: mirror.epoch) != nil else { return }
+        if mirror.owner == index {
+            unlink(mirror.epoch, index, dropped: mirror.dropped, now: now)
+        } else {
+            send(.detach(epoch: mirror.epoch, shard: index, dropped: mirror.dropped), to: mirror.owner)
+        }
+    }
+
+    /// Whoever subscribes to the view's name from now on gets a new one.
+    func forgetName(of mirror: Mirror) {
+        if mirrors[mirror.name] === mirror { mirrors[mirror.name] = nil }
+    }
+}

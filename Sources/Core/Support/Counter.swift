@@ -1,0 +1,10 @@
+// A number that several shards add to: the only state they share.
+
+import Synchronization
+
+final class Counter: Sendable {
+    private let number = Atomic<Int>(0)
+
+    var value: Int { number.load(ordering: .relaxed) }
+    func add(_ amount: Int) { number.add(amount, ordering: .relaxed) }
+}

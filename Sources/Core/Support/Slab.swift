@@ -1,0 +1,51 @@
+// Slab: a table of objects whose places are reused, addressed by (index, generation) so that a stale handle finds
+// nothing rather than a stranger.
+
+struct Handle: Hashable, Sendable {
+    var index: UInt32
+    var generation: UInt32
+}
+
+struct Slab<Element: AnyObject> {
+    private struct Place {
+        var element: Element?
+        var generation: UInt32
+    }
+
+    private var places: [Place] = []
+    private var free: [UInt32] = []
+    private(set) var count = 0
+
+    /// One past the highest index in use so far; with `at`, for going over all elements in pages.
+    var bound: Int { places.count }
+
+    subscript(handle: Handle) -> Element? {
+        guard Int(handle.index) < places.count, places[Int(handle.index)].generation == handle.generation else {
+            return nil
+        }
+        return places[Int(handle.index)].element
+    }
+
+    func at(_ index: Int) -> Element? { places[index].element }
+
+    /// Puts in what `make` builds from its handle.
+    mutating func insert(_ make: (Handle) -> Element) -> Element {
+        count += 1
+        if let index = free.popLast() {
+            let element = make(Handle(index: index, generation: places[Int(index)].generation))
+            places[Int(index)].element = element
+            return element
+        }
+        let element = make(Handle(index: UInt32(places.count), generation: 1))
+        places.append(Place(element: element, generation: 1))
+        return element
+    }
+
+    mutating func remove(_ handle: Handle) {
+        guard self[handle] != nil else { return }
+        places[Int(handle.index)].element = nil
+        places[Int(handle.index)].generation &+= 1
+        free.append(handle.index)
+        count -= 1
+    }
+}

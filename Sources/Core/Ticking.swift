@@ -1,0 +1,108 @@
+// Ticking: what happens with time alone. A few times a second each shard looks over its connections and topics for
+// limits of time that have passed.
+
+import Replay
+import RSocket
+
+extension Shard {
+    static let tickInterval: UInt64 = Limits.second / 4
+
+    /// `deadline` has passed.
+    public func fire(now: Instant) {
+        moment = now
+        guard now.monotonic >= nextTick else { return }
+        nextTick = now.monotonic + Shard.tickInterval
+        for place in 0..<connections.bound {
+            if let connection = connections.at(place) { tick(connection, now: now) }
+        }
+        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) {
+            topic.tick(now: now)
+            if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
+                remove(topic)
+                event("topic-removed", topic: topic.name, epoch: topic.epoch)
+            }
+        }
+        for mirror in mirrorsByEpoch.values.sorted(by: { $0.epoch < $1.epoch }) { tick(mirror, now: now) }
+        if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
+        if now.monotonic >= nextStatistics { tellStatistics(now: now) }
+        settle(now)
+    }
+
+    private func tick(_ connection: Connection, now: Instant) {
+        let time = now.monotonic
+        switch connection.phase {
+        case .new:
+            guard time - connection.openedAt >= limits.setupTime else { return }
+            fatal(connection, error(.invalidSetup, "SETUP did not come in time; send it first and at once."), now: now)
+        case .open:
+            tickOpen(connection, now: now)
+        case .closing(let deadline):
+            if time >= deadline { close(connection, reason: "closed after an error", now: now) }
+        case .closed:
+            break
+        }
+    }
+
+    private func tickOpen(_ connection: Connection, now: Instant) {
+        let silent = now.monotonic - connection.lastHeard
+        if silent >= connection.lifetime {
+            let seconds = connection.lifetime / Limits.second
+            fatal(
+                connection,
+                error(.connectionError, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
+                now: now)
+            return
+        }
+        if silent >= connection.lifetime / 2, !connection.probed {
+            connection.probed = true
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            connection.output.control { FrameWriter.keepalive(respond: true, position: 0, data: none, into: &$0) }
+            flush(connection)
+        }
+        if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
+            close(connection, reason: "it left its answers unread", now: now)
+            return
+        }
+        if let since = connection.rsocket.oldestReassembly, now.monotonic - since >= limits.reassemblyTime {
+            connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
+            take(connection, now: now)
+        }
+    }
+
+    /// A `block` subscription that stays full without progress gives way.
+    private func tick(_ mirror: Mirror, now: Instant) {
+        for subscriber in mirror.members where subscriber.cursor!.overflow == .block {
+            guard let floor = subscriber.cursor!.floor, mirror.log.end - floor >= subscriber.options.buffer else {
+                subscriber.fullSince = nil
+                continue
+            }
+            if subscriber.fullSince == nil || subscriber.fullAt != floor {
+                subscriber.fullSince = now.monotonic
+                subscriber.fullAt = floor
+            } else if now.monotonic - subscriber.fullSince! >= limits.blockLimit {
+                subscriber.cursor!.fail(.blockedTooLong)
+                deliver(subscriber, now: now)
+            }
+        }
+        mirror.markDirty()
+    }
+
+    private func tellStatistics(now: Instant) {
+        nextStatistics = now.monotonic + Limits.second
+        counters.connections = connections.count
+        counters.subscriptions = subscriptionCount
+        counters.topics = names.count
+        let owner = owner(of: SystemTopic.stats)
+        if owner == index {
+            statistics.take(counters, from: index)
+            publishSystem(
+                SystemTopic.stats, statistics.object(memory: memory.used, now: now).finished(), now: now)
+        } else {
+            send(.stats(shard: index, counters), to: owner)
+        }
+    }
+
+    private func error(_ code: ErrorCode, _ message: String) -> RSocketError {
+        RSocketError(code: code, message: message, scope: .connection)
+    }
+}

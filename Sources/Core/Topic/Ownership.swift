@@ -1,0 +1,102 @@
+// Ownership: what a shard does as the owner of topics – making them, linking views to them, ending and removing them.
+
+import Replay
+import RSocket
+
+extension Shard {
+    /// The topic of that name, made if there is none.
+    func topic(named name: String, now: Instant) throws(Refusal) -> Topic {
+        if let topic = names[name] { return topic }
+        guard names.count < (limits.topics + shards - 1) / shards else {
+            throw .rejected("The broker has \(limits.topics) topics, its limit; delete some or try again later.")
+        }
+        let topic = Topic(name: name, epoch: random(), shard: self, now: now.monotonic)
+        names[name] = topic
+        topics[topic.epoch] = topic
+        event("topic-created", topic: name, epoch: topic.epoch)
+        return topic
+    }
+
+    func existing(_ name: String) throws(Refusal) -> Topic {
+        guard let topic = names[name] else {
+            throw .rejected("There is no topic '\(name)'; it exists from its first publish or subscription on.")
+        }
+        return topic
+    }
+
+    /// Another shard wants to see a topic.
+    func attach(_ name: String, from shard: Int, now: Instant) {
+        do throws(Refusal) {
+            let topic = try topic(named: name, now: now)
+            topic.link(shard)
+            send(
+                .attached(
+                    name: name,
+                    TopicView(
+                        epoch: topic.epoch, state: topic.state, head: topic.log.head, end: topic.log.end,
+                        charged: topic.log.charged, pieces: topic.log.allPieces, retained: topic.retained,
+                        lost: topic.lost)), to: shard)
+        } catch {
+            send(.attachRefused(name: name, error), to: shard)
+        }
+    }
+
+    func unlink(_ epoch: UInt64, _ shard: Int, dropped: UInt64, now: Instant) {
+        guard let topic = topics[epoch] else { return }
+        topic.unlink(shard, dropped: dropped, now: now)
+        if names[topic.name] !== topic, topic.mirrors.isEmpty { topics[epoch] = nil }
+    }
+
+    /// Moves a view on, here or on another shard.
+    func tellMirror(_ shard: Int, topic: Topic, advance: LogAdvance, now: Instant) {
+        if shard == index {
+            guard let mirror = mirrorsByEpoch[topic.epoch] else { return }
+            mirror.advance(advance, now: now)
+            // At once, so that what the view needs is known before the head of the log goes. A view that nobody looks
+            // at any more is unlinked later: the topic is going over its views now.
+            if !mirror.isEmpty, let progress = mirror.progress() { topic.heard(progress, from: index, now: now) }
+        } else {
+            send(.advance(epoch: topic.epoch, advance), to: shard)
+        }
+    }
+
+    func tellLocalMirror(topic: Topic, lostBefore sequence: SequenceNumber, now: Instant) {
+        guard let mirror = mirrorsByEpoch[topic.epoch], mirror.sharesLog else { return }
+        mirror.lose(before: sequence, now: now)
+    }
+
+    /// Ends a topic for good: its name is free for a new one at once.
+    func delete(_ topic: Topic, now: Instant) {
+        topic.delete(now: now)
+        remove(topic)
+        event("topic-deleted", topic: topic.name, epoch: topic.epoch)
+    }
+
+    func remove(_ topic: Topic) {
+        if names[topic.name] === topic { names[topic.name] = nil }
+        if topic.mirrors.isEmpty { topics[topic.epoch] = nil }
+    }
+
+    /// Why a topic takes nothing now; nil unless memory is short and the topic above its fair share.
+    func memoryRefusal(for topic: Topic) -> Refusal? {
+        guard memory.used > memory.limit else { return nil }
+        relieveMemory(now: moment)
+        guard memory.used > memory.limit else { return nil }
+        let fair = memory.limit / Swift.max(1, names.count * shards)
+        guard topic.log.memory > fair else { return nil }
+        return .rejected(
+            "The broker's memory of \(memory.limit) bytes is full, and '\(topic.name)' uses more than its share; "
+                + "publish later, or give the broker more with --memory.")
+    }
+
+    /// History that nobody waits for goes, that of the least used topics first, until a tenth is free.
+    func relieveMemory(now: Instant) {
+        guard relievedAt != now.monotonic else { return }
+        relievedAt = now.monotonic
+        let goal = memory.limit - memory.limit / 10
+        for topic in names.values.sorted(by: { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }) {
+            guard memory.used > goal else { return }
+            topic.relieve(now: now)
+        }
+    }
+}

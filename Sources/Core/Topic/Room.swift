@@ -1,0 +1,64 @@
+// Room: how many messages a topic's publishers may append before a `block` subscription is full, or before the topic's
+// log passes its byte limit; and the grants made out of it.
+//
+// Without a `block` subscription there is always room: the head of the log goes. A grant reserves room for a second: until then nobody else can
+// use it. What is granted stays valid after that, so late use may overshoot, by the outstanding grants at most.
+
+import Replay
+
+/// One publishing channel as its topic's owner sees it.
+final class Channel {
+    let key: StreamKey
+    /// Held until the channel is removed from it.
+    let topic: Topic
+    let options: PublishOptions
+    let connection: ConnectionID
+    /// Granted and not yet used.
+    var outstanding = 0
+    /// The part of `outstanding` that room is reserved for, until `reservedUntil`.
+    var reserved = 0
+    var reservedUntil: UInt64 = 0
+    var accepted: UInt64 = 0
+    var last = SequenceNumber(0)
+    /// Accepted since the last acknowledgement was told.
+    var hasNews = false
+    /// The first message waits for room.
+    var isParked = false
+    /// The publisher's half is complete; the channel ends when nothing of it is parked.
+    var isComplete = false
+
+    init(key: StreamKey, topic: Topic, options: PublishOptions, connection: ConnectionID) {
+        self.key = key
+        self.topic = topic
+        self.options = options
+        self.connection = connection
+    }
+}
+
+struct Room {
+    /// What `block` subscriptions allow: the smallest horizon. Nil when there is none.
+    var horizon: SequenceNumber?
+    /// From here on, nothing can be evicted to make room: a `block` subscription waits for it. Nil when there is none.
+    var floor: SequenceNumber?
+    /// Reserved by unexpired grants.
+    var reserved = 0
+    /// A recent message's charge in bytes, smoothed; what a grant is expected to bring.
+    private var typical = 1024
+
+    /// Messages that may still be appended at `end`, with nobody's reservation touched.
+    func messages(end: SequenceNumber, log: Log, byteLimit: Int) -> Int {
+        guard let horizon, let floor else { return Int.max }
+        let free = byteLimit - log.bytes(from: floor)
+        return Swift.max(0, Swift.min(horizon - end, free / typical) - reserved)
+    }
+
+    mutating func observe(charge: Int) {
+        // Larger ones count at once, smaller ones slowly: a grant too small costs a round trip, one too large memory.
+        typical = charge > typical ? charge : Swift.max(Limits.messageOverhead, typical - (typical - charge) / 8)
+    }
+
+    /// The most that one channel is granted at a time.
+    func largestGrant(limits: Limits) -> Int {
+        Swift.max(1, Swift.min(limits.grant, limits.retainBytes / 4 / typical))
+    }
+}

@@ -1,0 +1,285 @@
+// Topic: the owner's part of a topic. It takes messages into the log, keeps the retained window, paces publishers by
+// the room that `block` subscriptions leave, and tells every shard with subscriptions how the log moved on.
+//
+//     live ──COMPLETE / complete──▶ completed ─┐
+//       ├────ERROR / fail─────────▶ failed ────┼─ idle ─▶ removed
+//       └────delete──▶ failed("deleted"), gone from the names at once
+
+import Replay
+import RSocket
+
+/// A shard that has subscriptions to a topic, as the owner knows it.
+struct MirrorLink {
+    /// Bytes of messages that a view is told of ahead of what it has told to have seen. A shard that lags further
+    /// behind is told later, in one go.
+    static let ahead = 1 << 20
+
+    var shard: Int
+    var progress: MirrorProgress
+    /// Up to where the view has been told.
+    var told: SequenceNumber
+    /// It has been told of the topic's end.
+    var isEnded: Bool
+}
+
+/// A publish that waits for room.
+struct ParkedPublish {
+    var key: StreamKey
+    var message: MessageBatch
+    var isChannel: Bool
+    var deadline: UInt64
+}
+
+final class Topic {
+    let name: String
+    let epoch: UInt64
+    let log = Log()
+    var state: TopicState = .live
+    var room = Room()
+    var mirrors: [MirrorLink] = []
+    var channels: [StreamKey: Channel] = [:]
+    /// The channels in a fixed order, for fair turns.
+    var turns: [Channel] = []
+    var nextTurn = 0
+    var parked: [ParkedPublish] = []
+    /// When it was last without publisher and subscriber, on the monotonic clock; nil while it has one.
+    var idleSince: UInt64?
+    var lastUsed: UInt64
+
+    /// History before this is not replayed: it is too old, or memory was short.
+    var forgotten = SequenceNumber(1)
+    /// Messages before this were lost to the byte limit.
+    var lost = SequenceNumber(1)
+    var isDirty = false
+    private(set) var isDeleted = false
+
+    // Figures
+    var published: UInt64 { log.end.value - 1 }
+    /// Fire publishes that found no room.
+    var fireDropped: UInt64 = 0
+    /// Messages that went past a `block` subscription's buffer: late use of grants.
+    var overshoot: UInt64 = 0
+    /// Lost by subscriptions that have ended, and by shards that are no longer linked.
+    var pastDropped: UInt64 = 0
+
+    unowned let shard: Shard
+
+    init(name: String, epoch: UInt64, shard: Shard, now: UInt64) {
+        self.name = name
+        self.epoch = epoch
+        self.shard = shard
+        idleSince = now
+        lastUsed = now
+    }
+
+    var limits: Limits { shard.limits }
+    var subscriptions: Int { mirrors.reduce(0) { $0 + $1.progress.subscriptions } }
+    var dropped: UInt64 { mirrors.reduce(pastDropped) { $0 &+ $1.progress.dropped } }
+
+    /// The oldest message retained for replay.
+    var retained: SequenceNumber {
+        let newest = log.end.advanced(by: -Swift.min(limits.retain, log.end - log.head))
+        return Swift.max(newest, Swift.min(forgotten, log.end))
+    }
+
+    // Taking messages
+
+    /// Why a message of these sizes is not taken at all; nil if it is.
+    func refusal(charge: Int) -> Refusal? {
+        switch state {
+        case .live: break
+        case .completed: return .rejected("The topic '\(name)' has completed; it takes no more messages.")
+        case .failed(let reason):
+            return .rejected("The topic '\(name)' has failed (\(reason)); it takes no more messages.")
+        }
+        if charge > limits.retainBytes {
+            return .rejected(
+                "The message takes \(charge) bytes of the topic's log, which holds \(limits.retainBytes); send less.")
+        }
+        return shard.memoryRefusal(for: self)
+    }
+
+    /// A fire publish: only into room that nobody reserved.
+    func fire(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant) {
+        let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
+        guard refusal(charge: charge) == nil, parked.isEmpty, freeRoom > 0, bytesFit(charge) else {
+            fireDropped += 1
+            shard.counters.fireDropped += 1
+            return
+        }
+        append(metadata: metadata, payload: payload, charge: charge, now: now)
+    }
+
+    /// An acknowledged publish, or a channel's first message: parked while there is no room.
+    func publish(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
+        var refused: Refusal?
+        request.message.forEach { metadata, payload in
+            refused = refusal(charge: Log.charge(payload: payload.count, metadata: metadata?.count ?? 0))
+            return false
+        }
+        if let refused {
+            shard.tell(key, .refused(refused))
+            return
+        }
+        if request.isChannel {
+            let channel = Channel(key: key, topic: self, options: request.options, connection: request.connection)
+            channel.isParked = true
+            channel.isComplete = request.complete
+            channels[key] = channel
+            turns.append(channel)
+            noteUse(now)
+        }
+        parked.append(
+            ParkedPublish(
+                key: key, message: request.message, isChannel: request.isChannel,
+                deadline: now.monotonic + limits.parkTime))
+        markDirty()
+        if parked.count == 1 { serveParked(now: now) }
+    }
+
+    /// A channel's later message. False: the channel is gone.
+    func item(
+        _ channel: Channel, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
+        now: Instant
+    ) -> Bool {
+        let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
+        if channel.outstanding == 0 {
+            let sent = "The channel sent a message beyond its credit; wait for REQUEST_N before sending more."
+            return reject(channel, .rejected(sent))
+        }
+        if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
+        if let floor = room.floor, log.bytes(from: floor) + charge > 2 * limits.retainBytes {
+            return reject(
+                channel,
+                .rejected(
+                    "The channel drove the topic past twice its limit of \(limits.retainBytes) bytes; send smaller messages."
+                ))
+        }
+        channel.outstanding -= 1
+        if channel.reserved > 0 {
+            channel.reserved -= 1
+            room.reserved -= 1
+        }
+        accepted(channel, append(metadata: metadata, payload: payload, charge: charge, now: now))
+        return true
+    }
+
+    @discardableResult
+    func append(
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int,
+        now: Instant
+    ) -> SequenceNumber {
+        let sequence = log.append(metadata: metadata, payload: payload, timestamp: now.wall, budget: shard.memory)
+        room.observe(charge: charge)
+        if let horizon = room.horizon, sequence >= horizon { overshoot += 1 }
+        shard.counters.published += 1
+        if idleSince != nil { idleSince = now.monotonic }
+        markDirty()
+        return sequence
+    }
+
+    func accepted(_ channel: Channel, _ sequence: SequenceNumber) {
+        channel.accepted += 1
+        channel.last = sequence
+        channel.hasNews = true
+    }
+
+    /// Ends `channel` with an error of its own. Always false, for its callers' sake.
+    func reject(_ channel: Channel, _ refusal: Refusal) -> Bool {
+        tellNews(channel)
+        remove(channel)
+        shard.tell(channel.key, .refused(refusal))
+        return false
+    }
+
+    /// Room that is neither used nor reserved.
+    var freeRoom: Int { room.messages(end: log.end, log: log, byteLimit: limits.retainBytes) }
+
+    /// Whether a message fits between what cannot be evicted and the byte limit.
+    func bytesFit(_ charge: Int) -> Bool {
+        guard let floor = room.floor else { return true }
+        return log.bytes(from: floor) + charge <= limits.retainBytes
+    }
+
+    func markDirty() {
+        guard !isDirty else { return }
+        isDirty = true
+        shard.dirtyTopics.append(self)
+    }
+
+    func noteUse(_ now: Instant) {
+        lastUsed = now.monotonic
+        idleSince = channels.isEmpty && subscriptions == 0 && parked.isEmpty ? idleSince ?? now.monotonic : nil
+    }
+
+    // A channel's end
+
+    func ended(_ channel: Channel, _ end: PublisherEnd, now: Instant) {
+        switch end {
+        case .completed:
+            channel.isComplete = true
+            if !channel.isParked { finish(channel, now: now) }
+        case .failed(let reason):
+            remove(channel)
+            if channel.options.completesTopic { finish(.failed(reason), now: now) }
+        case .cancelled:
+            remove(channel)
+        case .lost:
+            remove(channel)
+            if channel.options.lossFailsTopic { finish(.failed("the publisher's connection was lost"), now: now) }
+        }
+        noteUse(now)
+    }
+
+    /// All of a complete channel is appended.
+    func finish(_ channel: Channel, now: Instant) {
+        tellNews(channel)
+        remove(channel)
+        shard.tell(channel.key, .finished)
+        if channel.options.completesTopic { finish(.completed, now: now) }
+        noteUse(now)
+    }
+
+    /// Room that the channel had reserved is free for others again.
+    func remove(_ channel: Channel) {
+        guard channels.removeValue(forKey: channel.key) != nil else { return }
+        room.reserved -= channel.reserved
+        channel.reserved = 0
+        turns.removeAll { $0 === channel }
+        if channel.isParked { parked.removeAll { $0.key == channel.key } }
+        markDirty()
+    }
+
+    /// The topic's end; the first one wins. Other publishers are rejected.
+    func finish(_ end: TopicState, now: Instant) {
+        guard state.isLive else { return }
+        shut(end, now: now)
+        shard.event("topic-" + end.name, topic: name, epoch: epoch)
+    }
+
+    /// A topic that has ended already fails now all the same for those who have not been told the end.
+    func delete(now: Instant) {
+        for index in mirrors.indices { mirrors[index].isEnded = false }
+        isDeleted = true
+        shut(.failed("deleted"), now: now)
+    }
+
+    private func shut(_ end: TopicState, now: Instant) {
+        state = end
+        advanceViews(now: now)
+        let refusal = refusal(charge: 0)!
+        for waiting in parked { shard.tell(waiting.key, .refused(refusal)) }
+        parked.removeAll()
+        for channel in turns {
+            channel.isParked = false
+            _ = reject(channel, refusal)
+        }
+        noteUse(now)
+    }
+
+    func tellNews(_ channel: Channel) {
+        guard channel.hasNews else { return }
+        channel.hasNews = false
+        shard.tell(channel.key, .acknowledged(sequence: channel.last, accepted: channel.accepted))
+    }
+}

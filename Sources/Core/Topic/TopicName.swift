@@ -1,0 +1,39 @@
+// Topic names: tokens of `[A-Za-z0-9_-]+` joined by `.`, at most 255 bytes. `$SYS.` is the broker's own.
+
+import RSocket
+
+enum TopicName {
+    static let longest = 255
+    static let system = "$SYS."
+
+    static func isSystem(_ name: String) -> Bool { name.hasPrefix(system) }
+
+    /// What is wrong with `name`, as a sentence; nil if it is a topic's name.
+    static func fault(_ name: String) -> String? {
+        if name.isEmpty { return "The topic's name is empty; give one such as orders.eu." }
+        if name.utf8.count > longest {
+            return "The topic's name has \(name.utf8.count) bytes; at most \(longest) are allowed."
+        }
+        var tokenIsEmpty = true
+        for byte in name.utf8 {
+            switch byte {
+            case UInt8(ascii: "."):
+                if tokenIsEmpty { return emptyToken(name) }
+                tokenIsEmpty = true
+            case UInt8(ascii: "*"), UInt8(ascii: ">"):
+                return "The topic '\(name)' has a '*' or '>', which are reserved for patterns; name one topic."
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                tokenIsEmpty = false
+            default:
+                return "The topic '\(name)' has a character that is not allowed; "
+                    + "use tokens of A-Z a-z 0-9 _ - joined by dots."
+            }
+        }
+        return tokenIsEmpty ? emptyToken(name) : nil
+    }
+
+    private static func emptyToken(_ name: String) -> String {
+        "The topic '\(name)' has an empty token; do not begin, end or double a dot."
+    }
+}

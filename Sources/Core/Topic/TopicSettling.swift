@@ -1,0 +1,192 @@
+// What a topic does once per batch of inputs, when messages came or room was made: views advance, the head of the log
+// goes, parked publishes find room, channels are acknowledged and granted more.
+
+import Replay
+import RSocket
+
+extension Topic {
+    func settle(now: Instant) {
+        isDirty = false
+        advanceViews(now: now)
+        serveParked(now: now)
+        for channel in turns { tellNews(channel) }
+        grant(now: now)
+    }
+
+    /// Tells the views what was appended, then gives up what nobody needs and what does not fit.
+    func advanceViews(now: Instant) {
+        for index in mirrors.indices {
+            let link = mirrors[index]
+            let isFar = link.told > link.progress.seen && log.bytes(from: link.progress.seen) > MirrorLink.ahead
+            guard link.told < log.end || (!state.isLive && !link.isEnded), !isFar else { continue }
+            mirrors[index].told = log.end
+            mirrors[index].isEnded = !state.isLive
+            // A view on this shard reads the log itself.
+            let fresh = link.shard == shard.index ? [] : log.pieces(from: Swift.max(link.told, log.head))
+            shard.tellMirror(
+                link.shard, topic: self,
+                advance: LogAdvance(
+                    head: log.head, end: log.end, charged: log.charged, fresh: fresh, retained: retained, lost: lost,
+                    state: state, isDeleted: isDeleted), now: now)
+        }
+        evict(now: now)
+    }
+
+    /// The head moves to the oldest message that is retained or that someone waits for, and on until the bytes fit.
+    /// What a `block` subscription waits for and came after it joined is not given up.
+    func evict(now: Instant) {
+        let needed = mirrors.reduce(retained) { Swift.min($0, $1.progress.needed) }
+        log.evict(before: needed)
+        let within = log.firstWithin(limits.retainBytes)
+        guard within > log.head else { return }
+        lose(before: Swift.min(within, room.floor ?? within), now: now)
+    }
+
+    /// Gives up the head of the log, whoever waits for it.
+    func lose(before sequence: SequenceNumber, now: Instant) {
+        guard sequence > log.head else { return }
+        lost = sequence
+        log.evict(before: sequence)
+        shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
+    }
+
+    /// Parked publishes are appended in order of arrival, as far as there is room.
+    func serveParked(now: Instant) {
+        var served = 0
+        while served < parked.count {
+            let waiting = parked[served]
+            var charge = 0
+            waiting.message.forEach { metadata, payload in
+                charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
+                return false
+            }
+            guard freeRoom > 0, bytesFit(charge) else { break }
+            waiting.message.forEach { metadata, payload in
+                let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
+                if let channel = channels[waiting.key] {
+                    channel.isParked = false
+                    accepted(channel, sequence)
+                } else {
+                    shard.tell(waiting.key, .acknowledged(sequence: sequence, accepted: 1))
+                }
+                return false
+            }
+            served += 1
+            if let channel = channels[waiting.key], channel.isComplete {
+                parked.removeFirst(served)
+                served = 0
+                finish(channel, now: now)
+            }
+        }
+        if served > 0 { parked.removeFirst(served) }
+    }
+
+    /// Grants each channel in turn its share of the room.
+    func grant(now: Instant) {
+        guard state.isLive, parked.isEmpty, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
+        let most = room.largestGrant(limits: limits)
+        let wanting = turns.count { $0.outstanding <= most / 2 }
+        guard wanting > 0 else { return }
+        var free = freeRoom
+        let share = Swift.min(most, Swift.max(1, free / wanting))
+        for _ in turns.indices {
+            guard free > 0 else { return }
+            let channel = turns[nextTurn % turns.count]
+            nextTurn = (nextTurn + 1) % turns.count
+            // What was granted earlier and lost its reservation counts against the share: an idle channel gathers none.
+            let target = Swift.min(most, share + channel.reserved)
+            let count = Swift.min(target - channel.outstanding, free)
+            guard channel.outstanding <= most / 2, count > 0 else { continue }
+            channel.outstanding += count
+            channel.reserved += count
+            channel.reservedUntil = now.monotonic + Limits.grantReservation
+            room.reserved += count
+            free -= count
+            shard.tell(channel.key, .granted(UInt32(count)))
+        }
+    }
+
+    /// What changes with time alone: reservations end, parked publishes give up, messages grow old.
+    func tick(now: Instant) {
+        for channel in turns where channel.reserved > 0 && channel.reservedUntil <= now.monotonic {
+            room.reserved -= channel.reserved
+            channel.reserved = 0
+            markDirty()
+        }
+        if let waiting = parked.first, waiting.deadline <= now.monotonic { giveUpParked(now: now) }
+        if limits.retainAge > 0 { forgetOld(now: now) }
+        noteUse(now)
+    }
+
+    /// Views that were linked to this topic tell how far they are.
+    func heard(_ progress: MirrorProgress, from shard: Int, now: Instant) {
+        guard let index = mirrors.firstIndex(where: { $0.shard == shard }) else { return }
+        mirrors[index].progress = progress
+        updateRoom()
+        markDirty()
+        noteUse(now)
+    }
+
+    /// A view has a newcomer that needs older messages than all others.
+    func hold(_ needed: SequenceNumber, for shard: Int) {
+        guard let index = mirrors.firstIndex(where: { $0.shard == shard }) else { return }
+        mirrors[index].progress.needed = Swift.min(mirrors[index].progress.needed, needed)
+    }
+
+    func link(_ shard: Int) {
+        mirrors.append(
+            MirrorLink(
+                shard: shard,
+                progress: MirrorProgress(
+                    seen: log.end, needed: log.head, horizon: nil, floor: nil, subscriptions: 1, dropped: 0),
+                told: log.end, isEnded: !state.isLive))
+        idleSince = nil
+    }
+
+    func unlink(_ shard: Int, dropped: UInt64, now: Instant) {
+        guard let index = mirrors.firstIndex(where: { $0.shard == shard }) else { return }
+        pastDropped &+= dropped
+        mirrors.remove(at: index)
+        updateRoom()
+        markDirty()
+        noteUse(now)
+    }
+
+    /// History that nobody waits for goes: memory is short.
+    func relieve(now: Instant) {
+        forgotten = log.end
+        evict(now: now)
+    }
+
+    private func updateRoom() {
+        room.horizon = nil
+        room.floor = nil
+        for link in mirrors {
+            if let its = link.progress.horizon { room.horizon = Swift.min(room.horizon ?? its, its) }
+            if let its = link.progress.floor { room.floor = Swift.min(room.floor ?? its, its) }
+        }
+    }
+
+    private func giveUpParked(now: Instant) {
+        let seconds = limits.parkTime / Limits.second
+        let refusal = Refusal.rejected(
+            "The topic '\(name)' had no room for \(seconds) s: a blocking subscription is full. Try again later.")
+        while let waiting = parked.first, waiting.deadline <= now.monotonic {
+            parked.removeFirst()
+            if let channel = channels[waiting.key] {
+                channel.isParked = false
+                _ = reject(channel, refusal)
+            } else {
+                shard.tell(waiting.key, .refused(refusal))
+            }
+        }
+        markDirty()
+    }
+
+    private func forgetOld(now: Instant) {
+        let oldest = now.wall - Int64(clamping: limits.retainAge)
+        forgotten = Swift.max(forgotten, log.head)
+        while forgotten < log.end, log.timestamp(forgotten) < oldest { forgotten = forgotten.advanced(by: 1) }
+        evict(now: now)
+    }
+}

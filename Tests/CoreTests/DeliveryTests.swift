@@ -1,0 +1,164 @@
+import Replay
+import Testing
+
+@testable import Core
+
+/// Subscriptions over one engine and over several: the same results whichever shard a client is on.
+@Suite struct DeliveryTests {
+    static let placements = [(1, 0, 0), (2, 0, 0), (2, 0, 1), (2, 1, 0), (3, 1, 2)]
+
+    @Test(arguments: placements)
+    func creditBoundsDelivery(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        let publisher = broker.connect(from)
+        subscriber.subscribe("orders", n: 2)
+        for text in ["a", "b", "c", "d"] { publisher.fire("orders", text) }
+        #expect(subscriber.received() == ["1:a", "1:b"])
+        subscriber.requestN(1)
+        #expect(subscriber.received() == ["1:c"])
+        subscriber.requestN(5)
+        publisher.fire("orders", "e")
+        #expect(subscriber.received() == ["1:d", "1:e"])
+    }
+
+    @Test(arguments: placements)
+    func overflowPolicies(_ shards: Int, _ at: Int, _ from: Int) {
+        let expected: [(String, [String])] = [
+            ("drop-oldest", ["1:[1]1", "1:[4-2]4", "1:[5]5"]),
+            ("drop-newest", ["1:[1]1", "1:[2]2", "1:[3]3"]),
+            ("replace-newest", ["1:[1]1", "1:[2]2", "1:[5-2]5"]),
+            ("latest", ["1:[1]1", "1:[5-3]5"]),
+            ("fail", ["1:[1]1", "1:[2]2", "1:[3]3", "1:! 201 overflow: the buffer of 2 messages was full"]),
+        ]
+        for (policy, deliveries) in expected {
+            let broker = TestBroker(shards: shards)
+            let subscriber = broker.connect(at)
+            let publisher = broker.connect(from)
+            subscriber.subscribe("t?overflow=\(policy)&buffer=2&meta=on", n: 1)
+            for text in 1...5 { publisher.fire("t", String(text)) }
+            subscriber.requestN(2)
+            #expect(subscriber.received().map { String($0.prefix { $0 != "(" }).trimmed } == deliveries, "\(policy)")
+        }
+    }
+
+    @Test(arguments: placements)
+    func lateJoinersAreReplayed(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let publisher = broker.connect(from)
+        for text in 1...5 { publisher.fire("t", String(text)) }
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?replay=2", stream: 1)
+        subscriber.subscribe("t?replay=all", n: 3, stream: 3)
+        subscriber.subscribe("t?from=4&meta=on", stream: 5)
+        subscriber.subscribe("t?from=9", stream: 7)
+        let lines = subscriber.received()
+        #expect(lines.filter { $0.hasPrefix("1:") } == ["1:4", "1:5"])
+        #expect(lines.filter { $0.hasPrefix("3:") } == ["3:1", "3:2", "3:3"])
+        #expect(lines.filter { $0.hasPrefix("5:") } == ["5:[4]4", "5:[5]5"])
+        #expect(lines.filter { $0.hasPrefix("7:") }.first?.hasPrefix("7:! 202 gap: ") == true)
+    }
+
+    @Test(arguments: placements)
+    func completionComesLastAndWithoutCredit(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t", n: 1)
+        let publisher = broker.connect(from)
+        publisher.channel("t?complete=true", "a")
+        publisher.items(["b"])
+        publisher.complete()
+        #expect(subscriber.received() == ["1:a"])
+        subscriber.requestN(1)
+        #expect(subscriber.received() == ["1:b", "1:|"])
+        #expect(publisher.received().last == "5:|" || publisher.received().isEmpty)
+        subscriber.subscribe("t?replay=1", n: 9, stream: 3)
+        #expect(subscriber.received() == ["3:b", "3:|"])
+    }
+
+    @Test(arguments: placements)
+    func blockPacesPublishers(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?overflow=block&buffer=3", n: 1)
+        let publisher = broker.connect(from)
+        publisher.channel("t", "0")
+        let grants = publisher.received().filter { $0.hasPrefix("5:+") }
+        #expect(grants.reduce(0) { $0 + Int($1.dropFirst(3))! } == 3, "\(grants)")
+        publisher.items(["1", "2", "3"])
+        #expect(publisher.received().filter { $0.hasPrefix("5:+") } == [])
+        #expect(subscriber.received() == ["1:0"])
+        subscriber.requestN(2)
+        #expect(subscriber.received() == ["1:1", "1:2"])
+        let more = publisher.received().filter { $0.hasPrefix("5:+") }
+        #expect(more.reduce(0) { $0 + Int($1.dropFirst(3))! } == 2, "\(more)")
+    }
+
+    @Test(arguments: placements)
+    func acknowledgedPublishesAreParkedInOrder(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?overflow=block&buffer=1", n: 1)
+        let publisher = broker.connect(from)
+        for (index, text) in ["a", "b", "c", "d"].enumerated() {
+            publisher.publish("t", text, stream: UInt32(3 + 2 * index))
+        }
+        #expect(publisher.received() == ["3:1|", "5:2|"])
+        publisher.fire("t", "lost", stream: 21)
+        subscriber.requestN(1)
+        #expect(subscriber.received() == ["1:a", "1:b"])
+        #expect(publisher.received() == ["7:3|"])
+        broker.advance(seconds: 11)
+        #expect(publisher.received().first?.hasPrefix("9:! 202 The topic 't' had no room") == true)
+    }
+
+    @Test(arguments: placements)
+    func nothingAfterCancel(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        let publisher = broker.connect(from)
+        subscriber.subscribe("t")
+        publisher.fire("t", "a")
+        subscriber.cancel()
+        publisher.fire("t", "b")
+        subscriber.requestN(3)
+        #expect(subscriber.received() == ["1:a"])
+        #expect(broker.shards[at].subscriptionCount == 0)
+    }
+
+    @Test(arguments: placements)
+    func deletingBeginsANewEpoch(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        let publisher = broker.connect(from)
+        subscriber.subscribe("t")
+        publisher.fire("t", "a")
+        publisher.publish("$SYS.topic.delete?name=t", "")
+        #expect(subscriber.received() == ["1:a", "1:! 201 topic failed: deleted"])
+        subscriber.subscribe("t?replay=all", stream: 3)
+        publisher.fire("t", "b")
+        #expect(subscriber.received() == ["3:b"])
+    }
+
+    @Test(arguments: placements)
+    func aStalledSocketWaitsLikeOneWithoutCredit(_ shards: Int, _ at: Int, _ from: Int) {
+        var limits = Limits()
+        limits.output = 1000
+        let broker = TestBroker(shards: shards, limits: limits)
+        let stalled = broker.connect(at)
+        let reader = broker.connect(at)
+        let publisher = broker.connect(from)
+        stalled.subscribe("t?buffer=5&meta=on", stream: 3)
+        reader.subscribe("t?buffer=5")
+        stalled.window = 0
+        let text = String(repeating: "x", count: 100)
+        for _ in 1...50 { publisher.fire("t", text) }
+        #expect(reader.received().count == 50)
+        #expect(stalled.received() == [])
+        stalled.read(.max)
+        let lines = stalled.received().map { $0.prefix { $0 != "x" } }
+        // As many as the output held, then the newest five.
+        #expect(
+            lines == ["3:[1]", "3:[2]", "3:[3]", "3:[4]", "3:[5]", "3:[46-40]", "3:[47]", "3:[48]", "3:[49]", "3:[50]"])
+    }
+}

@@ -1,0 +1,245 @@
+// Harness: engines of one broker without sockets, threads or a clock. Clients are byte buffers; each call runs the
+// engines until nothing is left to do.
+
+import Bytes
+import RSocket
+
+@testable import Core
+
+final class TestBroker {
+    private(set) var shards: [Shard] = []
+    let memory: MemoryBudget
+    var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
+    private var clients: [Int: [ConnectionID: TestClient]] = [:]
+    private(set) var log: [LogRecord] = []
+
+    init(shards count: Int = 1, limits: Limits = Limits()) {
+        memory = MemoryBudget(limit: limits.memory)
+        for index in 0..<count {
+            shards.append(
+                Shard(
+                    index: index, count: count, limits: limits, memory: memory, seed: UInt64(index) + 7, now: now))
+            clients[index] = [:]
+        }
+    }
+
+    /// A client that is set up, on the shard given.
+    func connect(_ shard: Int = 0, metadata: String = "text/plain", lifetime: UInt32 = 600_000) -> TestClient {
+        let client = TestClient(self, shard)
+        var setup = SetupRequest()
+        setup.metadataMime = metadata
+        setup.lifetime = lifetime
+        client.send { FrameWriter.setup(setup, into: &$0) }
+        return client
+    }
+
+    func open(_ client: TestClient) -> ConnectionID? {
+        guard let id = shards[client.shard].open(peer: "127.0.0.1:\(1000 + clients.count)", now: now) else {
+            return nil
+        }
+        clients[client.shard]![id] = client
+        return id
+    }
+
+    func advance(seconds: Double) {
+        var rest = UInt64(seconds * 1e9)
+        // In steps of a tick, as the deadline of a real loop would have it.
+        while rest > 0 {
+            let step = min(rest, 250_000_000)
+            now.monotonic += step
+            now.wall += Int64(step)
+            rest -= step
+            for shard in shards where shard.deadline! <= now.monotonic { shard.fire(now: now) }
+            run()
+        }
+    }
+
+    /// Carries out effects until there are none.
+    func run() {
+        var busy = true
+        while busy {
+            busy = false
+            for (index, shard) in shards.enumerated() {
+                busy = flush(shard, index) || busy
+                for (target, mail) in shard.effects.mail.enumerated() where !mail.isEmpty {
+                    shard.effects.mail[target].removeAll()
+                    shards[target].receive(mail, now: now)
+                    busy = true
+                }
+                for id in shard.effects.close { clients[index]![id]?.isClosed = true }
+                for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
+                log += shard.effects.log
+                shard.effects.close.removeAll()
+                shard.effects.reading.removeAll()
+                shard.effects.log.removeAll()
+            }
+        }
+    }
+
+    private func flush(_ shard: Shard, _ index: Int) -> Bool {
+        let list = shard.effects.flush
+        shard.effects.flush.removeAll()
+        for id in list {
+            guard let client = clients[index]![id], !client.isClosed else { continue }
+            withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
+                let count = shard.gather(id, into: pieces)
+                var taken = 0
+                var offered = 0
+                for piece in pieces[..<count] {
+                    offered += piece.count
+                    let part = min(piece.count, client.window - taken)
+                    client.bytes.append(UnsafeRawBufferPointer(rebasing: piece[..<part]))
+                    taken += part
+                }
+                client.window -= taken
+                shard.wrote(taken, blocked: taken < offered, on: id, now: now)
+            }
+        }
+        return !list.isEmpty
+    }
+}
+
+final class TestClient {
+    let broker: TestBroker
+    let shard: Int
+    private(set) var id = ConnectionID(index: 0, generation: 0)
+    var bytes = ByteBuffer()
+    /// Bytes that the client's socket still takes.
+    var window = Int.max
+    var isClosed = false
+    var isRead = true
+
+    init(_ broker: TestBroker, _ shard: Int) {
+        self.broker = broker
+        self.shard = shard
+        id = broker.open(self)!
+    }
+
+    func send(_ write: (inout ByteBuffer) -> Void) {
+        var buffer = ByteBuffer()
+        write(&buffer)
+        broker.shards[shard].receive(buffer.readable, on: id, now: broker.now)
+        broker.run()
+    }
+
+    /// The socket takes `count` more bytes.
+    func read(_ count: Int) {
+        window = count == .max ? .max : window + count
+        broker.shards[shard].writable(id, now: broker.now)
+        broker.run()
+    }
+
+    func disconnect() {
+        broker.shards[shard].lost(id, reason: "test", now: broker.now)
+        broker.run()
+    }
+
+    // Requests, with plain-text routes
+
+    func subscribe(_ route: String, n: UInt32 = 0x7FFF_FFFF, stream: UInt32 = 1) {
+        request(route) {
+            FrameWriter.requestStream(
+                stream: stream, initialN: n, metadata: $0, data: $1, fragment: 1 << 20, into: &$2)
+        }
+    }
+
+    func fire(_ route: String, _ text: String, stream: UInt32 = 9) {
+        request(route, text) {
+            FrameWriter.requestFNF(stream: stream, metadata: $0, data: $1, fragment: 1 << 20, into: &$2)
+        }
+    }
+
+    func publish(_ route: String, _ text: String, stream: UInt32 = 3) {
+        request(route, text) {
+            FrameWriter.requestResponse(stream: stream, metadata: $0, data: $1, fragment: 1 << 20, into: &$2)
+        }
+    }
+
+    func channel(_ route: String, _ text: String, n: UInt32 = 0x7FFF_FFFF, stream: UInt32 = 5, complete: Bool = false) {
+        request(route, text) {
+            FrameWriter.requestChannel(
+                stream: stream, initialN: n, complete: complete, metadata: $0, data: $1, fragment: 1 << 20, into: &$2)
+        }
+    }
+
+    func items(_ texts: [String], stream: UInt32 = 5) {
+        send { buffer in
+            for var text in texts {
+                text.withUTF8 {
+                    FrameWriter.payload(
+                        stream: stream, next: true, complete: false, metadata: nil, data: UnsafeRawBufferPointer($0),
+                        fragment: 1 << 20, into: &buffer)
+                }
+            }
+        }
+    }
+
+    func complete(stream: UInt32 = 5) {
+        send {
+            FrameWriter.payload(
+                stream: stream, next: false, complete: true, metadata: nil,
+                data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: 1 << 20, into: &$0)
+        }
+    }
+
+    func requestN(_ n: UInt32, stream: UInt32 = 1) { send { FrameWriter.requestN(stream: stream, n: n, into: &$0) } }
+    func cancel(stream: UInt32 = 1) { send { FrameWriter.cancel(stream: stream, into: &$0) } }
+
+    private func request(
+        _ route: String, _ text: String = "",
+        _ write: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, inout ByteBuffer) -> Void
+    ) {
+        let route = Array(route.utf8)
+        let text = Array(text.utf8)
+        send { buffer in
+            route.withUnsafeBytes { route in text.withUnsafeBytes { write(route, $0, &buffer) } }
+        }
+    }
+
+    /// What came since the last call, one line a frame: "1:a" a message, "1:|" completion, "1:! text" an error,
+    /// "5:+8" REQUEST_N, "5:ack" …
+    func received() -> [String] {
+        var lines: [String] = []
+        while bytes.count >= 3, bytes.count >= 3 + bytes.readable.u24(at: 0) {
+            let length = bytes.readable.u24(at: 0)
+            lines.append(TestClient.describe(bytes.readable.slice(3..<3 + length)))
+            bytes.consume(3 + length)
+        }
+        return lines
+    }
+
+    private static func describe(_ frame: UnsafeRawBufferPointer) -> String {
+        guard let decoded = try? Frame.decode(frame.bytes) else { return "undecodable" }
+        func text(_ range: Range<Int>) -> String { String(decoding: frame[range], as: UTF8.self) }
+        let stream = decoded.stream
+        switch decoded.body {
+        case .payload(let next, let complete, let content):
+            var line = "\(stream):"
+            if let metadata = content.metadata, let told = dropped(frame.slice(metadata)) { line += "[\(told)]" }
+            if next { line += text(content.data) }
+            if complete { line += "|" }
+            return line
+        case .error(let code, let message): return "\(stream):! \(String(code, radix: 16)) \(text(message))"
+        case .requestN(let n): return "\(stream):+\(n)"
+        case .cancel: return "\(stream):x"
+        case .keepalive(let respond, _, let data): return "keepalive\(respond ? "?" : "") \(text(data))"
+        default: return "\(decoded.header.typeName)"
+        }
+    }
+
+    /// Sequence and dropped-before of the broker's own metadata entry.
+    private static func dropped(_ metadata: UnsafeRawBufferPointer) -> String? {
+        guard metadata.count >= MessageMetadata.entry, metadata[0] == UInt8(MessageMetadata.mime.utf8.count - 1) else {
+            return nil
+        }
+        let figures = MessageMetadata.entry - 32
+        let sequence: UInt64 = metadata.bigEndian(at: figures + 8)
+        let lost: UInt64 = metadata.bigEndian(at: figures + 24)
+        return lost == 0 ? "\(sequence)" : "\(sequence)-\(lost)"
+    }
+}
+
+extension String {
+    /// Without spaces at the end.
+    var trimmed: String { String(reversed().drop { $0 == " " }.reversed()) }
+}

@@ -1,0 +1,104 @@
+import Bytes
+import Replay
+import Testing
+
+@testable import Core
+
+@Suite struct LogTests {
+    private func fill(_ log: Log, _ sizes: [Int], metadata: [Int] = [], budget: MemoryBudget) {
+        for (index, size) in sizes.enumerated() {
+            let payload = [UInt8](repeating: UInt8(truncatingIfNeeded: index), count: size)
+            let carried = [UInt8](repeating: 7, count: index < metadata.count ? metadata[index] : 0)
+            payload.withUnsafeBytes { payload in
+                carried.withUnsafeBytes { carried in
+                    _ = log.append(
+                        metadata: carried.count > 0 ? carried : nil, payload: payload, timestamp: Int64(index),
+                        budget: budget)
+                }
+            }
+        }
+    }
+
+    @Test func messagesStandFramed() {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        let sizes = [0, 1, 128, 65_536, 65_537, 200_000, 5]
+        fill(log, sizes, metadata: [0, 0, 3, 0, 9], budget: budget)
+        for (index, size) in sizes.enumerated() {
+            let sequence = SequenceNumber(UInt64(index) + 1)
+            let piece = log.piece(of: sequence)
+            let entry = piece.chunk.entry(sequence - piece.first)
+            #expect(entry.payload == size)
+            #expect(entry.timestamp == index)
+            let frames = piece.chunk.bytes(Int(entry.offset), Int(entry.framed))
+            var offset = 0
+            var payload = 0
+            var fragments = 0
+            while offset < frames.count {
+                let length = frames.u24(at: offset)
+                payload += length - 6
+                fragments += 1
+                #expect(frames.bigEndian(at: offset + 3, as: UInt32.self) == 1)
+                let isLast = offset + 3 + length == frames.count
+                #expect(frames.bigEndian(at: offset + 7, as: UInt16.self) == (isLast ? 0x2820 : 0x28A0))
+                offset += 3 + length
+            }
+            #expect(payload == size)
+            #expect(fragments == max(1, (size + 65_535) / 65_536))
+        }
+    }
+
+    @Test func evictionFreesChunksAndKeepsCount() {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        fill(log, Array(repeating: 100, count: 20_000), budget: budget)
+        #expect(log.bytes == 20_000 * 164)
+        let before = budget.used
+        let limit = 164 * 500
+        let first = log.firstWithin(limit)
+        #expect(first == SequenceNumber(19_501))
+        log.evict(before: first)
+        #expect(log.bytes == limit)
+        #expect(log.window.count == 500)
+        #expect(budget.used < before / 4)
+        #expect(log.firstWithin(0) == log.end)
+        log.evict(before: log.end)
+        #expect(log.bytes == 0)
+        fill(log, [10], budget: budget)
+        #expect(log.bytes == 74)
+    }
+
+    @Test func theFirstWithinALimitIsWhatGoingOverAllFinds() {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        let sizes = (0..<300).map { $0 * 37 % 900 }
+        fill(log, sizes, budget: budget)
+        for limit in stride(from: 0, to: log.bytes + 1000, by: 997) {
+            var left = limit
+            var first = 301
+            while first > 1, left >= sizes[first - 2] + 64 {
+                left -= sizes[first - 2] + 64
+                first -= 1
+            }
+            #expect(log.firstWithin(limit) == SequenceNumber(UInt64(first)), "limit \(limit)")
+        }
+    }
+
+    @Test func aViewSeesWhatItWasToldOf() {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        fill(log, Array(repeating: 50, count: 100), budget: budget)
+        let view = Log(head: log.head, end: log.end, charged: log.charged, pieces: log.allPieces)
+        let told = log.end
+        fill(log, Array(repeating: 60, count: 5000), budget: budget)
+        #expect(view.end == told)
+        #expect(view.piece(of: SequenceNumber(100)).end == told)
+        view.advance(to: log.end, charged: log.charged, fresh: log.pieces(from: told))
+        #expect(view.bytes == log.bytes)
+        for sequence in stride(from: 1, through: 5100, by: 77) {
+            let number = SequenceNumber(UInt64(sequence))
+            let piece = view.piece(of: number)
+            #expect(piece.first <= number && number < piece.end)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import Replay
+import Testing
+
+@testable import Core
+
+@Suite struct RouteTests {
+    private func options(_ text: String, _ tags: [String] = []) -> String {
+        do throws(Refusal) {
+            let route = try Route(text, tags: tags)
+            let options = try SubscribeOptions(route)
+            return "\(route.name) \(options.start) \(options.buffer) \(options.overflow.name)"
+                + (options.gapFails ? " gap-fails" : "") + (options.meta ? " meta" : "")
+        } catch {
+            return "\(error.code): \(error.message)"
+        }
+    }
+
+    @Test(arguments: [
+        ("t", "t next 1024 drop-oldest"),
+        ("t?", "t next 1024 drop-oldest"),
+        ("a%2Eb?replay=all", "a.b all 1024 drop-oldest"),
+        ("t?replay=5&buffer=1&overflow=latest&meta=on", "t last(5) 1 latest meta"),
+        ("t?from=7", "t from(7) 1024 drop-oldest gap-fails"),
+        ("t?from=7&meta=on", "t from(7) 1024 drop-oldest meta"),
+        ("t?from=7&meta=on&gap=fail&epoch=18446744073709551615", "t from(7) 1024 drop-oldest gap-fails meta"),
+        ("t?buffer=2147483647&overflow=drop%2Dnewest", "t next 2147483647 drop-newest"),
+    ])
+    func taken(_ text: String, _ expected: String) {
+        #expect(options(text) == expected)
+    }
+
+    @Test(arguments: [
+        ("t?reply=5", "'reply' is unknown"), ("t?replay=5&replay=6", "given twice"), ("t?replay", "has no value"),
+        ("t?replay=x", "neither a number nor all"), ("t?buffer=0", "1 to 2147483647"),
+        ("t?buffer=2147483648", "1 to 2147483647"), ("t?buffer=-1", "1 to 2147483647"),
+        ("t?overflow=drop", "use one of: drop-oldest, drop-newest, replace-newest, latest, fail, block"),
+        ("t?replay=1&from=1", "contradict"), ("t?epoch=4", "epoch goes together with from"),
+        ("t?from=1&gap=tell", "needs meta=on"), ("t?from=0", "1 to 18446744073709551615"),
+        ("t?from=18446744073709551616", "1 to 18446744073709551615"), ("t?meta=yes", "use one of: on, off"),
+        ("t?complete=true", "'complete' is unknown"), ("t%zz", "two hexadecimal digits"), ("t?a%ff=1", "not UTF-8"),
+    ])
+    func refused(_ text: String, _ part: String) {
+        #expect(options(text).contains(part), "\(options(text))")
+        #expect(options(text).hasPrefix("invalid: "))
+    }
+
+    @Test func furtherTagsCarryOptions() {
+        #expect(options("t", ["replay=3", "overflow=fail"]) == "t last(3) 1024 fail")
+        #expect(options("t?replay=2", ["replay=3"]).contains("given twice"))
+        #expect(options("t", (0...32).map { "x\($0)=1" }).contains("more than 32 options"))
+    }
+
+    @Test(arguments: [
+        ("orders", true), ("a.b-c_D.9", true), ("", false), (".a", false), ("a.", false), ("a..b", false),
+        ("a*", false),
+        ("a.>", false), ("a b", false), ("ä", false), (String(repeating: "a", count: 255), true),
+        (String(repeating: "a", count: 256), false), ("a/b", false), ("$SYS.x", false),
+    ])
+    func names(_ name: String, _ isValid: Bool) {
+        #expect((TopicName.fault(name) == nil) == isValid)
+    }
+}
