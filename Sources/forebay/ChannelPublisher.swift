@@ -192,13 +192,14 @@ struct ChannelPublisher: ~Copyable {
             if phase == .sending {
                 throw ClientError(
                     .rejected,
-                    "the broker ended the channel after \(sent) messages; not all of them may be in the topic")
+                    
+                    "The broker ended the channel after \(sent) messages; the last of them may not be in the topic.")
             }
             phase = .ended
         case .failed(_, let error): throw error
         case .declined:
             guard phase == .sending else { break }
-            throw ClientError(.rejected, "the broker takes no more messages on this channel")
+            throw ClientError(.rejected, "The broker takes no more messages on this channel: \(sent) were sent.")
         case .closing(let why): tell("The broker is about to end the connection: \(why)")
         case .granted, .pong: break
         }

@@ -125,7 +125,7 @@ struct Listing {
                         rows.append(JSON(message.data) ?? .null)
                     }
                 case .completed(id, _):
-                    if !json, !rows.isEmpty || !hasPrinted { output.buffer.append(Table.render(columns, rows)) }
+                    if !json, !rows.isEmpty || !hasPrinted { print(&rows, &output) }
                     output.drain()
                     session.finish()
                     return ExitCode.done
@@ -133,8 +133,7 @@ struct Listing {
                 default: break
                 }
                 if rows.count == Self.page {
-                    output.buffer.append(Table.render(columns, rows))
-                    rows.removeAll(keepingCapacity: true)
+                    print(&rows, &output)
                     hasPrinted = true
                 }
             }
@@ -144,5 +143,15 @@ struct Listing {
             if n > 0 { session.connection.requestN(id, n) }
             if try session.wait(Session.Wants()).signal != nil { return ExitCode.done }
         }
+    }
+
+    /// Prints a page. The broker's shards tell their rows one after the other: a person wants them by topic.
+    private func print(_ rows: inout [JSON], _ output: inout Output) {
+        if kind != .connections {
+            let field = kind == .topics ? "name" : "topic"
+            rows.sort { ($0[field]?.text ?? "", $0["id"]?.text ?? "") < ($1[field]?.text ?? "", $1["id"]?.text ?? "") }
+        }
+        output.buffer.append(Table.render(columns, rows))
+        rows.removeAll(keepingCapacity: true)
     }
 }

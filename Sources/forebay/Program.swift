@@ -99,12 +99,10 @@ enum Program {
         }
     }
 
-    /// What the broker said, with the kind of its refusal before it unless the text says enough.
+    /// What went wrong, for the person. The broker's own sentences say enough by themselves.
     static func sentence(_ error: ClientError) -> String {
         let text = error.message.isEmpty ? "no reason was given" : error.message
         return switch error.code {
-        case .rejected: "rejected: \(text)"
-        case .invalid: "invalid: \(text)"
         case .canceled: "canceled: \(text)"
         case .setupRejected: "The broker refused the connection: \(text)"
         case .connectionError: "The broker ended the connection: \(text)"

@@ -11,7 +11,7 @@ struct Progress {
     private var wasShown = false
 
     /// Nanoseconds between two updates, and before the first.
-    private static let interval: UInt64 = 500_000_000
+    private static let interval: UInt64 = 1_000_000_000
     private static let delay: UInt64 = 1_000_000_000
 
     /// - Parameter isTerminal: stderr is one; nil looks.

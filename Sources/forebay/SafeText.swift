@@ -118,6 +118,7 @@ enum SafeText {
     /// Appends `bytes` in base64 (RFC 4648, with padding).
     static func appendBase64(_ bytes: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
         let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        guard !bytes.isEmpty else { return }
         let target = out.reserve((bytes.count + 2) / 3 * 4)
         var written = 0
         for start in stride(from: 0, to: bytes.count, by: 3) {

@@ -41,7 +41,7 @@ struct SinglePublish {
         guard let answer = try session.ask(question) else { return interrupted() }
         let state = JSON(answer)?["state"]?.text
         if let state, state != "live" {
-            tell("rejected: the topic \(settings.topic) is \(state), and takes no more messages.")
+            tell("The topic '\(settings.topic)' is \(state): it takes no more messages.")
             return ExitCode.failure
         }
         return ExitCode.done

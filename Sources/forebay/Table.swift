@@ -28,7 +28,7 @@ enum Table {
         Column(title: "DROPPED", field: "dropped", kind: .count),
     ]
     static let subscriptions = [
-        Column(title: "ID", field: "id", kind: .count), Column(title: "TOPIC", field: "topic"),
+        Column(title: "ID", field: "id"), Column(title: "TOPIC", field: "topic"),
         Column(title: "PEER", field: "peer"), Column(title: "POLICY", field: "policy"),
         Column(title: "BUFFER", field: "buffer", kind: .count),
         Column(title: "REQUESTED", field: "requested", kind: .count),
@@ -38,7 +38,7 @@ enum Table {
         Column(title: "DROPPED", field: "dropped", kind: .count),
     ]
     static let connections = [
-        Column(title: "ID", field: "id", kind: .count), Column(title: "PEER", field: "peer"),
+        Column(title: "ID", field: "id"), Column(title: "PEER", field: "peer"),
         Column(title: "SHARD", field: "shard", kind: .count),
         Column(title: "AGE", field: "age_ms", kind: .milliseconds),
         Column(title: "STREAMS", field: "streams", kind: .count),

@@ -1,0 +1,152 @@
+// Routes, addresses and the arithmetic of credit.
+
+import Testing
+
+@testable import Client
+@testable import forebay
+
+@Suite struct RefillTests {
+    /// Plays `messages` messages that are printed one by one, and returns every n that was asked for.
+    private func asked(_ refill: Refill, messages: Int) -> [UInt32] {
+        var refill = refill
+        var asked = [refill.first()]
+        for _ in 0..<messages {
+            let n = refill.use(1)
+            if n > 0 { asked.append(n) }
+        }
+        return asked
+    }
+
+    @Test func asksAgainWhenHalfIsUsed() {
+        #expect(asked(Refill(batch: 10), messages: 14) == [10, 5, 5])
+        #expect(asked(Refill(batch: 5), messages: 9) == [5, 3, 3, 3])
+        #expect(asked(Refill(batch: 2), messages: 3) == [2, 1, 1, 1])
+        #expect(asked(Refill(batch: 1), messages: 3) == [1, 1, 1, 1])
+    }
+
+    @Test func severalAtOnce() {
+        var refill = Refill(batch: 10)
+        #expect(refill.first() == 10)
+        #expect(refill.use(4) == 0)
+        #expect(refill.use(6) == 10)
+        #expect(refill.use(0) == 0)
+    }
+
+    @Test func outstandingNeverExceedsTheBatch() {
+        for batch in UInt32(1)...40 {
+            var refill = Refill(batch: batch)
+            var outstanding = UInt64(refill.first())
+            for step in 0..<200 {
+                let used = min(outstanding, UInt64(step * 7 % 5))
+                outstanding -= used
+                outstanding += UInt64(refill.use(used))
+                #expect(outstanding <= UInt64(batch))
+                // It never starves: below half, more was asked for.
+                #expect(outstanding * 2 >= UInt64(batch) - 1)
+            }
+        }
+    }
+
+    @Test func onceAsksOnce() {
+        let refill = Refill(batch: 3, once: true)
+        #expect(asked(refill, messages: 3) == [3])
+        #expect(refill.isSpent)
+    }
+
+    @Test func neverMoreThanTheLimitInAll() {
+        #expect(asked(Refill(batch: 10, limit: 13), messages: 13) == [10, 3])
+        #expect(asked(Refill(batch: 10, limit: 4), messages: 4) == [4])
+        #expect(asked(Refill(batch: nil, limit: 4), messages: 4) == [4])
+    }
+
+    @Test func unboundedIsAskedForOnce() {
+        #expect(asked(Refill(batch: nil), messages: 100) == [Refill.unbounded])
+        #expect(asked(Refill(batch: Refill.unbounded), messages: 100) == [Refill.unbounded])
+    }
+}
+
+@Suite struct FlowingDemandTests {
+    @Test func growsWithThePaceAndShrinksWithIt() {
+        var demand = FlowingDemand()
+        #expect(demand.refill(outstanding: 0, now: 1_000_000_000) == 8)
+        #expect(demand.refill(outstanding: 5, now: 1_000_000_001) == 0)
+        // Half was used within a millisecond: twice as much ahead.
+        #expect(demand.refill(outstanding: 4, now: 1_001_000_000) == 12)
+        #expect(demand.refill(outstanding: 8, now: 1_002_000_000) == 24)
+        // After a slow while it is halved again.
+        #expect(demand.refill(outstanding: 16, now: 9_000_000_000) == 0)
+        #expect(demand.refill(outstanding: 0, now: 19_000_000_000) == 8)
+    }
+
+    @Test func isBounded() {
+        var demand = FlowingDemand()
+        var now: UInt64 = 0
+        for _ in 0..<100 {
+            now += 1000
+            #expect(demand.refill(outstanding: 0, now: now) <= FlowingDemand.most)
+        }
+        #expect(demand.refill(outstanding: 0, now: now) == FlowingDemand.most)
+        // A clock that seems to step back does no harm.
+        #expect(demand.refill(outstanding: 0, now: 0) == FlowingDemand.most)
+    }
+}
+
+@Suite struct RouteTests {
+    @Test func optionsStandBehindTheName() {
+        let route = Route("host.vmstat", options: [("replay", "10"), ("overflow", "drop-oldest")])
+        #expect(route.tags == ["host.vmstat?replay=10&overflow=drop-oldest"])
+        #expect(Route("host.vmstat").tags == ["host.vmstat"])
+        #expect(Route("$SYS.topics").tags == ["$SYS.topics"])
+    }
+
+    @Test func valuesArePercentEncoded() {
+        let route = Route("$SYS.topic.fail", options: [("name", "a.b"), ("message", "a&b=c? 100% ü\n+~_-")])
+        #expect(
+            route.tags == ["$SYS.topic.fail?name=a.b&message=a%26b%3Dc%3F%20100%25%20%C3%BC%0A%2B~_-"])
+    }
+
+    @Test func aNameCannotSmuggleOptions() {
+        #expect(Route("a?replay=all&x").tags == ["a%3Freplay%3Dall%26x"])
+    }
+
+    @Test func whatDoesNotFitGoesToFurtherTags() {
+        let name = String(repeating: "n", count: 240)
+        let route = Route(name, options: [("replay", "10"), ("buffer", "5"), ("x", "1")])
+        #expect(route.tags == [name + "?replay=10", "buffer=5", "x=1"])
+        let exact = Route(String(repeating: "n", count: 251), options: [("x", "1"), ("y", "2")])
+        #expect(exact.tags?.map(\.utf8.count) == [255, 3])
+    }
+
+    @Test func whatCannotBeSentIsNoRoute() {
+        #expect(Route(String(repeating: "n", count: 256)).tags == nil)
+        #expect(Route("").tags == nil)
+        #expect(Route("a", options: [("m", String(repeating: "x", count: 254))]).tags == nil)
+        #expect(Route("a", options: [("m", String(repeating: "x", count: 253))]).tags?.count == 2)
+    }
+}
+
+@Suite struct BrokerAddressTests {
+    @Test(arguments: [
+        ("rsocket://127.0.0.1:7690", "127.0.0.1", 7690), ("rsocket://broker", "broker", 7690),
+        ("rsocket://broker:1/", "broker", 1), ("broker:65535", "broker", 65535), ("broker", "broker", 7690),
+        ("rsocket://[::1]:80", "::1", 80), ("[fe80::1]", "fe80::1", 7690), ("RSOCKET://x", "x", 7690),
+    ] as [(String, String, UInt16)])
+    func reads(url: String, host: String, port: UInt16) throws {
+        #expect(try BrokerAddress(url: url) == BrokerAddress(host: host, port: port))
+    }
+
+    @Test(arguments: [
+        "http://x", "https://x", "rsockets://x", "ws://x", "gopher://x", "rsocket://", "rsocket://x:", "rsocket://x:0",
+        "rsocket://x:65536", "rsocket://x:+1", "rsocket://x:1x", "rsocket://::1:7690", "rsocket://[::1", "rsocket://a/b",
+        "rsocket://[::1]x", "rsocket://u@h:1", "", "rsocket://h h", "rsocket://x:١",
+    ])
+    func refuses(url: String) {
+        let error = #expect(throws: ClientError.self) { try BrokerAddress(url: url) }
+        #expect(error?.code == .badURL)
+        #expect(error.map { ExitCode.of($0) } == ExitCode.usage)
+    }
+
+    @Test func printsAsItWasGiven() throws {
+        #expect(try "\(BrokerAddress(url: "rsocket://[::1]:80"))" == "[::1]:80")
+    }
+}

@@ -1,0 +1,161 @@
+// The command line: what is taken, and the sentence for what is not.
+
+import Testing
+
+@testable import Client
+@testable import forebay
+
+@Suite struct OptionsTests {
+    private func parse(_ words: String...) throws -> Arguments {
+        try Arguments(words, commands: commandTable, common: commonOptions)
+    }
+
+    private func refusal(_ words: String...) -> String {
+        do {
+            let arguments = try Arguments(words, commands: commandTable, common: commonOptions)
+            switch arguments.command?.id {
+            case .sub: _ = try SubscribeSettings(arguments)
+            case .pub: _ = try PublishSettings(arguments)
+            case .topicFail: _ = try Control(.topicFail, arguments)
+            default: break
+            }
+            return "taken"
+        } catch {
+            return error.message
+        }
+    }
+
+    @Test func everyOptionOfTheTableIsTaken() throws {
+        for command in commandTable {
+            for option in command.options + commonOptions where !["help", "version"].contains(option.name) {
+                let value: String? =
+                    switch option.kind {
+                    case .flag: nil
+                    case .number(let range): "\(range.upperBound)"
+                    case .numberOr(let words, _): words[0]
+                    case .decimal(let range): "\(Int(range.upperBound))"
+                    case .choice(let words): words[0]
+                    case .text: "some text"
+                    }
+                let operands = command.operands.map { _ in "operand" }
+                for words in value.map({ [["--" + option.name, $0], ["--\(option.name)=\($0)"]] }) ?? [["--" + option.name]] {
+                    let after = try Arguments(command.path + operands + words, commands: commandTable, common: commonOptions)
+                    #expect(after.has(option.name) && after.text(option.name) == value ?? "")
+                    #expect(after.operands == operands && after.command?.id == command.id)
+                    let before = try Arguments(command.path + words + operands, commands: commandTable, common: commonOptions)
+                    #expect(before.operands == operands)
+                }
+            }
+        }
+    }
+
+    @Test func helpTellsEveryOption() {
+        let program = Help.program()
+        for command in commandTable {
+            #expect(program.contains((command.path + command.operands).joined(separator: " ")))
+            let help = Help.command(command)
+            for option in command.options + commonOptions { #expect(help.contains("--" + option.name)) }
+            for example in command.examples { #expect(help.contains(example.line)) }
+            #expect(help.split(separator: "\n").allSatisfy { $0.count <= 110 }, "\(command.path): too wide")
+        }
+    }
+
+    @Test func examplesOfTheHelpAreRight() throws {
+        for example in commandTable.flatMap(\.examples) {
+            let command = example.line.split(separator: "|").map { $0.drop { $0 == " " } }.first { $0.hasPrefix("forebay ") }
+            var words: [String] = []
+            for (index, part) in (command ?? "").split(separator: "'", omittingEmptySubsequences: false).enumerated() {
+                if index % 2 == 1 { words.append(String(part)) } else { words += part.split(separator: " ").map(String.init) }
+            }
+            #expect(throws: Never.self) {
+                let arguments = try Arguments(Array(words.dropFirst()), commands: commandTable, common: commonOptions)
+                if arguments.command?.id == .sub { _ = try SubscribeSettings(arguments) }
+                if arguments.command?.id == .pub { _ = try PublishSettings(arguments) }
+            }
+        }
+    }
+
+    @Test func valuesAreChecked() {
+        #expect(refusal("sub", "t", "--buffer", "x") == "--buffer takes a number from 1 to 2147483647, not 'x'.")
+        for value in ["0", "-1", "2147483648", "", " 1", "1 ", "0x10", "1e3", "99999999999999999999999", "+1"] {
+            #expect(refusal("sub", "t", "--request=\(value)") == "--request takes a number from 1 to 2147483647, not '\(value)'.")
+        }
+        #expect(refusal("sub", "t", "--replay", "al") == "--replay takes all or a number from 0 to 2147483647, not 'al'.")
+        #expect(refusal("sub", "t", "--format", "xml") == "--format takes text, json or raw, not 'xml'.")
+        #expect(refusal("pub", "t", "m", "--rate", "0").hasPrefix("--rate takes a number from 0.001 to 10000000"))
+        #expect(refusal("pub", "t", "m", "--rate", "nan").hasPrefix("--rate takes"))
+        #expect(refusal("sub", "t", "--from", "18446744073709551615") == "taken")
+        #expect(refusal("sub", "t", "--from", "18446744073709551616").hasPrefix("--from takes"))
+        #expect(refusal("sub", "t", "--replay", "0") == "taken")
+    }
+
+    @Test func mistakesGetASentence() {
+        #expect(refusal().hasPrefix("Say what to do: sub, pub, topics, topic, subs, conns or ping."))
+        #expect(refusal("sup", "t") == "There is no command 'sup' (did you mean 'sub'?). There are sub, pub, topics, topic, subs, conns and ping.")
+        #expect(refusal("sub").hasPrefix("'forebay sub' needs TOPIC"))
+        #expect(refusal("sub", "a", "b").contains("does not know what to do with 'b'"))
+        #expect(refusal("sub", "t", "--meta=1") == "--meta takes no value.")
+        #expect(refusal("sub", "t", "--count") == "--count takes a value: a number from 1 to 9223372036854775807.")
+        #expect(refusal("sub", "t", "--buffer", "1", "--buffer", "2") == "--buffer is given twice, as '1' and as '2'.")
+        #expect(refusal("sub", "t", "--bufer", "1").hasPrefix("There is no option '--bufer' (did you mean '--buffer'?). Known are"))
+        #expect(refusal("sub", "t", "-x").hasPrefix("There is no option '-x'. Known are"))
+        #expect(refusal("topic") == "Say what to do with it: 'forebay topic info, complete, fail or delete NAME'.")
+        #expect(refusal("topic", "inf", "x").hasPrefix("There is no command 'topic inf' (did you mean 'info'?)."))
+    }
+
+    @Test func optionsThatExcludeEachOther() {
+        #expect(refusal("sub", "t", "--from", "3", "--replay", "3").hasPrefix("--from and --replay exclude"))
+        #expect(refusal("sub", "t", "--epoch", "3") == "--epoch needs --from.")
+        #expect(refusal("sub", "t", "--once").hasPrefix("--once needs --request"))
+        #expect(refusal("sub", "t", "--json", "--format", "raw").hasPrefix("--json and --format raw exclude"))
+        #expect(refusal("sub", "t", "--json", "--format", "json") == "taken")
+        #expect(refusal("sub", "t", "--interactive", "--count", "3") == "--count has no meaning with --interactive.")
+        #expect(refusal("sub", "t", "--meta", "--format", "raw").hasPrefix("--meta cannot be shown"))
+        #expect(refusal("pub", "t", "m", "--stdin").hasPrefix("MESSAGE and --stdin exclude"))
+        #expect(refusal("pub", "t", "--stdin", "--size", "3").hasPrefix("--stdin and --size exclude"))
+        #expect(refusal("pub", "t") == "Say what to publish: a MESSAGE, --stdin or --size.")
+        #expect(refusal("pub", "$SYS.stats", "m").contains("the broker's own"))
+        #expect(refusal("sub", "").hasPrefix("The topic's name is empty"))
+        #expect(refusal("sub", String(repeating: "a", count: 256)).contains("longer than the 255 bytes"))
+        #expect(refusal("topic", "fail", "t", "--message", String(repeating: "ü", count: 60)).contains("255 bytes"))
+    }
+
+    @Test func commonOptionsMayStandFirst() throws {
+        let arguments = try parse("--url", "rsocket://x", "--json", "sub", "t")
+        #expect(arguments.text("url") == "rsocket://x" && arguments.has("json") && arguments.operands == ["t"])
+        #expect(try parse("--url=x", "-h").wantsHelp)
+        #expect(try parse("-V").wantsVersion)
+    }
+
+    @Test func helpInEveryPlace() throws {
+        #expect(try parse("-h").wantsHelp)
+        #expect(try parse("sub", "-h").command?.id == .sub)
+        #expect(try parse("help", "sub").command?.id == .sub)
+        #expect(try parse("topic", "-h").helpTopic == "topic")
+        #expect(try parse("topic", "info", "--help").command?.id == .topicInfo)
+        #expect(try parse("help").wantsHelp)
+    }
+
+    @Test func wordsAfterTwoDashesAreOperands() throws {
+        #expect(try parse("pub", "t", "--", "--stdin").operands == ["t", "--stdin"])
+        #expect(try parse("pub", "t", "-").operands == ["t", "-"])
+        #expect(try parse("pub", "t", "").operands == ["t", ""])
+    }
+
+    @Test func routeOfASubscription() throws {
+        let settings = try SubscribeSettings(
+            parse("sub", "a.b", "--meta", "--replay", "all", "--buffer", "7", "--overflow", "latest"))
+        #expect(settings.route.tags == ["a.b?replay=all&buffer=7&overflow=latest&meta=on"])
+        let resumed = try SubscribeSettings(parse("sub", "a", "--from", "5", "--epoch", "9", "--gap", "fail"))
+        #expect(resumed.route.tags == ["a?from=5&epoch=9&gap=fail"])
+        #expect(try SubscribeSettings(parse("sub", "a", "-i")).route.tags == ["a?meta=on"])
+    }
+
+    @Test func whatGoesWithoutAChannel() throws {
+        #expect(try PublishSettings(parse("pub", "t", "m")).isSingle)
+        #expect(try PublishSettings(parse("pub", "t", "m", "--ack")).isSingle)
+        #expect(try !PublishSettings(parse("pub", "t", "m", "--count", "2")).isSingle)
+        #expect(try !PublishSettings(parse("pub", "t", "m", "--complete")).isSingle)
+        #expect(try PublishSettings(parse("pub", "t", "m", "--rate", "2")).count == nil)
+    }
+}
