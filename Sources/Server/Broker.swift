@@ -79,7 +79,7 @@ public enum Broker {
         var limits = Limits()
         limits.retain = options.retain
         limits.retainBytes = options.retainBytes
-        limits.memory = options.memory ?? MachineMemory.standard()
+        limits.memory = options.memory ?? DefaultMemory.bytes()
         let files = Int(clamping: openFiles) - reservedFiles(threads: configuration.threads)
         limits.connections = max(1, min(limits.connections, files))
         configuration.limits = limits

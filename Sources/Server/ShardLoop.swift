@@ -195,7 +195,7 @@ final class ShardLoop<Shard: Engine> {
     private func flush() {
         swap(&flushing, &shard.effects.flush)
         for id in flushing {
-            guard let connection = connections[id], !connection.pointee.blocked else { continue }
+            guard let connection = connections[id] else { continue }
             let count = shard.gather(id, into: pieces)
             if count > 0 { write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count])) }
         }

@@ -205,8 +205,8 @@ struct Interactive: ~Copyable {
             let left = session.connection.outstanding(on: stream)
             state.note =
                 left == 0
-                ? "Paused: no credit is left, so the broker sends nothing."
-                : "Paused: nothing more is granted. Credit cannot be revoked: \(left) may still come."
+                ? "Paused. No credit is left, so the broker sends nothing."
+                : "Paused. Granted credit cannot be revoked: \(left) more may still come."
         default: break
         }
         return true

@@ -17,8 +17,22 @@ enum ExitCode {
 }
 
 enum Program {
-    static func run(_ words: [String]) -> Int32 {
+    /// The words of the command line, without the program's name; nil when they are not UTF-8, of which Swift would
+    /// make something else.
+    static func words() -> [String]? {
+        var words: [String] = []
+        for index in 1..<max(Int(CommandLine.argc), 1) {
+            guard let word = CommandLine.unsafeArgv[index].flatMap({ String(validatingCString: $0) }) else { return nil }
+            words.append(word)
+        }
+        return words
+    }
+
+    static func run(_ words: [String]?) -> Int32 {
         do {
+            guard let words else {
+                throw UsageError("The command line is not UTF-8: give binary messages by --stdin.")
+            }
             let arguments = try Arguments(words, commands: commandTable, common: commonOptions)
             if let help = help(arguments) {
                 var output = Output()

@@ -54,7 +54,7 @@ enum View {
         guard width > 0, height > 0 else { return [] }
         let top = [title(state, width)] + figures(state, width)
         let keys = ViewLine(text: keyLine(state, width), style: .strong)
-        let note = ViewLine(text: state.note, style: .faint)
+        let note = ViewLine(text: " " + state.note, style: .faint)
         // A low screen loses the note first, then the figures from below; the keys stay.
         let isRoomy = height >= top.count + 6
         var lines = isRoomy ? [top[0], ViewLine(text: "")] + top.dropFirst() + [ViewLine(text: "")] : top

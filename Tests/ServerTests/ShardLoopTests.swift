@@ -15,7 +15,7 @@ private final class Harness {
 
     init(limits: Limits = Limits()) throws {
         context = LoopContext(
-            limits: limits, inboxes: [try Inbox()], acceptor: try Inbox(),
+            limits: limits, memory: MemoryBudget(limit: limits.memory), inboxes: [try Inbox()], acceptor: try Inbox(),
             connections: ConnectionCount(limit: 100), log: try silentLog())
         listener = try Socket.listen(on: Endpoint(host: "127.0.0.1", port: 0).resolve()[0])
         port = Socket.localAddress(listener)!.port

@@ -2,10 +2,10 @@ import Testing
 
 @testable import Server
 
-struct MachineMemoryTests {
+struct DefaultMemoryTests {
     @Test func version2LooksAtTheGroupAndAllAboveIt() {
         #expect(
-            MachineMemory.limitFiles(groups: "0::/user.slice/session.scope\n") == [
+            DefaultMemory.limitFiles(groups: "0::/user.slice/session.scope\n") == [
                 "/sys/fs/cgroup/user.slice/session.scope/memory.max", "/sys/fs/cgroup/user.slice/memory.max",
                 "/sys/fs/cgroup/memory.max",
             ])
@@ -19,7 +19,7 @@ struct MachineMemoryTests {
 
             """
         #expect(
-            MachineMemory.limitFiles(groups: groups) == [
+            DefaultMemory.limitFiles(groups: groups) == [
                 "/sys/fs/cgroup/memory/docker/a:b/memory.limit_in_bytes",
                 "/sys/fs/cgroup/memory/docker/memory.limit_in_bytes",
                 "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -28,12 +28,12 @@ struct MachineMemoryTests {
 
     @Test(arguments: ["", "\n", "nonsense", "0:", "5:cpu:/x", "0:memoryless:/x"])
     func nothingElseNamesAFile(groups: String) {
-        #expect(MachineMemory.limitFiles(groups: groups) == [])
+        #expect(DefaultMemory.limitFiles(groups: groups) == [])
     }
 
     @Test func aPathDoesNotLeadOutOfTheTree() {
         #expect(
-            MachineMemory.limitFiles(groups: "0::/../../etc") == [
+            DefaultMemory.limitFiles(groups: "0::/../../etc") == [
                 "/sys/fs/cgroup/etc/memory.max", "/sys/fs/cgroup/memory.max",
             ])
     }
@@ -44,7 +44,7 @@ struct MachineMemoryTests {
             ("9223372036854771712\n", 9_223_372_036_854_771_712), ("99999999999999999999", nil),
         ] as [(String, UInt64?)])
     func readsALimit(text: String, limit: UInt64?) {
-        #expect(MachineMemory.parseLimit(text) == limit)
+        #expect(DefaultMemory.parseLimit(text) == limit)
     }
 
     @Test(
@@ -53,7 +53,7 @@ struct MachineMemoryTests {
             (8 << 30, 1 << 20, 16 << 20), (0, nil, 16 << 20), (UInt64.max, nil, 1 << 62),
         ] as [(UInt64, UInt64?, Int)])
     func aQuarterOfTheSmaller(machine: UInt64, limit: UInt64?, budget: Int) {
-        let found = MachineMemory.quarter(machine: machine, limit: limit)
+        let found = DefaultMemory.quarter(machine: machine, limit: limit)
         #expect(found == budget || machine == .max && found == budget - 1)
     }
 }

@@ -1,10 +1,10 @@
-// MachineMemory: how much memory the broker may count on, from the control group's limit or the machine's size.
+// DefaultMemory: how much memory the broker may count on, from the control group's limit or the machine's size.
 
 import EventLoop
 
-enum MachineMemory {
+enum DefaultMemory {
     /// A quarter of what the control group, or else the machine, has; in bytes, at least 16 MiB.
-    static func standard() -> Int {
+    static func bytes() -> Int {
         let groups = Machine.text(ofFile: "/proc/self/cgroup") ?? ""
         let limit = limitFiles(groups: groups).compactMap { path in
             Machine.text(ofFile: path).flatMap(parseLimit)
