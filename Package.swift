@@ -30,14 +30,17 @@ let package = Package(
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(name: "Client", dependencies: ["Bytes", "RSocket", "EventLoop", "CLinux"], swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
-        .executableTarget(name: "forebay", dependencies: ["Client"], swiftSettings: strict),
+        .executableTarget(
+            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes"], swiftSettings: strict),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(name: "CoreTests", dependencies: ["Core", "RSocket", "Bytes", "Replay"], swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
-        .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: strict),
-        .testTarget(name: "ClientTests", dependencies: ["Client", "RSocket", "Bytes"], swiftSettings: strict),
+        .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
+        .testTarget(
+            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "EventLoop", "Bytes"],
+            swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

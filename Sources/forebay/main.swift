@@ -1,1 +1,5 @@
-print("not built yet")
+// forebay: the command-line client of the broker.
+
+import Glibc
+
+exit(Program.run(Array(CommandLine.arguments.dropFirst())))

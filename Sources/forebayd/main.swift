@@ -1,1 +1,5 @@
-print("not built yet")
+// forebayd: the broker.
+
+import Server
+
+Broker.main()

@@ -1,0 +1,54 @@
+# Builds, runs and tests Forebay. `make help` lists what there is.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help deps build run test swift-test wire-test lint format clean
+
+# An import that Package.swift does not declare is an error in every build.
+SWIFT_FLAGS := --explicit-target-dependency-import-check error
+
+# A crash in a test must end the test, not wait in the backtracer.
+export SWIFT_BACKTRACE := enable=no
+
+# Arguments for the broker: make run ARGS="--listen 127.0.0.1:7000"
+ARGS ?=
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@printf '\n  make run ARGS="--listen 127.0.0.1:7000" hands arguments to the broker.\n'
+
+deps: ## install the Debian packages that are missing, and check for Swift
+	@.ci/deps
+
+build: deps ## build .build/release/forebayd (the broker) and .build/release/forebay (the client)
+	@swift build -c release --static-swift-stdlib $(SWIFT_FLAGS)
+
+run: build ## start the broker in the foreground; Ctrl-C ends it
+	@exec .build/release/forebayd $(ARGS)
+
+test: deps ## run every test and every check of style, and tell the totals
+	@.ci/test
+
+swift-test: deps ## run the Swift tests alone: make swift-test FILTER=RSocketTests
+	@swift build --build-tests $(SWIFT_FLAGS)
+	@timeout 600 swift test --skip-build $(SWIFT_FLAGS) --disable-xctest $(if $(FILTER),--filter $(FILTER))
+
+wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
+	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
+
+lint: deps ## check format and style
+	@swift format lint --strict --recursive --parallel Sources Tests Package.swift
+	@python3 .ci/style.py
+
+format: deps ## format the Swift sources in place
+	@swift format --in-place --recursive --parallel Sources Tests Package.swift
+
+# The Python packages that the wire tests use, in a virtual environment of their own; made anew when the list changes.
+.venv/ready: Tests/wire/requirements.txt
+	@rm -rf .venv
+	@python3 -m venv .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -r Tests/wire/requirements.txt
+	@touch $@
+
+clean: ## remove everything that was built
+	rm -rf .build .venv .pytest_cache

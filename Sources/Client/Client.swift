@@ -1,1 +1,0 @@
-// Client: see the files beside this one.

@@ -1,0 +1,64 @@
+// ClientError: what can go wrong between a client and a broker, and whether the stream or the connection dies of it.
+
+
+/// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
+public struct ClientError: Error, Equatable, Sendable {
+    public enum Code: Equatable, Sendable {
+        // The stream alone dies.
+        /// ERROR[APPLICATION_ERROR] of the broker: a failed topic, an overflow.
+        case applicationError
+        /// ERROR[REJECTED]: not allowed, ended topic, over a limit.
+        case rejected
+        /// ERROR[CANCELED].
+        case canceled
+        /// ERROR[INVALID]: a bad name or option.
+        case invalid
+        /// An ERROR with a code that the protocol profile does not use.
+        case otherStreamError(UInt32)
+        /// A message larger than this client's limit on reassembly.
+        case messageTooLarge
+        /// The broker sent more messages on a stream than were requested.
+        case overdelivered
+
+        // The connection dies.
+        /// The address does not name a broker that this version can talk to.
+        case badURL
+        /// The name was not found, or nobody answered there.
+        case notConnected
+        /// The broker refused the set-up.
+        case setupRejected
+        /// ERROR[CONNECTION_ERROR] or ERROR[CONNECTION_CLOSE] of the broker.
+        case connectionError
+        /// What arrived is not RSocket, or not allowed in it.
+        case protocolViolation
+        /// The connection ended without a word.
+        case lost
+        /// Nothing arrived for the connection's lifetime.
+        case silent
+    }
+
+    public var code: Code
+    public var message: String
+
+    public init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    /// The connection dies of it, not one stream alone.
+    public var endsConnection: Bool {
+        switch code {
+        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .messageTooLarge, .overdelivered:
+            false
+        default: true
+        }
+    }
+
+    /// The broker said so itself; otherwise this side, or the network, came to it.
+    public var isReportedByBroker: Bool {
+        switch code {
+        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .setupRejected, .connectionError: true
+        default: false
+        }
+    }
+}

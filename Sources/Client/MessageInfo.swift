@@ -1,0 +1,45 @@
+// MessageInfo: what the broker tells of a message in its metadata when it was asked with `meta=on`.
+
+import Bytes
+import RSocket
+
+/// Where a message stands in its topic. From the entry `application/vnd.forebay.message`.
+public struct MessageInfo: Equatable, Sendable {
+    /// The life of the topic; sequences of different epochs have nothing to do with each other.
+    public var epoch: UInt64
+    public var sequence: UInt64
+    /// Nanoseconds since 1970, as the broker's clock said.
+    public var timestamp: Int64
+    /// How many messages this subscription lost just before this one.
+    public var dropped: UInt64
+
+    public static let mime: StaticString = "application/vnd.forebay.message"
+
+    public init(epoch: UInt64, sequence: UInt64, timestamp: Int64, dropped: UInt64) {
+        self.epoch = epoch
+        self.sequence = sequence
+        self.timestamp = timestamp
+        self.dropped = dropped
+    }
+
+    /// Finds the entry in composite metadata; nil when there is none, or the bytes are no composite metadata.
+    public init?(metadata: UnsafeRawBufferPointer) {
+        var entries = CompositeMetadata.Iterator(metadata)
+        while let entry = try? entries.next() {
+            guard Self.isInfo(entry), entry.bytes.count >= 32 else { continue }
+            epoch = entry.bytes.bigEndian(at: 0)
+            sequence = entry.bytes.bigEndian(at: 8)
+            timestamp = entry.bytes.bigEndian(at: 16)
+            dropped = entry.bytes.bigEndian(at: 24)
+            return
+        }
+        return nil
+    }
+
+    /// This is the broker's entry, not one of the publisher's.
+    public static func isInfo(_ entry: CompositeMetadata.Entry) -> Bool {
+        guard entry.id == nil, entry.name.count == mime.utf8CodeUnitCount else { return false }
+        for index in entry.name.indices where entry.name[index] != mime.utf8Start[index] { return false }
+        return true
+    }
+}

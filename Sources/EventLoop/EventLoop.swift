@@ -1,1 +1,0 @@
-// EventLoop: see the files beside this one.

@@ -1,0 +1,69 @@
+// Inbox: what crosses from one thread to another. Producers push onto a lock-free stack; the consumer takes the whole
+// stack with one exchange and turns it round. Nothing is ever popped singly, so there is no ABA problem.
+//
+//     push: node.next = head; head = node     (compare and exchange)
+//     take: list = head; head = nil           (exchange)
+//
+// Who pushes onto an empty stack wakes the consumer; the others find the wake under way and save the system call.
+
+import Synchronization
+
+/// A queue with many producing threads and one consuming thread. The elements of one producer come out in the order in
+/// which it pushed them. A push costs an allocation, so push whole batches as one element. The queue has no limit of
+/// its own: who uses it bounds what may be under way.
+public final class Inbox<Element: Sendable>: @unchecked Sendable {
+    // Unchecked because a pointer is not Sendable: a node is its producer's until it is pushed, then the consumer's.
+    private struct Node {
+        var element: Element
+        var next: UnsafeMutablePointer<Node>?
+    }
+
+    private let head = Atomic<UnsafeMutablePointer<Node>?>(nil)
+    private let wakeup: Wakeup
+
+    public init() throws(SystemError) {
+        wakeup = try Wakeup()
+    }
+
+    deinit { drain { _ in } }
+
+    /// What the consumer adds to its poller, for reading.
+    public var descriptor: Int32 { wakeup.descriptor }
+
+    /// Adds `element`, and wakes the consumer if nothing was waiting. Any thread may call it.
+    public func push(_ element: consuming Element) {
+        let node = UnsafeMutablePointer<Node>.allocate(capacity: 1)
+        node.initialize(to: Node(element: element, next: nil))
+        var seen = head.load(ordering: .relaxed)
+        while true {
+            node.pointee.next = seen
+            let (done, found) = head.weakCompareExchange(
+                expected: seen, desired: node, successOrdering: .releasing, failureOrdering: .relaxed)
+            if done { break }
+            seen = found
+        }
+        if seen == nil { wakeup.signal() }
+    }
+
+    /// Tells the consumer's poller that the wake was noticed. Call it when the descriptor was readable, before `drain`.
+    public func clearWake() {
+        wakeup.clear()
+    }
+
+    /// Hands over everything that waits, oldest first. Only the consuming thread may call it.
+    public func drain(_ body: (consuming Element) -> Void) {
+        var newest = head.exchange(nil, ordering: .acquiring)
+        var oldest: UnsafeMutablePointer<Node>?
+        while let node = newest {
+            newest = node.pointee.next
+            node.pointee.next = oldest
+            oldest = node
+        }
+        while let node = oldest {
+            let taken = node.move()
+            node.deallocate()
+            oldest = taken.next
+            body(taken.element)
+        }
+    }
+}

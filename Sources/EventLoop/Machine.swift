@@ -1,0 +1,53 @@
+// Machine: what the host gives this process.
+
+import CLinux
+import Glibc
+
+public enum Machine {
+    /// CPUs that this process may run on, at least 1.
+    public static var cpuCount: Int {
+        max(1, Int(fb_cpu_count()))
+    }
+
+    /// 64 random bits from the kernel.
+    public static func random() throws(SystemError) -> UInt64 {
+        var value: UInt64 = 0
+        let count = fb_random(&value, MemoryLayout<UInt64>.size)
+        if count < 0 { throw SystemError("cannot get random bits", code: -count) }
+        precondition(count == MemoryLayout<UInt64>.size, "the kernel gives up to 256 bytes whole")
+        return value
+    }
+
+    /// Bytes of main memory.
+    public static var memory: UInt64 {
+        UInt64(max(0, sysconf(Int32(_SC_PHYS_PAGES)))) * UInt64(max(0, sysconf(Int32(_SC_PAGESIZE))))
+    }
+
+    /// Raises the limit on open files as far as the process may, and returns it.
+    public static func raiseOpenFiles() throws(SystemError) -> UInt64 {
+        var limit = rlimit()
+        let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        if getrlimit(resource, &limit) < 0 { throw SystemError("cannot read the limit on open files", code: errno) }
+        if limit.rlim_cur < limit.rlim_max {
+            limit.rlim_cur = limit.rlim_max
+            if setrlimit(resource, &limit) < 0 {
+                throw SystemError("cannot raise the limit on open files", code: errno)
+            }
+        }
+        return UInt64(limit.rlim_cur)
+    }
+
+    /// The first `limit` bytes of a small text file, as those of /proc; nil when it cannot be read.
+    public static func text(ofFile path: String, limit: Int = 64 << 10) -> String? {
+        let fd = open(path, O_RDONLY | O_CLOEXEC)
+        if fd < 0 { return nil }
+        defer { close(fd) }
+        var bytes: [UInt8] = []
+        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
+            while bytes.count < limit, case .bytes(let count) = Socket.read(fd, into: buffer) {
+                bytes.append(contentsOf: buffer[..<count])
+            }
+        }
+        return String(decoding: bytes.prefix(limit), as: UTF8.self)
+    }
+}

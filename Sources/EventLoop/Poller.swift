@@ -1,0 +1,92 @@
+// Poller: epoll. Level-triggered, so that one read of bounded size a turn is enough and what is left comes up again.
+
+import CLinux
+import Glibc
+
+/// Which readiness of a file descriptor is waited for. Errors and hang-ups are always told.
+public struct Interest: OptionSet, Sendable {
+    public let rawValue: UInt32
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    public static let read = Interest(rawValue: UInt32(FB_READABLE))
+    public static let write = Interest(rawValue: UInt32(FB_WRITABLE))
+}
+
+/// What a file descriptor is ready for.
+public struct Readiness: OptionSet, Sendable {
+    public let rawValue: UInt32
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// There are bytes, an end, or a connection to accept.
+    public static let readable = Readiness(rawValue: UInt32(FB_READABLE))
+    public static let writable = Readiness(rawValue: UInt32(FB_WRITABLE))
+    /// Both directions are closed, or there is an error (see `Socket.error`). Told whatever was asked for, again and
+    /// again: a descriptor that is not going to be read must be closed or removed.
+    public static let dead = Readiness(rawValue: UInt32(FB_ERROR | FB_HANGUP))
+}
+
+/// Waits for file descriptors. Each is known by a 64-bit token of the caller's; a token of (generation, index) makes an
+/// event that was fetched before its descriptor was closed harmless.
+public struct Poller: ~Copyable {
+    /// Events taken up by one `wait`.
+    public static let capacity = 256
+
+    private let descriptor: Int32
+    private let events: UnsafeMutablePointer<fb_event>
+
+    public init() throws(SystemError) {
+        let descriptor = fb_poll_create()
+        if descriptor < 0 { throw SystemError("cannot make an epoll instance", code: -descriptor) }
+        self.descriptor = descriptor
+        self.events = .allocate(capacity: Poller.capacity)
+    }
+
+    deinit {
+        close(descriptor)
+        events.deallocate()
+    }
+
+    /// Begins to watch `fd`, which stays the caller's to close; closing it ends the watch.
+    public func add(_ fd: Int32, token: UInt64, interest: Interest) throws(SystemError) {
+        try change(FB_ADD, fd, token, interest)
+    }
+
+    /// Changes what is waited for on `fd`. With an empty interest only `dead` is told.
+    public func modify(_ fd: Int32, token: UInt64, interest: Interest) throws(SystemError) {
+        try change(FB_MODIFY, fd, token, interest)
+    }
+
+    /// Ends the watch on `fd`.
+    public func remove(_ fd: Int32) throws(SystemError) {
+        try change(FB_REMOVE, fd, 0, [])
+    }
+
+    /// Waits until something is ready or `timeout` nanoseconds (nil: for ever) have passed, never less. Returns the
+    /// number of events, to be read by subscript until the next wait; a signal can end the wait early, with none.
+    public mutating func wait(timeout: UInt64?) throws(SystemError) -> Int {
+        let count = fb_poll_wait(descriptor, events, Int32(Poller.capacity), Poller.milliseconds(timeout))
+        if count >= 0 { return Int(count) }
+        if count == -EINTR { return 0 }
+        throw SystemError("cannot wait for events", code: -count)
+    }
+
+    /// Event `index` of the last wait.
+    public subscript(index: Int) -> (token: UInt64, ready: Readiness) {
+        precondition(index >= 0 && index < Poller.capacity)
+        return (events[index].token, Readiness(rawValue: events[index].ready))
+    }
+
+    /// Rounded up, so that a timer that is waited for has passed when the wait ends.
+    static func milliseconds(_ timeout: UInt64?) -> Int32 {
+        guard let timeout else { return -1 }
+        let whole = timeout / 1_000_000 + (timeout % 1_000_000 == 0 ? 0 : 1)
+        return Int32(min(whole, UInt64(Int32.max)))
+    }
+
+    private func change(
+        _ operation: Int, _ fd: Int32, _ token: UInt64, _ interest: Interest
+    ) throws(SystemError) {
+        let result = fb_poll_change(descriptor, Int32(operation), fd, interest.rawValue, token)
+        if result < 0 { throw SystemError("cannot watch file descriptor \(fd)", code: -result) }
+    }
+}

@@ -1,0 +1,190 @@
+// Socket: TCP sockets as plain file descriptors, every one non-blocking and closed on exec. Who gets one closes it.
+
+import CLinux
+import Glibc
+
+/// What a read brought.
+public enum ReadResult: Equatable, Sendable {
+    case bytes(Int)
+    /// The peer will send nothing more.
+    case end
+    /// Nothing is there yet.
+    case blocked
+    /// The connection is gone; the value is an `errno`.
+    case failed(Int32)
+}
+
+/// What a write did.
+public enum WriteResult: Equatable, Sendable {
+    /// The socket took this many bytes, perhaps fewer than were given.
+    case bytes(Int)
+    /// It takes none now.
+    case blocked
+    /// The connection is gone; the value is an `errno`.
+    case failed(Int32)
+}
+
+public enum Socket {
+    /// Connections that the kernel holds until they are accepted.
+    public static let backlog: Int32 = 1024
+    /// The kernel's send buffer (it doubles the figure for its own bookkeeping), and how many unsent bytes in it count
+    /// as full. Small, so that an answered keepalive does not stand behind megabytes of data.
+    public static let sendBuffer = 256 << 10
+    public static let unsentLimit = 64 << 10
+
+    /// A listening socket on `address`; port 0 picks a free one (see `localAddress`).
+    public static func listen(on address: SocketAddress) throws(SystemError) -> Int32 {
+        let attempt = "cannot listen on \(address)"
+        let fd = try open(address, attempt)
+        do throws(SystemError) {
+            try check(fb_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1), attempt)
+            if address.isIPv6 { try check(fb_set_option(fd, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1), attempt) }
+            try withUnsafePointer(to: address.storage) { (storage) throws(SystemError) in
+                try check(fb_bind(fd, storage, address.length), attempt)
+            }
+            if Glibc.listen(fd, backlog) < 0 { throw SystemError(attempt, code: errno) }
+        } catch {
+            close(fd)
+            throw error
+        }
+        return fd
+    }
+
+    /// The next connection that waits at `listener`; nil when there is none. Thrown errors of the listener or the
+    /// process (EMFILE, ENFILE, ENOBUFS, ENOMEM) come up again at once: pause before the next attempt.
+    public static func accept(_ listener: Int32) throws(SystemError) -> (fd: Int32, peer: SocketAddress)? {
+        while true {
+            var peer = SocketAddress()
+            let fd = fb_accept(listener, &peer.storage, &peer.length)
+            if fd >= 0 { return (fd, peer) }
+            switch -fd {
+            case EAGAIN: return nil
+            case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
+                ENETUNREACH:
+                // The connection that waited is gone already; the next one is as good as ever.
+                continue
+            default: throw SystemError("cannot accept connections", code: -fd)
+            }
+        }
+    }
+
+    /// Sets what a connection of a broker wants: no delay for small writes, small kernel buffers, and an end to
+    /// connections whose peer has not acknowledged anything for `userTimeout` milliseconds. The kernel counts a peer
+    /// that leaves its window closed as such, so the time must be longer than a subscriber may stop reading.
+    public static func configure(_ fd: Int32, userTimeout: Int32) {
+        // None of these can fail on a TCP socket; on another (a test's pair) they have no meaning.
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Int32(unsentLimit))
+        _ = fb_set_option(fd, SOL_SOCKET, SO_SNDBUF, Int32(sendBuffer))
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, userTimeout)
+    }
+
+    /// Connects to the first address of `endpoint` that answers within `timeout` nanoseconds in all; resolving a name
+    /// comes before and is not counted. Blocks. The socket has no delay for small writes.
+    public static func connect(to endpoint: Endpoint, timeout: UInt64) throws(SystemError) -> Int32 {
+        let addresses = try endpoint.resolve()
+        let deadline = Clock.monotonic() + min(timeout, 1 << 62)
+        var last = SystemError("cannot connect to \(endpoint)", cause: "it has no address")
+        for address in addresses {
+            do throws(SystemError) {
+                return try connect(to: address, of: endpoint, deadline: deadline)
+            } catch {
+                last = error
+            }
+        }
+        throw last
+    }
+
+    private static func connect(
+        to address: SocketAddress, of endpoint: Endpoint, deadline: UInt64
+    ) throws(SystemError) -> Int32 {
+        let attempt = "cannot connect to \(endpoint)"
+        let fd = try open(address, attempt)
+        do throws(SystemError) {
+            let result = withUnsafePointer(to: address.storage) { fb_connect(fd, $0, address.length) }
+            if result != -EINPROGRESS { try check(result, attempt) }
+            if !waitWritable(fd, until: deadline) { throw SystemError(attempt, code: ETIMEDOUT) }
+            try check(fb_socket_error(fd), attempt)
+        } catch {
+            close(fd)
+            throw error
+        }
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        return fd
+    }
+
+    private static func waitWritable(_ fd: Int32, until deadline: UInt64) -> Bool {
+        while true {
+            let now = Clock.monotonic()
+            let timeout = Poller.milliseconds(deadline > now ? deadline - now : 0)
+            var request = pollfd(fd: fd, events: Int16(POLLOUT), revents: 0)
+            let count = poll(&request, 1, timeout)
+            if count > 0 { return true }
+            if count == 0 || errno != EINTR { return false }
+        }
+    }
+
+    /// Reads what is there, at most `buffer.count` bytes (more than 0).
+    public static func read(_ fd: Int32, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+        while true {
+            let count = fb_read(fd, buffer.baseAddress, buffer.count)
+            if count > 0 { return .bytes(count) }
+            if count == 0 { return .end }
+            if count == -Int(EAGAIN) { return .blocked }
+            if count != -Int(EINTR) { return .failed(Int32(-count)) }
+        }
+    }
+
+    /// Writes `pieces` in order with one system call, at most 64 of them. Never raises SIGPIPE.
+    public static func write(_ fd: Int32, _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> WriteResult {
+        withUnsafeTemporaryAllocation(of: iovec.self, capacity: piecesLimit) { vectors in
+            let count = min(pieces.count, piecesLimit)
+            for index in 0..<count {
+                vectors[index].iov_base = UnsafeMutableRawPointer(mutating: pieces[index].baseAddress)
+                vectors[index].iov_len = pieces[index].count
+            }
+            while true {
+                let written = fb_send(fd, vectors.baseAddress, count)
+                if written >= 0 { return .bytes(written) }
+                if written == -Int(EAGAIN) { return .blocked }
+                if written != -Int(EINTR) { return .failed(Int32(-written)) }
+            }
+        }
+    }
+
+    /// Pieces that one `write` takes.
+    public static let piecesLimit = 64
+
+    public static func write(_ fd: Int32, _ bytes: UnsafeRawBufferPointer) -> WriteResult {
+        withUnsafePointer(to: bytes) { write(fd, UnsafeBufferPointer(start: $0, count: 1)) }
+    }
+
+    /// Sends an end behind what was written; reading goes on.
+    public static func shutdownWrite(_ fd: Int32) {
+        _ = shutdown(fd, Int32(SHUT_WR))
+    }
+
+    /// The error that a dead socket died of, as an `errno`; 0 for none. Reading it clears it.
+    public static func error(_ fd: Int32) -> Int32 {
+        -fb_socket_error(fd)
+    }
+
+    public static func localAddress(_ fd: Int32) -> SocketAddress? { name(fd, peer: 0) }
+
+    public static func peerAddress(_ fd: Int32) -> SocketAddress? { name(fd, peer: 1) }
+
+    private static func name(_ fd: Int32, peer: Int32) -> SocketAddress? {
+        var address = SocketAddress()
+        return fb_name(fd, peer, &address.storage, &address.length) < 0 ? nil : address
+    }
+
+    private static func open(_ address: SocketAddress, _ attempt: String) throws(SystemError) -> Int32 {
+        let fd = fb_socket(address.family)
+        try check(fd, attempt)
+        return fd
+    }
+
+    private static func check(_ result: Int32, _ attempt: String) throws(SystemError) {
+        if result < 0 { throw SystemError(attempt, code: -result) }
+    }
+}

@@ -1,0 +1,39 @@
+// The module's one error: what goes into an ERROR frame, and whether a stream or the connection ends by it.
+
+/// An error to be answered to the peer.
+public struct RSocketError: Error, Sendable, Equatable {
+    /// What ends by the error.
+    public enum Scope: Sendable, Equatable {
+        /// That stream; the connection and its other streams go on.
+        case stream(UInt32)
+        /// The connection: the ERROR goes out on stream 0, then the socket is closed.
+        case connection
+    }
+
+    public var code: ErrorCode
+    /// A sentence that tells the person at the other end what to change.
+    public var message: String
+    public var scope: Scope
+
+    public init(code: ErrorCode, message: String, scope: Scope) {
+        self.code = code
+        self.message = message
+        self.scope = scope
+    }
+
+    /// The stream to answer on: 0 for the connection.
+    public var stream: UInt32 {
+        switch scope {
+        case .stream(let id): id
+        case .connection: 0
+        }
+    }
+
+    static func connection(_ code: ErrorCode, _ message: String) -> RSocketError {
+        RSocketError(code: code, message: message, scope: .connection)
+    }
+
+    static func stream(_ id: UInt32, _ code: ErrorCode, _ message: String) -> RSocketError {
+        RSocketError(code: code, message: message, scope: .stream(id))
+    }
+}

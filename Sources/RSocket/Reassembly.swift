@@ -1,0 +1,81 @@
+// Reassembly: fragmented requests and items that are not complete yet, oldest first.
+
+import Bytes
+
+/// One unfinished message. A class, because it is moved about while its bytes are pointed at; messages that come whole
+/// never have one.
+final class Partial {
+    let stream: UInt32
+    /// When its first fragment came.
+    let since: UInt64
+    var initialN: UInt32
+    /// Bytes of metadata at the front of `bytes`; nil while no fragment had M.
+    private(set) var metadataCount: Int?
+    private var bytes = ByteBuffer()
+
+    init(stream: UInt32, since: UInt64, initialN: UInt32) {
+        self.stream = stream
+        self.since = since
+        self.initialN = initialN
+    }
+
+    var dataCount: Int { bytes.count - (metadataCount ?? 0) }
+
+    /// What it is charged.
+    var cost: Int { bytes.count + ConnectionLimits.partialOverhead }
+
+    func append(_ content: Content) {
+        if let metadata = content.metadata {
+            metadataCount = (metadataCount ?? 0) + metadata.count
+            bytes.append(metadata)
+        }
+        bytes.append(content.data)
+    }
+
+    /// What came so far; valid as long as the object, until the next `append`.
+    var content: Content {
+        let all = bytes.readable
+        guard let count = metadataCount else { return Content(metadata: nil, data: all) }
+        return Content(metadata: all.slice(0..<count), data: all.slice(count..<all.count))
+    }
+}
+
+/// The unfinished messages of a connection.
+struct Reassembly {
+    private var partials: [Partial] = []
+    /// The sum of their costs.
+    private(set) var cost = 0
+
+    var oldest: Partial? { partials.first }
+    var count: Int { partials.count }
+
+    mutating func add(_ partial: Partial) {
+        partials.append(partial)
+        cost += partial.cost
+    }
+
+    /// There are at most `maxPartials`, and the one looked for is mostly the newest.
+    func find(_ stream: UInt32) -> Partial? {
+        partials.last { $0.stream == stream }
+    }
+
+    mutating func append(_ content: Content, to partial: Partial) {
+        cost -= partial.cost
+        partial.append(content)
+        cost += partial.cost
+    }
+
+    @discardableResult
+    mutating func remove(_ stream: UInt32) -> Partial? {
+        guard let index = partials.lastIndex(where: { $0.stream == stream }) else { return nil }
+        let partial = partials.remove(at: index)
+        cost -= partial.cost
+        if partials.isEmpty { partials = [] }
+        return partial
+    }
+
+    mutating func removeAll() {
+        partials = []
+        cost = 0
+    }
+}

@@ -1,0 +1,255 @@
+// What each frame from a client means, by RSocket 1.0 and by what clients really send. Frames that a client may send
+// across a stream's end, and frames that concern nothing the server has, are ignored.
+
+import Bytes
+
+extension ServerConnection {
+    /// How much of a frame is worth having, decided by its header: all of a frame within the limits, the header alone
+    /// of one that will be ignored or refused.
+    func bytesToKeep(of header: FrameHeader, length: Int) -> Int {
+        let onlyHeader = Wire.headerSize
+        if phase == .opening {
+            let isSetup = header.type == .setup && header.stream == 0
+            return isSetup && length <= limits.maxSetup ? length : onlyHeader
+        }
+        switch header.type {
+        case .payload, .requestResponse, .requestFNF, .requestStream, .requestChannel:
+            return length <= limits.maxMessageFrame ? length : onlyHeader
+        case .requestN:
+            return min(length, onlyHeader + 4)
+        case .error:
+            return min(length, onlyHeader + 4 + ConnectionLimits.maxErrorText)
+        case .keepalive:
+            return length <= onlyHeader + 8 + limits.maxKeepaliveData ? length : onlyHeader
+        case .metadataPush:
+            return header.stream == 0 && length <= onlyHeader + limits.maxMetadata ? length : onlyHeader
+        case .setup, .lease, .cancel, .resume, .resumeOK, .ext, nil:
+            return onlyHeader
+        }
+    }
+
+    /// Deals with one frame of `length` bytes, of which only the part worth having is there.
+    mutating func receive(_ header: FrameHeader, _ bytes: UnsafeRawBufferPointer, length: Int) -> Event? {
+        if phase == .opening { return receiveFirst(header, bytes, length: length) }
+        switch header.type {
+        case .payload: return receivePayload(header, bytes, length: length)
+        case .requestResponse: return receiveRequest(.response, header, bytes, length: length)
+        case .requestFNF: return receiveRequest(.fireAndForget, header, bytes, length: length)
+        case .requestStream: return receiveRequest(.stream, header, bytes, length: length)
+        case .requestChannel: return receiveRequest(.channel, header, bytes, length: length)
+        case .requestN: return receiveRequestN(header, bytes)
+        case .cancel: return receiveCancel(header.stream)
+        case .error: return receiveError(header, bytes)
+        case .keepalive: return receiveKeepalive(header, bytes, length: length)
+        case .metadataPush:
+            guard header.stream == 0 else { return nil }
+            guard bytes.count == length else {
+                return fatal(
+                    .connectionError, "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed.")
+            }
+            return .metadataPush(bytes.slice(Wire.headerSize..<bytes.count))
+        case .setup, .lease:
+            // A second SETUP changes nothing, and a LEASE allows requests that the broker never makes.
+            return nil
+        case .resume:
+            return fatal(.connectionError, "RESUME came on a connection that is already set up.")
+        case .resumeOK, .ext, nil:
+            if header.flags.contains(.ignore) { return nil }
+            return fatal(
+                .connectionError,
+                "A \(header.typeName) frame is not understood here: set its I flag to have it ignored.")
+        }
+    }
+
+    // MARK: The first frame
+
+    private mutating func receiveFirst(
+        _ header: FrameHeader, _ bytes: UnsafeRawBufferPointer, length: Int
+    ) -> Event? {
+        guard header.stream == 0, header.type == .setup || header.type == .resume else {
+            return fatal(
+                .invalidSetup, "The first frame must be SETUP on stream 0: is this an RSocket 1.0 client?")
+        }
+        guard header.type == .setup else {
+            return fatal(.rejectedResume, "There is no session to resume: connect anew with SETUP.")
+        }
+        guard bytes.count == length else {
+            return fatal(.connectionError, "SETUP has \(length) bytes; at most \(limits.maxSetup) are allowed.")
+        }
+        let frame: Frame
+        do {
+            frame = try Frame.decode(bytes.bytes)
+        } catch {
+            return fatal(.invalidSetup, error.message)
+        }
+        guard case .setup(let setup) = frame.body else { return nil }
+        guard setup.major == 1 else {
+            return fatal(
+                .unsupportedSetup,
+                "The client speaks RSocket \(setup.major).\(setup.minor), this server speaks 1.0.")
+        }
+        guard setup.resumeToken == nil else {
+            return fatal(.rejectedSetup, "Resumption is not offered here: connect without a resume token.")
+        }
+        guard !setup.lease else {
+            return fatal(.unsupportedSetup, "LEASE is not offered here: connect without the lease flag.")
+        }
+        let metadataMime = String(decoding: bytes[setup.metadataMime], as: UTF8.self)
+        metadataForm = MetadataForm(mime: metadataMime)
+        phase = .deciding
+        return .setup(
+            Setup(
+                minor: setup.minor, keepalive: setup.keepalive, lifetime: setup.lifetime,
+                metadataMime: metadataMime, dataMime: String(decoding: bytes[setup.dataMime], as: UTF8.self),
+                content: Content(setup.content, in: bytes)))
+    }
+
+    // MARK: Frames of the connection
+
+    private mutating func receiveKeepalive(
+        _ header: FrameHeader, _ bytes: UnsafeRawBufferPointer, length: Int
+    ) -> Event? {
+        guard header.stream == 0 else { return nil }
+        guard bytes.count == length else {
+            return fatal(
+                .connectionError, "A KEEPALIVE frame has \(length) bytes; at most \(limits.maxKeepaliveData) of data are allowed.")
+        }
+        switch decode(header, bytes) {
+        case .frame(.keepalive(let respond, let position, let data)):
+            return .keepalive(respond: respond, position: position, data: bytes.slice(data))
+        case .frame: return nil
+        case .event(let event): return event
+        }
+    }
+
+    private mutating func receiveError(_ header: FrameHeader, _ bytes: UnsafeRawBufferPointer) -> Event? {
+        let code: UInt32
+        let message: UnsafeRawBufferPointer
+        switch decode(header, bytes) {
+        case .frame(.error(let number, let text)): (code, message) = (number, bytes.slice(text))
+        case .frame: return nil
+        case .event(let event): return event
+        }
+        guard header.stream != 0 else {
+            phase = .closed
+            return .closedByPeer(code: code, message: message)
+        }
+        guard let index = streams.find(header.stream) else { return nil }
+        let entry = forget(at: index)
+        guard entry.announced else { return nil }
+        // Only a channel's requester has a half that can fail; from any other requester it can but mean "stop".
+        return entry.kind == .channel
+            ? .error(stream: entry.id, handle: entry.handle, code: code, message: message)
+            : .cancel(stream: entry.id, handle: entry.handle)
+    }
+
+    // MARK: Frames of a stream
+
+    private mutating func receiveRequestN(_ header: FrameHeader, _ bytes: UnsafeRawBufferPointer) -> Event? {
+        let n: UInt32
+        switch decode(header, bytes) {
+        case .frame(.requestN(let number)): n = number
+        case .frame: return nil
+        case .event(let event): return event
+        }
+        guard let index = streams.find(header.stream) else { return nil }
+        let entry = streams[index]
+        guard entry.kind == .stream || entry.kind == .channel, !entry.responderDone else { return nil }
+        if entry.announced { return .requestN(stream: entry.id, handle: entry.handle, n: n) }
+        // Demand that overtakes the rest of a fragmented request belongs to it.
+        guard n > 0 else { return refuse(at: index, .zeroDemand(entry.id)) }
+        if let partial = reassembly.find(entry.id) {
+            partial.initialN = min(partial.initialN + n, Wire.maxU31)
+        }
+        return nil
+    }
+
+    private mutating func receiveCancel(_ stream: UInt32) -> Event? {
+        guard let index = streams.find(stream) else { return nil }
+        let entry = forget(at: index)
+        return entry.announced ? .cancel(stream: entry.id, handle: entry.handle) : nil
+    }
+
+    // MARK: What the owner does to streams
+
+    /// Sets the owner's own index for a stream; it comes back in the stream's events. Until then it is `UInt32.max`.
+    public mutating func setHandle(_ handle: UInt32, stream: UInt32) {
+        if let index = streams.find(stream) { streams[index].handle = handle }
+    }
+
+    /// The owner's index for a stream, nil when the stream is not open or has none.
+    public func handle(of stream: UInt32) -> UInt32? {
+        streams.find(stream).flatMap { streams[$0].knownHandle }
+    }
+
+    /// Streams that are open, or whose request is being put together.
+    public var streamCount: Int { streams.count }
+
+    /// We sent the last of our half: COMPLETE, or the answer to REQUEST_RESPONSE. The stream is forgotten when the
+    /// requester's half has ended too.
+    public mutating func responderDone(stream: UInt32) {
+        guard let index = streams.find(stream) else { return }
+        streams[index].responderDone = true
+        if streams[index].requesterDone { forget(at: index) }
+    }
+
+    /// We sent CANCEL on a channel, which stops the requester's half: what still comes of it is ignored.
+    public mutating func cancelRequester(stream: UInt32) {
+        guard let index = streams.find(stream) else { return }
+        streams[index].requesterDone = true
+        if streams[index].responderDone {
+            forget(at: index)
+        } else if streams[index].assembling {
+            streams[index].assembling = false
+            reassembly.remove(stream)
+        }
+    }
+
+    /// We sent ERROR: both halves have ended, the id is free, and what still comes on it is ignored.
+    public mutating func closeStream(_ stream: UInt32) {
+        if let index = streams.find(stream) { forget(at: index) }
+    }
+
+    /// Removes a stream and what was being put together for it.
+    @discardableResult
+    mutating func forget(at index: Int) -> StreamEntry {
+        let entry = streams.remove(at: index)
+        if entry.assembling { reassembly.remove(entry.id) }
+        return entry
+    }
+
+    /// Removes a stream and tells the owner to answer an error on it.
+    mutating func refuse(at index: Int, _ error: RSocketError) -> Event {
+        let entry = forget(at: index)
+        if entry.kind == .fireAndForget { return .drop(stream: entry.id, error) }
+        return .refuse(stream: entry.id, handle: entry.knownHandle, error)
+    }
+
+    // MARK: Decoding
+
+    enum Decoded {
+        case frame(Frame.Body)
+        /// It cannot be decoded: what that means, if anything.
+        case event(Event?)
+    }
+
+    mutating func decode(_ header: FrameHeader, _ bytes: UnsafeRawBufferPointer) -> Decoded {
+        do {
+            return .frame(try Frame.decode(bytes.bytes).body)
+        } catch {
+            return .event(header.flags.contains(.ignore) ? nil : fatal(error))
+        }
+    }
+}
+
+extension Content {
+    init(_ ranges: Frame.Content, in bytes: UnsafeRawBufferPointer) {
+        self.init(metadata: ranges.metadata.map { bytes.slice($0) }, data: bytes.slice(ranges.data))
+    }
+}
+
+extension RSocketError {
+    static func zeroDemand(_ stream: UInt32) -> RSocketError {
+        .stream(stream, .invalid, "A demand of 0 was sent: request at least 1.")
+    }
+}

@@ -1,0 +1,127 @@
+// What waits for one subscriber, as ranges of the topic's log, and how many may. Nothing is stored per message: the
+// first range lies in the structure itself; only `drop-newest` and `replace-newest` ever need further ones, which are
+// kept in a ring that is allocated once, when the second range is needed.
+
+/// The messages that wait, lowest first, in at most `Subscription.maxRanges` ranges that neither touch nor overlap.
+struct WaitingRanges: Sendable {
+    /// The messages at the head; empty only if nothing waits.
+    private(set) var first: SequenceRange
+    /// How many messages wait, in all ranges together.
+    private(set) var count: UInt64
+    /// How many may wait. A joiner's is `buffer` plus what it joined with, until at most `buffer` wait.
+    private(set) var limit: UInt64
+    let buffer: UInt32
+
+    private var ringStart: UInt8 = 0
+    private var ringCount: UInt8 = 0
+    private(set) var ring: [SequenceRange] = []
+
+    init(_ range: SequenceRange, buffer: UInt32) {
+        first = range
+        count = range.length
+        self.buffer = buffer
+        let (sum, overflow) = count.addingReportingOverflow(UInt64(buffer))
+        limit = overflow ? .max : sum
+        relax()
+    }
+
+    var isEmpty: Bool { count == 0 }
+
+    /// How many ranges there are.
+    var ranges: Int { isEmpty ? 0 : 1 + Int(ringCount) }
+
+    /// The range that holds the newest message; empty if nothing waits.
+    private(set) var last: SequenceRange {
+        get { ringCount == 0 ? first : ring[slot(Int(ringCount) - 1)] }
+        set {
+            if ringCount == 0 { first = newValue } else { ring[slot(Int(ringCount) - 1)] = newValue }
+        }
+    }
+
+    /// How many more may wait.
+    var room: UInt64 { limit > count ? limit - count : 0 }
+
+    /// Whether messages that begin at `sequence` could be added without exceeding the number of ranges.
+    func canAppend(at sequence: SequenceNumber) -> Bool {
+        ranges < Subscription.maxRanges || last.upper == sequence
+    }
+
+    /// Adds messages above all that wait. The caller has seen to it that `canAppend`, and answers for the limit.
+    mutating func append(_ range: SequenceRange) {
+        guard !range.isEmpty else { return }
+        if isEmpty {
+            first = range
+        } else if last.upper == range.lower {
+            last.upper = range.upper
+        } else {
+            precondition(ranges < Subscription.maxRanges)
+            if ring.isEmpty {
+                ring = Array(repeating: first, count: Subscription.maxRanges - 1)
+            }
+            ringCount += 1
+            last = range
+        }
+        count += range.length
+    }
+
+    /// Removes the first `n` messages of the first range; n is at most what it holds.
+    mutating func removeFirst(_ n: UInt64) {
+        precondition(n <= first.length)
+        first.lower = first.lower.adding(n)
+        count -= n
+        if first.isEmpty && ringCount > 0 {
+            first = ring[Int(ringStart)]
+            ringStart = UInt8(slot(1))
+            ringCount -= 1
+        }
+        relax()
+    }
+
+    /// Removes what lies before `head`, and returns how many that were.
+    mutating func remove(before head: SequenceNumber) -> UInt64 {
+        let before = count
+        while !isEmpty && first.lower < head {
+            removeFirst(min(first.length, head.distance(from: first.lower)))
+        }
+        return before - count
+    }
+
+    /// Removes the newest message.
+    mutating func removeLast() {
+        precondition(!isEmpty)
+        if last.length == 1 && ringCount > 0 {
+            ringCount -= 1
+        } else {
+            last.upper = last.upper.advanced(by: -1)
+        }
+        count -= 1
+        relax()
+    }
+
+    /// Puts `range` in the place of the whole last range.
+    mutating func replaceLast(with range: SequenceRange) {
+        count -= last.length
+        last = range
+        count += range.length
+        relax()
+    }
+
+    mutating func removeAll() {
+        first.lower = last.upper
+        first.upper = first.lower
+        count = 0
+        ringCount = 0
+        relax()
+    }
+
+    /// Whether the limit would become `buffer` if only `count` messages waited.
+    func relaxes(at count: UInt64) -> Bool { count <= UInt64(buffer) && limit > UInt64(buffer) }
+
+    private mutating func relax() {
+        if relaxes(at: count) { limit = UInt64(buffer) }
+    }
+
+    private func slot(_ index: Int) -> Int {
+        (Int(ringStart) + index) % (Subscription.maxRanges - 1)
+    }
+}

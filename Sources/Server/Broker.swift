@@ -1,0 +1,119 @@
+// Broker: forebayd as a function: command line in, exit code out.
+
+import Core
+import EventLoop
+import Glibc
+
+public enum Broker {
+    /// Runs forebayd with this process's command line, and exits.
+    public static func main() -> Never {
+        exit(run(CommandLine.arguments))
+    }
+
+    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread, standard
+    /// streams, and some to spare.
+    static func reservedFiles(threads: Int) -> Int { 32 + 4 * threads }
+
+    /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.
+    static func run(_ arguments: [String]) -> Int32 {
+        let options: Options
+        do throws(UsageError) {
+            switch try Options.parse(arguments) {
+            case .help:
+                print(usage, terminator: "")
+                return 0
+            case .version:
+                print("forebayd \(forebayVersion)")
+                return 0
+            case .run(let parsed): options = parsed
+            }
+        } catch {
+            complain("\(error); forebayd -h tells more")
+            return 2
+        }
+        do throws(SystemError) {
+            return try serve(options) ? 0 : 1
+        } catch {
+            complain(explain(error, options))
+            return 1
+        }
+    }
+
+    private static func serve(_ options: Options) throws(SystemError) -> Bool {
+        // Before any thread is there, so that all of them have the signals blocked.
+        let signals = try Signals([SIGINT, SIGTERM, SIGHUP])
+        Signals.ignoreBrokenPipe()
+        let log = try Log(level: options.logLevel, format: options.logFormat)
+        defer { log.close() }
+        let configuration = try configure(options, log)
+        let server = try Server(configuration, log: log)
+        var poller = try Poller()
+        try poller.add(signals.descriptor, token: 0, interest: .read)
+        try poller.add(server.finished.descriptor, token: 1, interest: .read)
+        var asked = false
+        var running = true
+        while running {
+            for event in 0..<(try poller.wait(timeout: nil)) where poller[event].token == 1 { running = false }
+            while let signal = signals.next() { obey(signal, server, log, &asked) }
+        }
+        return server.wait()
+    }
+
+    private static func obey(_ signal: Int32, _ server: Server, _ log: Log, _ asked: inout Bool) {
+        if signal == SIGHUP {
+            log.write(.info, "nothing to reload", [("signal", "SIGHUP"), ("reason", "there is no configuration file")])
+        } else if asked {
+            server.stop()
+        } else {
+            asked = true
+            let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
+            log.write(.info, "draining", [("signal", name), ("connections", String(server.connectionCount))])
+            server.drain()
+        }
+    }
+
+    private static func configure(_ options: Options, _ log: Log) throws(SystemError) -> Server.Configuration {
+        let openFiles = try Machine.raiseOpenFiles()
+        var configuration = Server.Configuration(listen: options.listen)
+        configuration.threads = options.threads ?? min(Machine.cpuCount, Options.threadsRange.upperBound)
+        var limits = Limits()
+        limits.retain = options.retain
+        limits.retainBytes = options.retainBytes
+        limits.memory = options.memory ?? MemoryBudget.standard()
+        let files = Int(clamping: openFiles) - reservedFiles(threads: configuration.threads)
+        limits.connections = max(1, min(limits.connections, files))
+        configuration.limits = limits
+        log.write(
+            .info, "starting",
+            [
+                ("version", forebayVersion), ("threads", String(configuration.threads)),
+                ("memory", String(limits.memory)), ("open-files", String(openFiles)),
+                ("connections", String(limits.connections)),
+            ])
+        return configuration
+    }
+
+    /// A failure to start, as a sentence that says what to do.
+    static func explain(_ error: SystemError, _ options: Options) -> String {
+        let listen = options.listen
+        switch error.code {
+        case EADDRINUSE:
+            return "port \(listen.port) is taken: stop the other process or choose --listen \(sibling(listen, port: 0))"
+        case EADDRNOTAVAIL:
+            return "this machine has no address \(listen.host): choose --listen 127.0.0.1:\(listen.port)"
+        case EACCES where listen.port > 0 && listen.port < 1024:
+            return "port \(listen.port) needs privileges: choose --listen \(sibling(listen, port: 7690))"
+        default:
+            return error.description
+        }
+    }
+
+    private static func sibling(_ endpoint: Endpoint, port: UInt16) -> Endpoint {
+        Endpoint(host: endpoint.host, port: port)
+    }
+
+    private static func complain(_ sentence: String) {
+        var line = "forebayd: \(sentence)\n"
+        line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
+    }
+}

@@ -1,0 +1,24 @@
+// ConnectionCount: how many connections the whole broker has, the one figure that the threads share.
+
+import Synchronization
+
+/// Counted up when a connection is accepted and down when it is closed, by whichever thread does so.
+final class ConnectionCount: Sendable {
+    private let count = Atomic<Int>(0)
+    let limit: Int
+
+    init(limit: Int) { self.limit = limit }
+
+    /// False when that would be one too many.
+    func add() -> Bool {
+        if count.add(1, ordering: .relaxed).newValue <= limit { return true }
+        remove()
+        return false
+    }
+
+    func remove() {
+        count.subtract(1, ordering: .relaxed)
+    }
+
+    var value: Int { count.load(ordering: .relaxed) }
+}

@@ -1,0 +1,75 @@
+// LingerQueue: sockets that the engine has closed, whose peer may still be sending. Closing such a socket would make
+// the kernel reset the connection, and a reset can take the error away that the peer has not read yet. So their end is
+// sent, what comes is thrown away until the peer's end comes too, and only then, or when their time is over, they are
+// closed.
+
+import EventLoop
+import Glibc
+
+/// First in, first out by time: every socket lingers equally long. Numbers count up and name one socket each.
+struct LingerQueue {
+    /// Sockets that may linger at once; one more closes the oldest.
+    static let limit = 1024
+
+    /// -1 for one that is closed.
+    private var sockets: [(fd: Int32, deadline: UInt64)] = []
+    /// How many at the front of `sockets` are gone.
+    private var head = 0
+    private var headNumber: UInt32 = 0
+    /// Sockets that linger.
+    private(set) var count = 0
+
+    /// When the oldest socket's time is over, on the monotonic clock.
+    var deadline: UInt64? { head < sockets.count ? sockets[head].deadline : nil }
+
+    /// Takes a socket over and returns its number.
+    mutating func append(_ fd: Int32, deadline: UInt64) -> UInt32 {
+        if count == LingerQueue.limit { closeOldest() }
+        sockets.append((fd, deadline))
+        count += 1
+        return headNumber &+ UInt32(sockets.count - head - 1)
+    }
+
+    /// The socket of that number; nil when it is closed.
+    func socket(_ number: UInt32) -> Int32? {
+        let index = head + Int(number &- headNumber)
+        guard index < sockets.count, sockets[index].fd >= 0 else { return nil }
+        return sockets[index].fd
+    }
+
+    mutating func close(_ number: UInt32) {
+        guard let fd = socket(number) else { return }
+        Glibc.close(fd)
+        sockets[head + Int(number &- headNumber)].fd = -1
+        count -= 1
+        trim()
+    }
+
+    /// Closes the sockets whose time is over.
+    mutating func expire(now: UInt64) {
+        while let deadline, deadline <= now { closeOldest() }
+    }
+
+    mutating func closeAll() {
+        while count > 0 { closeOldest() }
+    }
+
+    private mutating func closeOldest() {
+        Glibc.close(sockets[head].fd)
+        sockets[head].fd = -1
+        count -= 1
+        trim()
+    }
+
+    /// Keeps an open socket at the head, and gives the front back once it is the larger part.
+    private mutating func trim() {
+        while head < sockets.count, sockets[head].fd < 0 {
+            head += 1
+            headNumber &+= 1
+        }
+        if head == sockets.count || head > LingerQueue.limit {
+            sockets.removeFirst(head)
+            head = 0
+        }
+    }
+}

@@ -1,0 +1,44 @@
+// Log: the broker's structured log, from every thread to one file descriptor.
+
+import Core
+import EventLoop
+
+/// The log. Any thread may write to it, and is never blocked by who reads it.
+public final class Log: Sendable {
+    /// Records below this are not made into lines.
+    public let level: LogRecord.Level
+    private let format: LogFormat
+    private let writer: LogWriter
+
+    /// - Parameter descriptor: where lines go; standard error unless told otherwise.
+    public init(
+        level: LogRecord.Level = .info, format: LogFormat = .text, descriptor: Int32 = 2
+    ) throws(SystemError) {
+        self.level = level
+        self.format = format
+        writer = try LogWriter(descriptor: descriptor) { count in
+            format.line(
+                wall: Clock.wall(), level: .warning, message: "log lines dropped",
+                fields: [("count", String(count)), ("reason", "the log was not read fast enough")])
+        }
+    }
+
+    public func isEnabled(_ level: LogRecord.Level) -> Bool { level >= self.level }
+
+    /// Writes a line: what happened, in a few fixed words, and its particulars.
+    public func write(_ level: LogRecord.Level, _ message: String, _ fields: [(key: String, value: String)] = []) {
+        guard isEnabled(level) else { return }
+        writer.append(format.line(wall: Clock.wall(), level: level, message: message, fields: fields))
+    }
+
+    public func write(_ record: LogRecord) {
+        write(record.level, record.message, record.fields)
+    }
+
+    /// Waits until what was written has gone out, at most `timeout` nanoseconds; false when it has not. Lines written
+    /// later are lost.
+    @discardableResult
+    public func close(timeout: UInt64 = 1_000_000_000) -> Bool {
+        writer.close(timeout: timeout)
+    }
+}

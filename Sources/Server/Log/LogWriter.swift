@@ -1,0 +1,146 @@
+// LogWriter: a thread of its own between the broker and the log's pipe, so that a reader who stops reading stops only
+// the log. What does not fit into the buffer is dropped, counted, and told as soon as lines go out again.
+
+import EventLoop
+import Glibc
+
+/// Writes lines to a file descriptor, in the background and in order.
+final class LogWriter: Sendable {
+    /// Bytes that may wait for the descriptor.
+    static let limit = 256 << 10
+
+    private let state: LogBuffer
+
+    /// - Parameter dropped: makes the line that tells how many were dropped.
+    init(descriptor: Int32, dropped: @escaping @Sendable (Int) -> String) throws(SystemError) {
+        let state = LogBuffer()
+        self.state = state
+        let thread = try NamedThread.start("forebay-log") {
+            while let (bytes, lost) = state.take() {
+                var bytes = bytes
+                if lost > 0 { bytes.append(contentsOf: dropped(lost).utf8) }
+                if !writeAll(bytes, to: descriptor) { state.close() }
+            }
+            state.finish()
+        }
+        // It may hang in a write for ever, so nobody joins it.
+        thread.detach()
+    }
+
+    /// Never blocks on the descriptor.
+    func append(_ line: String) {
+        state.append(line)
+    }
+
+    /// Waits until everything is written, or `timeout` nanoseconds have passed; nothing is taken after that. The
+    /// descriptor may be closed when this returns true, and not before.
+    @discardableResult
+    func close(timeout: UInt64) -> Bool {
+        state.close()
+        return state.waitFinished(timeout: timeout)
+    }
+}
+
+/// False when the descriptor takes no more for good.
+private func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
+    bytes.withUnsafeBytes { bytes in
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = write(descriptor, rest.base.baseAddress! + rest.startIndex, rest.count)
+            if count > 0 {
+                rest = rest.dropFirst(count)
+            } else if count < 0, errno == EAGAIN {
+                // Whoever shares the descriptor made it non-blocking.
+                var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                poll(&request, 1, -1)
+            } else if count < 0, errno != EINTR {
+                return false
+            }
+        }
+        return true
+    }
+}
+
+/// What waits to be written. A mutex is right here: a log line is rare, and pthread's is one that the thread sanitizer
+/// understands. Unchecked because the mutex guards every field.
+private final class LogBuffer: @unchecked Sendable {
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    private var bytes: [UInt8] = []
+    private var dropped = 0
+    private var closed = false
+    private var finished = false
+
+    init() {
+        pthread_mutex_init(mutex, nil)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(changed, &attributes)
+        pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        pthread_cond_destroy(changed)
+        pthread_mutex_destroy(mutex)
+        changed.deallocate()
+        mutex.deallocate()
+    }
+
+    private func locked<R>(_ body: () -> R) -> R {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return body()
+    }
+
+    func append(_ line: String) {
+        locked {
+            if closed { return }
+            // Once lines are lost, later ones wait for that to be told: the gap is where it says it is.
+            if dropped > 0 || bytes.count + line.utf8.count > LogWriter.limit {
+                dropped += 1
+                return
+            }
+            bytes.append(contentsOf: line.utf8)
+            pthread_cond_broadcast(changed)
+        }
+    }
+
+    /// Waits for bytes; nil when the buffer is closed and empty.
+    func take() -> (bytes: [UInt8], dropped: Int)? {
+        locked {
+            while bytes.isEmpty, dropped == 0, !closed { pthread_cond_wait(changed, mutex) }
+            if bytes.isEmpty, dropped == 0 { return nil }
+            defer {
+                bytes = []
+                dropped = 0
+            }
+            return (bytes, dropped)
+        }
+    }
+
+    func close() {
+        locked {
+            closed = true
+            pthread_cond_broadcast(changed)
+        }
+    }
+
+    func finish() {
+        locked {
+            finished = true
+            pthread_cond_broadcast(changed)
+        }
+    }
+
+    func waitFinished(timeout: UInt64) -> Bool {
+        let deadline = Clock.monotonic() + min(timeout, 1 << 62)
+        var time = timespec()
+        time.tv_sec = time_t(deadline / 1_000_000_000)
+        time.tv_nsec = Int(deadline % 1_000_000_000)
+        return locked {
+            while !finished, pthread_cond_timedwait(changed, mutex, &time) == 0 {}
+            return finished
+        }
+    }
+}

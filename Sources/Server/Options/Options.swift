@@ -1,0 +1,109 @@
+// Options: forebayd's command line, read with getopt_long.
+
+import Core
+import EventLoop
+
+/// A command line that cannot be obeyed. `description` is a sentence that tells what to write instead.
+public struct UsageError: Error, Equatable, CustomStringConvertible, Sendable {
+    public var description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// What forebayd was told to do.
+public enum Invocation: Equatable, Sendable {
+    case run(Options)
+    case help
+    case version
+}
+
+/// The options of a run. Nil stands for what depends on the machine.
+public struct Options: Equatable, Sendable {
+    public var listen = Endpoint(host: "127.0.0.1", port: 7690)
+    /// Event-loop threads; nil for one per CPU.
+    public var threads: Int?
+    /// Messages, and bytes, that a topic retains.
+    public var retain: Int = Limits().retain
+    public var retainBytes: Int = Limits().retainBytes
+    /// Bytes of all logs and queues; nil for a quarter of what the cgroup or machine has.
+    public var memory: Int?
+    public var logLevel = LogRecord.Level.info
+    public var logFormat = LogFormat.text
+
+    static let threadsRange = 1...256
+    static let retainRange = 1...Int(Int32.max)
+    static let retainBytesRange = (4 << 10)...(1 << 40)
+    static let memoryRange = (16 << 20)...(1 << 46)
+
+    public init() {}
+
+    /// Reads a command line, `arguments[0]` being the command's own name. Not to be called from two threads at once:
+    /// getopt keeps its place in global variables.
+    public static func parse(_ arguments: [String]) throws(UsageError) -> Invocation {
+        var options = Options()
+        var scanner = OptionScanner(arguments)
+        while let (name, value) = try scanner.next() {
+            switch name {
+            case "help": return .help
+            case "version": return .version
+            default: try options.set(name, to: value)
+            }
+        }
+        return .run(options)
+    }
+
+    private mutating func set(_ name: String, to value: String) throws(UsageError) {
+        switch name {
+        case "listen": listen = try Options.endpoint(value)
+        case "threads": threads = try Options.number(name, value, in: Options.threadsRange)
+        case "retain": retain = try Options.number(name, value, in: Options.retainRange)
+        case "retain-bytes": retainBytes = try Options.size(name, value, in: Options.retainBytesRange)
+        case "memory": memory = try Options.size(name, value, in: Options.memoryRange)
+        case "log-level":
+            guard let level = LogRecord.Level(name: value) else {
+                throw UsageError("--log-level \(value) is none of debug, info, warn, error")
+            }
+            logLevel = level
+        case "log-format":
+            guard let format = LogFormat(rawValue: value) else {
+                throw UsageError("--log-format \(value) is neither text nor json")
+            }
+            logFormat = format
+        case "http", "admin":
+            if value != "off" {
+                throw UsageError("this version has no \(name) listener: leave --\(name) out, or give --\(name) off")
+            }
+        case "config", "test":
+            throw UsageError("this version reads no configuration file: give options instead of -c and -t")
+        default: preconditionFailure("option \(name) is in the table but is not read")
+        }
+    }
+
+    private static func endpoint(_ value: String) throws(UsageError) -> Endpoint {
+        if value == "off" {
+            throw UsageError("--listen off leaves nothing to listen on: RSocket is this version's only listener")
+        }
+        do throws(SystemError) {
+            return try Endpoint(parsing: value)
+        } catch {
+            throw UsageError("--listen: \(error)")
+        }
+    }
+
+    private static func number(
+        _ name: String, _ value: String, in range: ClosedRange<Int>
+    ) throws(UsageError) -> Int {
+        guard let number = Int(value), range.contains(number) else {
+            throw UsageError("--\(name) \(value) is no number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    private static func size(_ name: String, _ value: String, in range: ClosedRange<Int>) throws(UsageError) -> Int {
+        guard let size = parseByteSize(value), range.contains(size) else {
+            let bounds = "\(formatByteSize(range.lowerBound)) to \(formatByteSize(range.upperBound))"
+            throw UsageError("--\(name) \(value) is no size from \(bounds), for example 64M or 1G")
+        }
+        return size
+    }
+}

@@ -1,0 +1,290 @@
+// ShardLoop: one thread's loop around one engine. It feeds the engine what the sockets, the clock and the other threads
+// bring, and carries out its effects, each once a turn:
+//
+//     wait → read one quantum per ready socket → inbox → timers → write once per connection with output → mail
+//
+// What a turn leaves over (unread bytes, unwritten output) comes up again in the next one, after everybody else's.
+
+import Core
+import EventLoop
+import Glibc
+
+/// What other threads put into a loop's inbox.
+enum InboxItem: Sendable {
+    /// Messages from another shard, as one batch.
+    case mail([Mail])
+    /// A connection that was accepted; the loop owns the socket from here.
+    case accepted(fd: Int32, peer: String)
+    /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
+    case drain
+    /// End the thread now.
+    case stop
+}
+
+/// What the loops of one broker have in common.
+struct LoopContext: Sendable {
+    var limits: Limits
+    /// By shard.
+    var inboxes: [Inbox<InboxItem>]
+    var acceptor: Inbox<Acceptor.Command>
+    var connections: ConnectionCount
+    var log: Log
+}
+
+/// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
+/// specialised in this module, and costs no dynamic call.
+final class ShardLoop<Shard: Engine> {
+    private let context: LoopContext
+    private let shard: Shard
+    private let inbox: Inbox<InboxItem>
+    private var poller: Poller
+    private var connections = ConnectionTable()
+    private var lingering = LingerQueue()
+    private let buffer: UnsafeMutableRawBufferPointer
+    private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
+    /// The connections that this turn writes to; the engine collects the next turn's meanwhile.
+    private var flushing: [ConnectionID] = []
+    private var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
+    private enum Phase { case running, draining, idle, stopped }
+    private var phase = Phase.running
+
+    init(index: Int, context: LoopContext, shard: Shard) throws(SystemError) {
+        let poller = try Poller()
+        inbox = context.inboxes[index]
+        try poller.add(inbox.descriptor, token: Token.inbox.rawValue, interest: .read)
+        self.context = context
+        self.poller = poller
+        self.shard = shard
+        buffer = .allocate(byteCount: Limits.readQuantum, alignment: 16)
+        pieces = .allocate(capacity: Socket.piecesLimit)
+    }
+
+    deinit {
+        buffer.deallocate()
+        pieces.deallocate()
+    }
+
+    /// Runs until it is told to stop; closes every socket.
+    func run() throws(SystemError) {
+        defer { closeAll() }
+        while phase != .stopped { try turn() }
+    }
+
+    private func turn() throws(SystemError) {
+        let count = try poller.wait(timeout: timeout)
+        now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
+        var hasMail = false
+        for event in 0..<count {
+            let (token, ready) = poller[event]
+            switch Token(rawValue: token) {
+            case .inbox: hasMail = true
+            case .connection(let id): handle(id, ready)
+            case .lingering(let number): discard(number)
+            }
+        }
+        carryOut()
+        if hasMail { takeMail() }
+        if let deadline = shard.deadline, deadline <= now.monotonic { shard.fire(now: now) }
+        lingering.expire(now: now.monotonic)
+        carryOut()
+        flush()
+        carryOut()
+        deliver()
+        tellIdle()
+    }
+
+    private var timeout: UInt64? {
+        if !shard.effects.flush.isEmpty { return 0 }
+        let first: UInt64
+        switch (shard.deadline, lingering.deadline) {
+        case (nil, nil): return nil
+        case (let engine, let linger): first = min(engine ?? .max, linger ?? .max)
+        }
+        let now = Clock.monotonic()
+        return first > now ? first - now : 0
+    }
+
+    // MARK: Inputs
+
+    private func handle(_ id: ConnectionID, _ ready: Readiness) {
+        guard let connection = connections[id] else { return }
+        if ready.contains(.writable), connection.pointee.blocked {
+            connection.pointee.blocked = false
+            watch(id, connection.pointee)
+            shard.writable(id, now: now)
+        }
+        if connection.pointee.paused || connection.pointee.ended {
+            // Nobody reads, so nobody would find out.
+            if !ready.isDisjoint(with: .dead) { lose(id, error: Socket.error(connection.pointee.fd)) }
+        } else if !ready.isDisjoint(with: [.readable, .dead]) {
+            read(id, connection)
+        }
+    }
+
+    private func read(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+        switch Socket.read(connection.pointee.fd, into: buffer) {
+        case .bytes(let count):
+            shard.receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), on: id, now: now)
+        case .end:
+            connection.pointee.ended = true
+            watch(id, connection.pointee)
+            shard.receiveEnd(on: id, now: now)
+        case .blocked: break
+        case .failed(let error): lose(id, error: error)
+        }
+    }
+
+    private func takeMail() {
+        inbox.clearWake()
+        inbox.drain { item in
+            switch item {
+            case .mail(let mail): shard.receive(mail, now: now)
+            case .accepted(let fd, let peer): adopt(fd, peer: peer)
+            case .drain:
+                if phase == .running { phase = .draining }
+                shard.drain(now: now)
+            case .stop: phase = .stopped
+            }
+        }
+    }
+
+    private func adopt(_ fd: Int32, peer: String) {
+        // The engine may give out the index of a connection that it has just closed.
+        carryOut()
+        guard phase != .stopped, let id = shard.open(peer: peer, now: now) else {
+            close(fd)
+            context.connections.remove()
+            context.log.write(.debug, "connection refused", [("peer", peer)])
+            return
+        }
+        connections.insert(id, fd: fd)
+        do throws(SystemError) {
+            try poller.add(fd, token: Token.connection(id).rawValue, interest: .read)
+        } catch {
+            lose(id, error: error.code)
+        }
+    }
+
+    // MARK: Effects
+
+    /// Carries out what concerns reading and closing.
+    private func carryOut() {
+        for (id, reading) in shard.effects.reading {
+            guard let connection = connections[id], connection.pointee.paused == reading else { continue }
+            connection.pointee.paused = !reading
+            watch(id, connection.pointee)
+        }
+        shard.effects.reading.removeAll(keepingCapacity: true)
+        for id in shard.effects.close {
+            guard let connection = connections.remove(id) else { continue }
+            context.connections.remove()
+            if connection.ended {
+                close(connection.fd)
+            } else {
+                linger(connection.fd)
+            }
+        }
+        shard.effects.close.removeAll(keepingCapacity: true)
+        for record in shard.effects.log { context.log.write(record) }
+        shard.effects.log.removeAll(keepingCapacity: true)
+    }
+
+    /// Writes once to each connection that had output when this turn's inputs were done.
+    private func flush() {
+        swap(&flushing, &shard.effects.flush)
+        for id in flushing {
+            guard let connection = connections[id], !connection.pointee.blocked else { continue }
+            let count = shard.gather(id, into: pieces)
+            if count > 0 { write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count])) }
+        }
+        flushing.removeAll(keepingCapacity: true)
+    }
+
+    private func write(
+        _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>,
+        _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>
+    ) {
+        var offered = 0
+        for piece in pieces { offered += piece.count }
+        let written: Int
+        switch Socket.write(connection.pointee.fd, pieces) {
+        case .bytes(let count): written = count
+        case .blocked: written = 0
+        case .failed(let error): return lose(id, error: error)
+        }
+        if written < offered {
+            connection.pointee.blocked = true
+            watch(id, connection.pointee)
+        }
+        shard.wrote(written, blocked: written < offered, on: id, now: now)
+    }
+
+    /// Puts each shard's messages into its inbox, as one batch.
+    private func deliver() {
+        for other in context.inboxes.indices where !shard.effects.mail[other].isEmpty {
+            var batch: [Mail] = []
+            swap(&batch, &shard.effects.mail[other])
+            context.inboxes[other].push(.mail(batch))
+        }
+    }
+
+    private func tellIdle() {
+        guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0 else { return }
+        phase = .idle
+        context.acceptor.push(.idle)
+    }
+
+    // MARK: Sockets
+
+    private func watch(_ id: ConnectionID, _ connection: Connection) {
+        var interest: Interest = []
+        if !connection.paused, !connection.ended { interest.insert(.read) }
+        if connection.blocked { interest.insert(.write) }
+        do throws(SystemError) {
+            try poller.modify(connection.fd, token: Token.connection(id).rawValue, interest: interest)
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }
+
+    private func lose(_ id: ConnectionID, error: Int32) {
+        guard let connection = connections.remove(id) else { return }
+        close(connection.fd)
+        context.connections.remove()
+        shard.lost(id, reason: error == 0 ? "the peer hung up" : SystemError.text(of: error), now: now)
+    }
+
+    private func linger(_ fd: Int32) {
+        Socket.shutdownWrite(fd)
+        let number = lingering.append(fd, deadline: now.monotonic + context.limits.closeTime)
+        do throws(SystemError) {
+            try poller.modify(fd, token: Token.lingering(number).rawValue, interest: .read)
+        } catch {
+            preconditionFailure("\(error)")
+        }
+    }
+
+    private func discard(_ number: UInt32) {
+        guard let fd = lingering.socket(number) else { return }
+        switch Socket.read(fd, into: buffer) {
+        case .bytes, .blocked: break
+        case .end, .failed: lingering.close(number)
+        }
+    }
+
+    private func closeAll() {
+        let count = context.connections
+        connections.removeAll { connection in
+            close(connection.fd)
+            count.remove()
+        }
+        lingering.closeAll()
+        // What came behind `stop`, or while the loop failed.
+        inbox.drain { item in
+            if case .accepted(let fd, _) = item {
+                close(fd)
+                count.remove()
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// Commands: the table of what `forebay` can do. Parsing and `-h` read it; nothing else describes an option.
+
+enum Command: Equatable {
+    case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, ping
+}
+
+let version = "0.1.0"
+
+let commonOptions: [OptionSpec] = [
+    OptionSpec(
+        name: "url", value: "URL", kind: .text,
+        help: "the broker; default rsocket://127.0.0.1:7690, or what FOREBAY_URL says"),
+    OptionSpec(name: "json", kind: .flag, help: "print JSON, one object a line"),
+    OptionSpec(name: "help", short: "h", kind: .flag, help: "explain the program or the command"),
+    OptionSpec(name: "version", short: "V", kind: .flag, help: "print the version"),
+]
+
+private let credits: ClosedRange<UInt64> = 1...0x7fff_ffff
+private let counts: ClosedRange<UInt64> = 1...UInt64(Int64.max)
+
+let overflowPolicies = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
+
+let commandTable: [CommandSpec] = [
+    subSpec, pubSpec,
+    CommandSpec(
+        id: .topics, path: ["topics"], summary: "list the topics",
+        details: ["One line a topic: its state, the sequences it retains, and who is on it."],
+        examples: [("forebay topics", "a table"), ("forebay topics --json", "one JSON object a line")]),
+    CommandSpec(
+        id: .topicInfo, path: ["topic", "info"], operands: ["NAME"], summary: "show one topic",
+        examples: [("forebay topic info host.vmstat", "")]),
+    CommandSpec(
+        id: .topicComplete, path: ["topic", "complete"], operands: ["NAME"],
+        summary: "complete a topic: subscribers get what is buffered, then the end",
+        examples: [("forebay topic complete host.vmstat", "")]),
+    CommandSpec(
+        id: .topicFail, path: ["topic", "fail"], operands: ["NAME"],
+        summary: "fail a topic: subscribers get what is buffered, then the failure",
+        options: [
+            OptionSpec(name: "message", value: "TEXT", kind: .text, help: "what subscribers are told")
+        ],
+        examples: [("forebay topic fail host.vmstat --message 'sensor gone'", "")]),
+    CommandSpec(
+        id: .topicDelete, path: ["topic", "delete"], operands: ["NAME"],
+        summary: "delete a topic and what it retains; its next use begins a new epoch",
+        examples: [("forebay topic delete host.vmstat", "")]),
+    CommandSpec(
+        id: .subs, path: ["subs"], summary: "list the subscriptions, with their credit",
+        details: [
+            "requested is the credit a subscription gave in all, left what of it is not yet used; waiting is what lies "
+                + "in its buffer because it has none, dropped what its overflow policy threw away."
+        ],
+        examples: [("forebay subs", "a table"), ("forebay subs --json", "one JSON object a line")]),
+    CommandSpec(
+        id: .conns, path: ["conns"], summary: "list the connections",
+        examples: [("forebay conns", "a table"), ("forebay conns --json", "one JSON object a line")]),
+    CommandSpec(
+        id: .ping, path: ["ping"], summary: "measure round trips to the broker",
+        details: ["Each is a KEEPALIVE, answered by the broker ahead of all data."],
+        options: [
+            OptionSpec(name: "count", short: "n", value: "N", kind: .number(1...1_000_000), help: "how many; default 4"),
+            OptionSpec(
+                name: "interval", value: "SECONDS", kind: .decimal(0...3600),
+                help: "time between two; default 1"),
+        ],
+        examples: [
+            ("forebay ping", "four round trips, a second apart"),
+            ("forebay ping --count 1000 --interval 0", "a thousand, back to back"),
+        ]),
+]
+
+private let subSpec = CommandSpec(
+    id: .sub, path: ["sub"], operands: ["TOPIC"], summary: "subscribe to a topic and print its messages",
+    details: [
+        "Without --request demand is unbounded. With it the broker never sends more than was asked for: what this "
+            + "subscriber does not take waits in its replay buffer, and when that is full the overflow policy decides. "
+            + "Credit is asked for again only when messages have been printed.",
+        "^C cancels the subscription and ends with 0, as does the completion of the topic; its failure ends with 1.",
+        "Interactive: RSocket opens a stream with at least one credit, so it begins with 1, or with --request; from "
+            + "then on credit is granted by key only. Metadata is always on there.",
+    ],
+    options: [
+        OptionSpec(
+            name: "request", value: "N", kind: .number(credits),
+            help: "ask for N messages at a time, and again when half is used"),
+        OptionSpec(
+            name: "once", kind: .flag,
+            help: "with --request: ask a single time, then stay subscribed without credit"),
+        OptionSpec(name: "count", short: "n", value: "N", kind: .number(counts), help: "end after N messages"),
+        OptionSpec(
+            name: "replay", value: "N|all", kind: .numberOr(["all"], 0...0x7fff_ffff),
+            help: "begin with the last N retained messages; default 0"),
+        OptionSpec(
+            name: "from", value: "SEQ", kind: .number(1...UInt64.max),
+            help: "begin at this sequence"),
+        OptionSpec(
+            name: "epoch", value: "E", kind: .number(1...UInt64.max),
+            help: "with --from: the epoch it was seen in, so that another life of the topic is a gap"),
+        OptionSpec(
+            name: "gap", value: "tell|fail", kind: .choice(["tell", "fail"]),
+            help: "a gap at the start is told (with --meta), or refuses the subscription"),
+        OptionSpec(
+            name: "buffer", value: "N", kind: .number(credits),
+            help: "how many messages may wait for credit; default 1024"),
+        OptionSpec(
+            name: "overflow", value: "POLICY", kind: .choice(overflowPolicies),
+            help: "what happens when they are more: drop-oldest (default), drop-newest, replace-newest, latest, fail, "
+                + "block"),
+        OptionSpec(
+            name: "meta", kind: .flag,
+            help: "ask for sequence, timestamp and drops, and show them"),
+        OptionSpec(
+            name: "interactive", short: "i", kind: .flag,
+            help: "a full-screen view: grant credit by key, see what waits and what is dropped"),
+        OptionSpec(
+            name: "format", value: "F", kind: .choice(["text", "json", "raw"]),
+            help: "text (a line each, default), json (an object each), raw (the bytes alone)"),
+    ],
+    examples: [
+        ("forebay sub host.vmstat --replay 10", "the last ten messages, then all new ones"),
+        ("forebay sub host.vmstat --request 5", "never more than five outstanding"),
+        ("forebay sub host.vmstat --interactive", "grant credit by hand"),
+        ("forebay sub prices --overflow latest --request 1 | slow-program", "always the newest"),
+        ("forebay sub prices --from 4711 --epoch 90125 --meta", "resume where one left off"),
+    ])
+
+private let pubSpec = CommandSpec(
+    id: .pub, path: ["pub"], operands: ["TOPIC", "[MESSAGE]"], summary: "publish to a topic",
+    details: [
+        "One MESSAGE is sent fire-and-forget, then the broker is asked whether the topic took it; --ack waits for the "
+            + "broker's acknowledgement and prints the sequence. All else goes through one channel under the broker's "
+            + "credits: --stdin is read only while there is credit, and the command ends when everything is "
+            + "acknowledged.",
+        "A line of --stdin holds at most 1 MiB; an empty line is an empty message. ^C ends the channel, and the topic "
+            + "stays live even with --complete.",
+    ],
+    options: [
+        OptionSpec(name: "stdin", kind: .flag, help: "publish each line of the standard input"),
+        OptionSpec(
+            name: "count", short: "n", value: "N", kind: .number(counts),
+            help: "publish MESSAGE, or what --size makes, N times; at most N lines of --stdin"),
+        OptionSpec(
+            name: "rate", value: "R", kind: .decimal(0.001...10_000_000), help: "at most R messages a second"),
+        OptionSpec(
+            name: "size", value: "B", kind: .number(0...(1 << 20)),
+            help: "publish generated payloads of B bytes"),
+        OptionSpec(name: "ack", kind: .flag, help: "print what the broker acknowledged"),
+        OptionSpec(name: "complete", kind: .flag, help: "complete the topic after the last message"),
+    ],
+    examples: [
+        ("forebay pub greetings 'hello, world'", "one message"),
+        ("forebay pub greetings hello --ack", "prints its sequence"),
+        ("vmstat 1 | forebay pub host.vmstat --stdin", "a live feed"),
+        ("forebay pub load --size 1000 --count 1000000", "a gigabyte of load"),
+        ("forebay pub ticks tick --rate 10 --count 600 --complete", "a minute of ticks, then the end"),
+    ])

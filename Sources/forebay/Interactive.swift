@@ -1,0 +1,238 @@
+// Interactive: `forebay sub --interactive`. A person grants credit by key and sees what waits and what is dropped.
+//
+// RSocket opens a stream with at least one credit, so the subscription begins with 1, or with --request. Waiting and
+// dropped messages are the broker's to know: its list of subscriptions is asked for on the same connection, and ours
+// found by topic and address.
+
+import Bytes
+import Client
+import EventLoop
+import Glibc
+
+struct Interactive: ~Copyable {
+    private let settings: SubscribeSettings
+    private var session: Session
+    private var output: Output
+    private var state: ViewState
+    private var stream: StreamID
+    private var flowing = FlowingDemand()
+
+    private var listing: StreamID?
+    private var listingBegan: UInt64 = 0
+    private var nextListing: UInt64 = 0
+    /// Drops told with messages, for as long as the broker's list says nothing.
+    private var droppedTold: UInt64 = 0
+    private var hasListing = false
+
+    private var rateSince: (time: UInt64, delivered: UInt64)
+    private var nextDraw: UInt64 = 0
+    private var isDirty = true
+    private var isInEscape = false
+    private var failure: ClientError?
+
+    private static let drawInterval: UInt64 = 50_000_000
+    private static let rateInterval: UInt64 = 1_000_000_000
+    private static let listInterval: UInt64 = 500_000_000
+    /// Bytes of a message that can come to the screen.
+    private static let textLimit = 1024
+
+    init(_ settings: SubscribeSettings, _ address: BrokerAddress) throws(ClientError) {
+        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+        let first = settings.request ?? 1
+        stream = try session.connection.requestStream(settings.route, n: first)
+        self.session = session
+        self.settings = settings
+        output = Output()
+        state = ViewState(topic: settings.topic, address: "\(address)")
+        state.granted = UInt64(first)
+        state.note = "Begun with credit for \(first). Keys grant more."
+        rateSince = (Clock.monotonic(), 0)
+    }
+
+    mutating func run() throws(ClientError) -> Int32 {
+        var terminal = Terminal()
+        while true {
+            while let event = try session.next() { handle(event) }
+            let now = Clock.monotonic()
+            flow(now)
+            try list(now)
+            measure(now)
+            draw(now)
+            var wants = Session.Wants()
+            wants.input = true
+            wants.output = !output.isEmpty
+            wants.until = min(isDirty ? nextDraw : UInt64.max, rateSince.time + Self.rateInterval, nextListing)
+            let woken = try session.wait(wants)
+            if woken.outputGone { break }
+            if woken.input, !readKeys() { break }
+            if let signal = woken.signal {
+                if [SIGINT, SIGTERM, SIGHUP].contains(signal) { break }
+                suspendOrResume(signal, &terminal)
+            }
+        }
+        terminal.giveBack()
+        session.connection.cancel(stream)
+        session.finish()
+        if let failure {
+            tell(Program.sentence(failure))
+            return ExitCode.of(failure)
+        }
+        return ExitCode.done
+    }
+
+    // MARK: The broker
+
+    private mutating func handle(_ event: ClientEvent) {
+        switch event {
+        case .message(listing, let message): readRow(message.data)
+        case .message(stream, let message): show(message)
+        case .completed(listing, _), .failed(listing, _): endListing()
+        case .completed(stream, let metadata):
+            droppedTold += metadata.flatMap { MessageInfo(metadata: $0) }?.dropped ?? 0
+            state.status = .completed
+            state.isFlowing = false
+            state.note = "The topic is complete: nothing more will come."
+        case .failed(stream, let error):
+            failure = error
+            state.status = .failed(error.message)
+            state.isFlowing = false
+            state.note = SafeText.line(Program.sentence(error))
+        case .closing(let why): state.note = "The broker is about to end the connection: \(SafeText.line(why))"
+        default: return
+        }
+        isDirty = true
+    }
+
+    private mutating func show(_ message: ClientEvent.Message) {
+        let info = message.metadata.flatMap { MessageInfo(metadata: $0) }
+        let text = SafeText.line(message.data.slice(0..<min(message.data.count, Self.textLimit)))
+        let clock = MessageFormat.clock(info?.timestamp ?? Clock.wall())
+        state.messages.append(.init(sequence: info?.sequence, clock: clock, text: text, dropped: info?.dropped ?? 0))
+        if state.messages.count > 2 * View.messageLimit {
+            state.messages.removeFirst(state.messages.count - View.messageLimit)
+        }
+        state.delivered += 1
+        droppedTold += info?.dropped ?? 0
+        if !hasListing { state.dropped = droppedTold }
+    }
+
+    /// Asks for the list of subscriptions, half a second after the last one, or later where it took long.
+    private mutating func list(_ now: UInt64) throws(ClientError) {
+        guard listing == nil, now >= nextListing, state.status == .live else {
+            if listing == nil, state.status != .live { nextListing = UInt64.max }
+            return
+        }
+        listing = try session.connection.requestStream(Route("$SYS.subscriptions"), n: Refill.unbounded)
+        listingBegan = now
+        nextListing = UInt64.max
+    }
+
+    private mutating func endListing() {
+        listing = nil
+        let now = Clock.monotonic()
+        nextListing = now + max(Self.listInterval, 20 * (now - listingBegan))
+    }
+
+    private mutating func readRow(_ data: UnsafeRawBufferPointer) {
+        guard let row = JSON(data), row["peer"]?.text == session.localAddress, row["topic"]?.text == settings.topic else {
+            return
+        }
+        hasListing = true
+        state.waiting = row["waiting"]?.unsigned
+        state.buffer = row["buffer"]?.unsigned
+        state.policy = row["policy"]?.text.map(SafeText.line)
+        state.dropped = row["dropped"]?.unsigned ?? state.dropped
+    }
+
+    private mutating func flow(_ now: UInt64) {
+        if state.isFlowing {
+            let n = flowing.refill(outstanding: session.connection.outstanding(on: stream), now: now)
+            if n > 0 { grant(n) }
+        }
+        state.credit = UInt64(session.connection.outstanding(on: stream))
+    }
+
+    private mutating func grant(_ n: UInt32) {
+        session.connection.requestN(stream, n)
+        state.granted += UInt64(n)
+        isDirty = true
+    }
+
+    private mutating func measure(_ now: UInt64) {
+        let gone = now - rateSince.time
+        guard gone >= Self.rateInterval else { return }
+        let rate = Double(state.delivered - rateSince.delivered) * 1e9 / Double(gone)
+        rateSince = (now, state.delivered)
+        if rate != state.rate { isDirty = true }
+        state.rate = rate
+    }
+
+    // MARK: The person
+
+    /// False when the person wants to leave, or the terminal is gone.
+    private mutating func readKeys() -> Bool {
+        var keys = [UInt8](repeating: 0, count: 64)
+        let count = read(0, &keys, keys.count)
+        if count < 0 { return errno == EAGAIN || errno == EINTR }
+        if count == 0 { return false }
+        for key in keys.prefix(count) where !press(key) { return false }
+        isDirty = true
+        return true
+    }
+
+    private mutating func press(_ key: UInt8) -> Bool {
+        // An arrow or function key is ESC, then [ or O, then up to a letter: none of it is for us.
+        if isInEscape {
+            if (0x40...0x7e).contains(key), key != UInt8(ascii: "["), key != UInt8(ascii: "O") { isInEscape = false }
+            return true
+        }
+        if key == 0x1b {
+            isInEscape = true
+            return true
+        }
+        if key == UInt8(ascii: "q") || key == 3 || key == 4 { return false }
+        guard state.status == .live else { return true }
+        switch key {
+        case UInt8(ascii: "1"): grantByKey(1)
+        case UInt8(ascii: "0"): grantByKey(10)
+        case UInt8(ascii: "c"): grantByKey(100)
+        case UInt8(ascii: "a"):
+            state.isFlowing = true
+            state.note = "All: credit is granted again as it is used, only a little ahead, so that p can stop it."
+        case UInt8(ascii: "p"):
+            state.isFlowing = false
+            let left = session.connection.outstanding(on: stream)
+            state.note =
+                left == 0
+                ? "Paused: no credit is left, so the broker sends nothing."
+                : "Paused: nothing more is granted. Credit cannot be revoked: \(left) may still come."
+        default: break
+        }
+        return true
+    }
+
+    private mutating func grantByKey(_ n: UInt32) {
+        grant(n)
+        state.note = n == 1 ? "Granted 1 more." : "Granted \(n) more."
+    }
+
+    private mutating func draw(_ now: UInt64) {
+        output.flush()
+        // A terminal that is behind gets no further picture until it has taken the last one.
+        guard isDirty, now >= nextDraw, output.isEmpty else { return }
+        let size = Terminal.size()
+        output.buffer.append(Terminal.drawing(View.render(state, width: size.width, height: size.height)))
+        output.flush()
+        isDirty = false
+        nextDraw = now + Self.drawInterval
+    }
+
+    private mutating func suspendOrResume(_ signal: Int32, _ terminal: inout Terminal) {
+        if signal == SIGTSTP {
+            terminal.giveBack()
+            raise(SIGSTOP)
+        }
+        if signal != SIGWINCH { terminal.take() }
+        isDirty = true
+    }
+}

@@ -1,0 +1,60 @@
+// LineReader: the lines of a byte stream, in place, each at most so long.
+
+import Bytes
+
+/// Bytes that were read and the lines in them. Empty lines are lines; a last one without its line end is one too.
+struct LineReader: ~Copyable {
+    enum Line {
+        /// The line without its end; valid until the reader is used again.
+        case line(UnsafeRawBufferPointer)
+        /// There is no whole line yet.
+        case none
+        /// The stream has ended, and every line was taken.
+        case end
+        /// A line is longer than the limit.
+        case tooLong
+    }
+
+    let limit: Int
+    private var buffer = ByteBuffer()
+    /// How much of the buffer is known to hold no line end.
+    private var searched = 0
+    /// The line that was handed out last, with its end.
+    private var taken = 0
+    private var hasEnded = false
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Where to read the next bytes to; follow it with `commit`.
+    mutating func reserve(_ count: Int) -> UnsafeMutableRawPointer {
+        drop()
+        return buffer.reserve(count)
+    }
+
+    mutating func commit(_ count: Int) { buffer.commit(count) }
+
+    mutating func end() { hasEnded = true }
+
+    mutating func next() -> Line {
+        drop()
+        let bytes = buffer.readable
+        if let place = bytes[searched...].firstIndex(of: UInt8(ascii: "\n")) {
+            if place > limit { return .tooLong }
+            taken = place + 1
+            return .line(bytes.slice(0..<place))
+        }
+        searched = bytes.count
+        if bytes.count > limit { return .tooLong }
+        guard hasEnded else { return .none }
+        if bytes.isEmpty { return .end }
+        taken = bytes.count
+        return .line(bytes)
+    }
+
+    private mutating func drop() {
+        guard taken > 0 else { return }
+        buffer.consume(taken)
+        taken = 0
+        searched = 0
+    }
+}

@@ -1,0 +1,87 @@
+// MessageFormat: a message as text, as a JSON object or as its bytes.
+
+import Bytes
+import Client
+import Glibc
+import RSocket
+
+struct MessageFormat {
+    enum Kind: String {
+        case text, json, raw
+    }
+
+    let kind: Kind
+    /// The reader is a terminal, which obeys control characters.
+    let isTerminal: Bool
+
+    /// Appends one message. `info` is there when it was asked for and the broker told it.
+    func append(
+        _ data: UnsafeRawBufferPointer, info: MessageInfo?, metadata: UnsafeRawBufferPointer?, to out: inout ByteBuffer
+    ) {
+        switch kind {
+        case .raw: out.append(data)
+        case .text:
+            if let info { out.append("#\(info.sequence) \(Self.clock(info.timestamp)) ") }
+            if isTerminal {
+                SafeText.appendForTerminal(data, newlines: true, to: &out)
+            } else {
+                out.append(data)
+            }
+            out.append("\n")
+        case .json: appendJSON(data, info, metadata, to: &out)
+        }
+    }
+
+    private func appendJSON(
+        _ data: UnsafeRawBufferPointer, _ info: MessageInfo?, _ metadata: UnsafeRawBufferPointer?,
+        to out: inout ByteBuffer
+    ) {
+        out.append("{")
+        if let info {
+            // The epoch is a string: it uses all 64 bits, and many readers hold numbers as doubles.
+            out.append("\"sequence\":\(info.sequence),\"epoch\":\"\(info.epoch)\",")
+            out.append("\"timestamp_ns\":\(info.timestamp),\"dropped\":\(info.dropped),")
+            if let metadata { appendEntries(metadata, to: &out) }
+        }
+        if SafeText.isUTF8(data) {
+            out.append("\"payload\":")
+            SafeText.appendJSON(data, to: &out)
+        } else {
+            out.append("\"payload_base64\":\"")
+            SafeText.appendBase64(data, to: &out)
+            out.append("\"")
+        }
+        out.append("}\n")
+    }
+
+    /// The publisher's own entries.
+    private func appendEntries(_ metadata: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
+        var entries = CompositeMetadata.Iterator(metadata)
+        var separator = "\"metadata\":["
+        while let entry = try? entries.next() {
+            if MessageInfo.isInfo(entry) { continue }
+            out.append(separator + "{\"type\":")
+            if let id = entry.id { out.append("\(id)") } else { SafeText.appendJSON(SafeText.line(entry.name), to: &out) }
+            out.append(",\"base64\":\"")
+            SafeText.appendBase64(entry.bytes, to: &out)
+            out.append("\"}")
+            separator = ","
+        }
+        if separator == "," { out.append("],") }
+    }
+
+    /// The local time of day to the millisecond: 14:03:07.125
+    static func clock(_ nanoseconds: Int64) -> String {
+        var seconds = time_t(nanoseconds / 1_000_000_000)
+        var milliseconds = nanoseconds % 1_000_000_000 / 1_000_000
+        if milliseconds < 0 {
+            milliseconds += 1000
+            seconds -= 1
+        }
+        var local = tm()
+        guard localtime_r(&seconds, &local) != nil else { return "?" }
+        func two(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        let fraction = String(1000 + milliseconds).dropFirst()
+        return "\(two(local.tm_hour)):\(two(local.tm_min)):\(two(local.tm_sec)).\(fraction)"
+    }
+}

@@ -1,0 +1,101 @@
+// Program: from the words of the command line to an exit code.
+
+import Client
+import Glibc
+
+/// What the process ends with.
+enum ExitCode {
+    static let done: Int32 = 0
+    static let failure: Int32 = 1
+    static let usage: Int32 = 2
+    static let connection: Int32 = 3
+
+    static func of(_ error: ClientError) -> Int32 {
+        if error.code == .badURL { return usage }
+        return error.endsConnection && !error.isReportedByBroker ? connection : failure
+    }
+}
+
+enum Program {
+    static func run(_ words: [String]) -> Int32 {
+        do {
+            let arguments = try Arguments(words, commands: commandTable, common: commonOptions)
+            if let help = help(arguments) {
+                var output = Output()
+                output.buffer.append(help)
+                output.drain()
+                return ExitCode.done
+            }
+            guard let command = arguments.command else { return ExitCode.usage }
+            return try run(command.id, arguments, brokerAddress(arguments))
+        } catch let error as UsageError {
+            tell(error.message)
+            return ExitCode.usage
+        } catch let error as ClientError {
+            tell(sentence(error))
+            return ExitCode.of(error)
+        } catch {
+            tell("\(error)")
+            return ExitCode.failure
+        }
+    }
+
+    private static func help(_ arguments: Arguments) -> String? {
+        if arguments.wantsVersion { return "forebay \(version)\n" }
+        guard arguments.wantsHelp else { return nil }
+        if let command = arguments.command { return Help.command(command) }
+        return arguments.helpTopic.map { Help.group($0) } ?? Help.program()
+    }
+
+    private static func brokerAddress(_ arguments: Arguments) throws(ClientError) -> BrokerAddress {
+        if let url = arguments.text("url") { return try BrokerAddress(url: url) }
+        guard let url = getenv("FOREBAY_URL").map({ String(cString: $0) }), !url.isEmpty else {
+            return BrokerAddress(host: "127.0.0.1")
+        }
+        do {
+            return try BrokerAddress(url: url)
+        } catch {
+            throw ClientError(error.code, "FOREBAY_URL: \(error.message)")
+        }
+    }
+
+    private static func run(_ command: Command, _ arguments: Arguments, _ address: BrokerAddress) throws -> Int32 {
+        switch command {
+        case .sub:
+            let settings = try SubscribeSettings(arguments)
+            if settings.interactive {
+                try Terminal.check()
+                var view = try Interactive(settings, address)
+                return try view.run()
+            }
+            var subscriber = try Subscriber(settings, address)
+            return try subscriber.run()
+        case .pub:
+            let settings = try PublishSettings(arguments)
+            if settings.isSingle { return try SinglePublish(settings, address).run() }
+            var publisher = try ChannelPublisher(settings, address)
+            return try publisher.run()
+        case .ping:
+            return try Ping(arguments, address).run()
+        case .topics: return try Listing(.topics, json: arguments.has("json")).run(address)
+        case .subs: return try Listing(.subscriptions, json: arguments.has("json")).run(address)
+        case .conns: return try Listing(.connections, json: arguments.has("json")).run(address)
+        case .topicInfo, .topicComplete, .topicFail, .topicDelete:
+            return try Control(command, arguments).run(address)
+        }
+    }
+
+    /// What the broker said, with the kind of its refusal before it unless the text says enough.
+    static func sentence(_ error: ClientError) -> String {
+        let text = error.message.isEmpty ? "no reason was given" : error.message
+        return switch error.code {
+        case .rejected: "rejected: \(text)"
+        case .invalid: "invalid: \(text)"
+        case .canceled: "canceled: \(text)"
+        case .setupRejected: "The broker refused the connection: \(text)"
+        case .connectionError: "The broker ended the connection: \(text)"
+        case .otherStreamError(let code): "error 0x\(String(code, radix: 16)): \(text)"
+        default: text
+        }
+    }
+}

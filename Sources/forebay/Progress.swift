@@ -1,0 +1,71 @@
+// Progress: one line on stderr that tells how a long run goes, when somebody looks at it.
+
+import Client
+import Glibc
+
+struct Progress {
+    private let isShown: Bool
+    private let start: UInt64
+    private var last: (time: UInt64, sent: UInt64)
+    private var isOnScreen = false
+    private var wasShown = false
+
+    /// Nanoseconds between two updates, and before the first.
+    private static let interval: UInt64 = 500_000_000
+    private static let delay: UInt64 = 1_000_000_000
+
+    /// - Parameter isTerminal: stderr is one; nil looks.
+    init(now: UInt64, isTerminal: Bool? = nil) {
+        isShown = isTerminal ?? (isatty(2) == 1)
+        start = now
+        last = (now, 0)
+    }
+
+    /// When `show` has something new to show, in nanoseconds.
+    var nextUpdate: UInt64? {
+        isShown ? max(last.time + Self.interval, start + Self.delay) : nil
+    }
+
+    mutating func show(sent: UInt64, credit: UInt32, ending: Bool, now: UInt64) {
+        guard let nextUpdate, now >= nextUpdate else { return }
+        let rate = Double(sent - last.sent) * 1e9 / Double(max(now - last.time, 1))
+        last = (now, sent)
+        isOnScreen = true
+        wasShown = true
+        writeError("\r\u{1b}[K" + Self.line(sent: sent, rate: rate, credit: credit, ending: ending))
+    }
+
+    static func line(sent: UInt64, rate: Double, credit: UInt32, ending: Bool) -> String {
+        let state =
+            ending
+            ? "waiting for the acknowledgement"
+            : credit == 0
+                ? "waiting for credit"
+                : credit == Refill.unbounded ? "credit unbounded" : "credit \(Units.grouped(UInt64(credit)))"
+        return "\(Units.grouped(sent)) messages · \(Units.rate(rate)) · \(state)"
+    }
+
+    /// Takes the line away.
+    mutating func clear() {
+        guard isOnScreen else { return }
+        isOnScreen = false
+        writeError("\r\u{1b}[K")
+    }
+
+    /// Takes the line away before an event that will be told on the same screen.
+    mutating func clearForMessage(_ event: ClientEvent) {
+        switch event {
+        case .failed, .closing, .declined: clear()
+        default: break
+        }
+    }
+
+    /// The sum, after a run that was long enough for the line.
+    mutating func finish(sent: UInt64, now: UInt64) {
+        clear()
+        guard wasShown else { return }
+        let seconds = Double(now - start) / 1e9
+        writeError(
+            "\(Units.grouped(sent)) messages in \(Units.fixed(seconds, 1)) s, \(Units.rate(Double(sent) / max(seconds, 1e-9)))\n")
+    }
+}

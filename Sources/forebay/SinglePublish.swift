@@ -1,0 +1,54 @@
+// SinglePublish: `forebay pub TOPIC MESSAGE`, fire-and-forget or acknowledged.
+
+import Bytes
+import Client
+import Glibc
+
+struct SinglePublish {
+    private let settings: PublishSettings
+    private let address: BrokerAddress
+    private let message: String
+
+    init(_ settings: PublishSettings, _ address: BrokerAddress) {
+        self.settings = settings
+        self.address = address
+        message = if case .message(let text) = settings.source { text } else { "" }
+    }
+
+    func run() throws(ClientError) -> Int32 {
+        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+        let code = settings.ack ? try acknowledged(&session) : try fire(&session)
+        session.finish()
+        return code
+    }
+
+    private func acknowledged(_ session: inout Session) throws(ClientError) -> Int32 {
+        guard let sequence = try session.ask(Route(settings.topic), data: message) else { return interrupted() }
+        var output = Output()
+        output.buffer.append(settings.json ? "{\"sequence\":\(sequence)}\n" : SafeText.line(sequence) + "\n")
+        output.drain()
+        return ExitCode.done
+    }
+
+    /// Nothing answers fire-and-forget, not even a bad name: the topic is asked about behind it. What was sent on one
+    /// connection is dealt with in order, so the answer also says that the message was reached before the end of the
+    /// connection.
+    private func fire(_ session: inout Session) throws(ClientError) -> Int32 {
+        var bytes = ByteBuffer()
+        bytes.append(message)
+        try session.connection.fireAndForget(Route(settings.topic), data: bytes.readable)
+        let question = Route("$SYS.topic.info", options: [("name", settings.topic)])
+        guard let answer = try session.ask(question) else { return interrupted() }
+        let state = JSON(answer)?["state"]?.text
+        if let state, state != "live" {
+            tell("rejected: the topic \(settings.topic) is \(state), and takes no more messages.")
+            return ExitCode.failure
+        }
+        return ExitCode.done
+    }
+
+    private func interrupted() -> Int32 {
+        tell("Interrupted before the broker answered: the message may or may not have been taken.")
+        return ExitCode.failure
+    }
+}

@@ -1,0 +1,55 @@
+// SubscribeSettings: what `sub` was asked to do.
+
+import Client
+
+struct SubscribeSettings {
+    let topic: String
+    let request: UInt32?
+    let once: Bool
+    let count: UInt64?
+    let meta: Bool
+    let interactive: Bool
+    let format: MessageFormat.Kind
+    let route: Route
+
+    init(_ arguments: Arguments) throws(UsageError) {
+        topic = arguments.operands[0]
+        request = arguments.number("request").map { UInt32($0) }
+        once = arguments.has("once")
+        count = arguments.number("count")
+        interactive = arguments.has("interactive")
+        meta = arguments.has("meta") || interactive
+        let named = arguments.text("format").flatMap { MessageFormat.Kind(rawValue: $0) }
+        let json = arguments.has("json")
+        if json, let named, named != .json { throw UsageError("--json and --format \(named.rawValue) exclude each other.") }
+        format = named ?? (json ? .json : .text)
+
+        if once, request == nil { throw UsageError("--once needs --request: how much is to be asked for once?") }
+        if interactive {
+            for option in ["once", "count", "format", "json"] where arguments.has(option) {
+                throw UsageError("--\(option) has no meaning with --interactive.")
+            }
+        }
+        if arguments.has("from"), arguments.has("replay") {
+            throw UsageError("--from and --replay exclude each other: both say where to begin.")
+        }
+        if arguments.has("epoch"), !arguments.has("from") { throw UsageError("--epoch needs --from.") }
+        if format == .raw, arguments.has("meta") {
+            throw UsageError("--meta cannot be shown with --format raw, which is the bytes alone.")
+        }
+        var options: [(name: String, value: String)] = []
+        for name in ["replay", "from", "epoch", "buffer", "overflow", "gap"] {
+            if let value = arguments.text(name) { options.append((name, value)) }
+        }
+        if meta { options.append(("meta", "on")) }
+        route = try Self.route(topic, options)
+    }
+
+    /// A route to `topic`, which must fit into a tag; all else about the name is for the broker to judge.
+    static func route(_ topic: String, _ options: [(name: String, value: String)] = []) throws(UsageError) -> Route {
+        if topic.isEmpty { throw UsageError("The topic's name is empty: give one like host.vmstat.") }
+        let route = Route(topic, options: options)
+        if route.tags == nil { throw UsageError("The topic's name is longer than the \(Route.tagLimit) bytes it may have.") }
+        return route
+    }
+}

@@ -1,0 +1,150 @@
+// Subscriber: `forebay sub`. Prints messages as they come, and asks for more only when they have been printed.
+
+import Bytes
+import Client
+import Glibc
+
+struct Subscriber: ~Copyable {
+    private let settings: SubscribeSettings
+    private let format: MessageFormat
+    private var session: Session
+    private var output: Output
+    private var refill: Refill
+    private var stream: StreamID
+    private var delivered: UInt64 = 0
+    /// Messages in the output that the reader has not taken yet; they do not count as used.
+    private var unprinted: UInt64 = 0
+    private var epoch: UInt64?
+    private var hasToldSpent = false
+
+    private enum End {
+        case completed
+        case enough
+        case failed(ClientError)
+    }
+    private var end: End?
+
+    init(_ settings: SubscribeSettings, _ address: BrokerAddress) throws(ClientError) {
+        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+        var refill = Refill(batch: settings.request, once: settings.once, limit: settings.count)
+        stream = try session.connection.requestStream(settings.route, n: refill.first())
+        self.session = session
+        self.refill = refill
+        self.settings = settings
+        output = Output()
+        format = MessageFormat(kind: settings.format, isTerminal: output.isTerminal)
+    }
+
+    mutating func run() throws(ClientError) -> Int32 {
+        while true {
+            try pull()
+            if !output.isUsable { return finishWithoutReader() }
+            if let end { return finish(end) }
+            askAgain()
+            var wants = Session.Wants()
+            wants.reading = !output.isFull
+            wants.output = !output.isEmpty
+            let woken = try session.wait(wants)
+            if woken.signal != nil {
+                session.connection.cancel(stream)
+                session.finish()
+                output.flush()
+                return ExitCode.done
+            }
+            if woken.outputGone, !output.isTerminal { return finishWithoutReader() }
+        }
+    }
+
+    /// Takes events until there are none, or the reader of our output is too far behind.
+    private mutating func pull() throws(ClientError) {
+        var isFull = false
+        repeat {
+            isFull = false
+            do {
+                while end == nil, !isFull, let event = try session.next() {
+                    handle(event)
+                    isFull = output.isFull
+                }
+            } catch {
+                // What came before the connection died is printed first.
+                output.drain()
+                throw error
+            }
+            output.flush()
+        } while isFull && !output.isFull && output.isUsable
+    }
+
+    private mutating func handle(_ event: ClientEvent) {
+        switch event {
+        case .message(_, let message):
+            let info = settings.meta ? message.metadata.flatMap { MessageInfo(metadata: $0) } : nil
+            if let info { tellOf(info) }
+            format.append(message.data, info: info, metadata: message.metadata, to: &output.buffer)
+            delivered += 1
+            unprinted += 1
+            if delivered == settings.count {
+                session.connection.cancel(stream)
+                end = .enough
+            }
+        case .completed(_, let metadata):
+            if settings.meta, let dropped = metadata.flatMap({ MessageInfo(metadata: $0) })?.dropped, dropped > 0 {
+                output.flush()
+                tell("\(Self.messages(dropped)) dropped before the end.")
+            }
+            end = .completed
+        case .failed(_, let error): end = .failed(error)
+        case .closing(let why): tell("The broker is about to end the connection: \(why)")
+        case .granted, .declined, .pong: break
+        }
+    }
+
+    private mutating func tellOf(_ info: MessageInfo) {
+        if epoch != info.epoch {
+            epoch = info.epoch
+            if format.kind == .text {
+                output.flush()
+                tell("epoch \(info.epoch)")
+            }
+        }
+        if info.dropped > 0 {
+            output.flush()
+            tell("\(Self.messages(info.dropped)) dropped before #\(info.sequence).")
+        }
+    }
+
+    private static func messages(_ count: UInt64) -> String { count == 1 ? "1 message" : "\(count) messages" }
+
+    private mutating func askAgain() {
+        guard output.isEmpty, unprinted > 0 else { return }
+        let n = refill.use(unprinted)
+        unprinted = 0
+        if n > 0 { session.connection.requestN(stream, n) }
+        if settings.once, !hasToldSpent, session.connection.outstanding(on: stream) == 0 {
+            hasToldSpent = true
+            tell("The credit of \(settings.request ?? 0) is used up. The subscription stays open, and shows its end; ^C cancels it.")
+        }
+    }
+
+    private mutating func finish(_ end: End) -> Int32 {
+        session.finish()
+        output.drain()
+        if let failure = output.failure { return Self.cannotWrite(failure) }
+        if case .failed(let error) = end {
+            tell(Program.sentence(error))
+            return ExitCode.of(error)
+        }
+        return ExitCode.done
+    }
+
+    private mutating func finishWithoutReader() -> Int32 {
+        session.connection.cancel(stream)
+        session.finish()
+        if let failure = output.failure { return Self.cannotWrite(failure) }
+        return ExitCode.done
+    }
+
+    private static func cannotWrite(_ why: String) -> Int32 {
+        tell("Could not write the output: \(why).")
+        return ExitCode.failure
+    }
+}

@@ -1,0 +1,141 @@
+// Table: the broker's objects as aligned columns for a person.
+
+/// How a field is shown.
+enum FieldKind {
+    case text
+    /// A number, aligned to the right.
+    case count
+    /// A number of bytes, with a unit.
+    case bytes
+    /// Milliseconds, as a duration.
+    case milliseconds
+}
+
+struct Column {
+    let title: String
+    let field: String
+    var kind: FieldKind = .text
+}
+
+enum Table {
+    static let topics = [
+        Column(title: "TOPIC", field: "name"), Column(title: "STATE", field: "state"),
+        Column(title: "FIRST", field: "first", kind: .count), Column(title: "NEXT", field: "next", kind: .count),
+        Column(title: "RETAINED", field: "retained", kind: .count), Column(title: "SIZE", field: "bytes", kind: .bytes),
+        Column(title: "SUBS", field: "subscriptions", kind: .count),
+        Column(title: "PUBS", field: "publishers", kind: .count),
+        Column(title: "PUBLISHED", field: "published", kind: .count),
+        Column(title: "DROPPED", field: "dropped", kind: .count),
+    ]
+    static let subscriptions = [
+        Column(title: "ID", field: "id", kind: .count), Column(title: "TOPIC", field: "topic"),
+        Column(title: "PEER", field: "peer"), Column(title: "POLICY", field: "policy"),
+        Column(title: "BUFFER", field: "buffer", kind: .count),
+        Column(title: "REQUESTED", field: "requested", kind: .count),
+        Column(title: "LEFT", field: "outstanding", kind: .count),
+        Column(title: "DELIVERED", field: "delivered", kind: .count),
+        Column(title: "WAITING", field: "waiting", kind: .count),
+        Column(title: "DROPPED", field: "dropped", kind: .count),
+    ]
+    static let connections = [
+        Column(title: "ID", field: "id", kind: .count), Column(title: "PEER", field: "peer"),
+        Column(title: "SHARD", field: "shard", kind: .count),
+        Column(title: "AGE", field: "age_ms", kind: .milliseconds),
+        Column(title: "STREAMS", field: "streams", kind: .count),
+        Column(title: "SUBS", field: "subscriptions", kind: .count),
+        Column(title: "PUBS", field: "publishers", kind: .count),
+        Column(title: "IN", field: "bytes_in", kind: .bytes), Column(title: "OUT", field: "bytes_out", kind: .bytes),
+        Column(title: "QUEUED", field: "output", kind: .bytes),
+    ]
+
+    /// A header and a line an object; what an object lacks is a dash.
+    static func render(_ columns: [Column], _ rows: [JSON]) -> String {
+        let cells = rows.map { row in columns.map { show(row[$0.field], $0.kind) } }
+        let widths = columns.indices.map { column in
+            max(columns[column].title.count, cells.map { $0[column].count }.max() ?? 0)
+        }
+        func line(_ texts: [String]) -> String {
+            var out = ""
+            for (column, text) in texts.enumerated() {
+                let pad = String(repeating: " ", count: widths[column] - text.count)
+                if column > 0 { out += "  " }
+                out += columns[column].kind == .text ? text + pad : pad + text
+            }
+            while out.last == " " { out.removeLast() }
+            return out + "\n"
+        }
+        return line(columns.map(\.title)) + cells.map(line).joined()
+    }
+
+    /// One object as `field  value` lines, in the broker's order.
+    static func details(_ object: JSON) -> String? {
+        guard case .object(let members) = object else { return nil }
+        let names = members.map { SafeText.line($0.key) }
+        let width = names.map(\.count).max() ?? 0
+        return zip(names, members).map { name, member in
+            let kind: FieldKind = name == "bytes" || name.hasPrefix("bytes_") ? .bytes : .text
+            return name + String(repeating: " ", count: width - name.count + 2) + show(member.value, kind) + "\n"
+        }.joined()
+    }
+
+    static func show(_ value: JSON?, _ kind: FieldKind) -> String {
+        guard let text = value?.text else { return "-" }
+        guard let number = value?.unsigned else { return text.isEmpty ? "-" : SafeText.line(text) }
+        return switch kind {
+        case .text, .count: text
+        case .bytes: Units.bytes(number)
+        case .milliseconds: Units.duration(milliseconds: number)
+        }
+    }
+}
+
+enum Units {
+    /// 1023 B, 1.0 KiB, 16.0 MiB
+    static func bytes(_ count: UInt64) -> String {
+        guard count >= 1024 else { return "\(count) B" }
+        var value = Double(count) / 1024
+        for unit in ["KiB", "MiB", "GiB"] {
+            if value < 1023.95 { return fixed(value, 1) + " " + unit }
+            value /= 1024
+        }
+        return fixed(value, 1) + " TiB"
+    }
+
+    /// 950 ms, 12.3 s, 4 min 05 s, 3 h 20 min, 5 d 2 h
+    static func duration(milliseconds: UInt64) -> String {
+        let seconds = milliseconds / 1000
+        func two(_ number: UInt64) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        return switch seconds {
+        case 0: "\(milliseconds) ms"
+        case 1..<60: "\(seconds).\(milliseconds % 1000 / 100) s"
+        case 60..<3600: "\(seconds / 60) min \(two(seconds % 60)) s"
+        case 3600..<86400: "\(seconds / 3600) h \(two(seconds % 3600 / 60)) min"
+        default: "\(seconds / 86400) d \(seconds % 86400 / 3600) h"
+        }
+    }
+
+    /// 9.5/s, 1,234/s
+    static func rate(_ perSecond: Double) -> String {
+        perSecond < 10 ? fixed(perSecond, 1) + "/s" : grouped(UInt64(min(perSecond.rounded(), 1e15))) + "/s"
+    }
+
+    /// 1234567 as 1,234,567
+    static func grouped(_ number: UInt64) -> String {
+        var out: [Character] = []
+        for (index, digit) in String(number).reversed().enumerated() {
+            if index > 0, index % 3 == 0 { out.append(",") }
+            out.append(digit)
+        }
+        return String(out.reversed())
+    }
+
+    /// `value` ≥ 0 with `digits` digits after the point.
+    static func fixed(_ value: Double, _ digits: Int) -> String {
+        var scale: UInt64 = 1
+        for _ in 0..<digits { scale *= 10 }
+        let scaled = UInt64(min((max(value, 0) * Double(scale)).rounded(), 1e18))
+        guard digits > 0 else { return String(scaled) }
+        let fraction = String(scaled % scale)
+        return "\(scaled / scale)." + String(repeating: "0", count: digits - fraction.count) + fraction
+    }
+}

@@ -1,0 +1,94 @@
+// Terminal: raw keys and the alternate screen, given back whatever happens.
+
+import Glibc
+
+/// Takes the terminal while it lives.
+struct Terminal: ~Copyable {
+    private var isTaken = false
+
+    /// - Throws: a sentence when there is no person to see and press keys.
+    static func check() throws(UsageError) {
+        guard isatty(0) == 1, isatty(1) == 1 else {
+            throw UsageError("--interactive needs a terminal for both input and output.")
+        }
+        let term = getenv("TERM").map { String(cString: $0) } ?? ""
+        if term.isEmpty || term == "dumb" {
+            throw UsageError("--interactive needs a terminal that can move its cursor; TERM is '\(term)'.")
+        }
+    }
+
+    init() {
+        guard tcgetattr(0, &savedTerminal) == 0 else { return }
+        // Even a crash gives the terminal back.
+        for number in [SIGILL, SIGTRAP, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGQUIT] { signal(number, restoreAndRaise) }
+        take()
+    }
+
+    deinit { if isTaken { restoreTerminal() } }
+
+    mutating func take() {
+        guard !isTaken else { return }
+        isTaken = true
+        var raw = savedTerminal
+        raw.c_lflag &= ~tcflag_t(ICANON | ECHO)
+        raw.c_iflag &= ~tcflag_t(IXON | ICRNL)
+        isTerminalTaken = true
+        tcsetattr(0, TCSADRAIN, &raw)
+        writeAll("\u{1b}[?1049h\u{1b}[?25l\u{1b}[?7l")
+    }
+
+    mutating func giveBack() {
+        guard isTaken else { return }
+        isTaken = false
+        restoreTerminal()
+    }
+
+    /// Columns and rows; a terminal that does not tell is taken as 80 × 24.
+    static func size() -> (width: Int, height: Int) {
+        var size = winsize()
+        guard ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
+        return (Int(size.ws_col), Int(size.ws_row))
+    }
+
+    /// The bytes that draw `lines` over what was there.
+    static func drawing(_ lines: [ViewLine]) -> String {
+        var out = "\u{1b}[H"
+        for (row, line) in lines.enumerated() {
+            if row > 0 { out += "\r\n" }
+            let style =
+                switch line.style {
+                case .plain: ""
+                case .title: "\u{1b}[7m"
+                case .strong: "\u{1b}[1m"
+                case .faint: "\u{1b}[2m"
+                case .warning: "\u{1b}[33m"
+                }
+            out += style + line.text + (style.isEmpty ? "" : "\u{1b}[0m") + "\u{1b}[K"
+        }
+        return out + "\u{1b}[J"
+    }
+}
+
+// A signal handler can reach only what is global; it is set before the handlers are.
+nonisolated(unsafe) private var savedTerminal = termios()
+nonisolated(unsafe) private var isTerminalTaken = false
+private let leaving: StaticString = "\u{1b}[?7h\u{1b}[?25h\u{1b}[?1049l"
+
+/// Only calls that a signal handler may make.
+private func restoreTerminal() {
+    guard isTerminalTaken else { return }
+    isTerminalTaken = false
+    _ = write(1, leaving.utf8Start, leaving.utf8CodeUnitCount)
+    tcsetattr(0, TCSANOW, &savedTerminal)
+}
+
+@Sendable private func restoreAndRaise(_ number: Int32) {
+    restoreTerminal()
+    signal(number, SIG_DFL)
+    raise(number)
+}
+
+private func writeAll(_ text: String) {
+    var text = text
+    text.withUTF8 { bytes in _ = write(1, bytes.baseAddress, bytes.count) }
+}

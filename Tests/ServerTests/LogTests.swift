@@ -1,0 +1,124 @@
+import Core
+import EventLoop
+import Glibc
+import Testing
+
+@testable import Server
+
+struct LogTests {
+    @Test func linesBelowTheLevelAreLeftOut() throws {
+        let pipe = try Pipe()
+        let log = try Log(level: .warning, format: .text, descriptor: pipe.input)
+        log.write(.info, "not this")
+        log.write(.warning, "this", [("n", "1")])
+        log.write(.error, "and this")
+        log.close()
+        pipe.closeInput()
+        let lines = pipe.readAll().split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1)[1] }
+        #expect(lines == ["warn this n=1", "error and this"])
+    }
+
+    @Test func aPipeThatNobodyReadsBlocksNobodyAndTheLossIsTold() throws {
+        let pipe = try Pipe()
+        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
+        let filler = String(repeating: "x", count: 1000)
+        // Many times what the pipe (64 KiB) and the buffer hold; it would never end if a write could block.
+        let written = 2000
+        for number in 0..<written { log.write(.info, "line", [("n", String(number)), ("filler", filler)]) }
+        let reader = try pipe.readInBackground()
+        log.close(timeout: 10_000_000_000)
+        pipe.closeInput()
+        let lines = reader.wait().split(separator: "\n")
+
+        var kept = 0
+        var dropped = 0
+        for line in lines {
+            if let count = line.firstRange(of: "log lines dropped count=") {
+                let digits = line[count.upperBound...].prefix { $0 != " " }
+                dropped += Int(digits) ?? 0
+                #expect(line.contains(" warn "))
+            } else {
+                #expect(line.contains("info line n="))
+                kept += 1
+            }
+        }
+        #expect(dropped > 0)
+        #expect(kept + dropped == written)
+        #expect(kept * 1000 <= 2 * LogWriter.limit + (128 << 10))
+    }
+
+    @Test func closingGivesUpOnAPipeThatNobodyReads() throws {
+        let pipe = try Pipe()
+        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
+        for _ in 0..<200 { log.write(.info, "line", [("filler", String(repeating: "x", count: 1000))]) }
+        let begin = Clock.monotonic()
+        #expect(!log.close(timeout: 50_000_000))
+        #expect(Clock.monotonic() - begin >= 50_000_000)
+        let reader = try pipe.readInBackground()
+        #expect(log.close(timeout: patience))
+        pipe.closeInput()
+        #expect(reader.wait().split(separator: "\n").count == 200)
+    }
+
+    @Test func aNonBlockingDescriptorIsWaitedFor() throws {
+        let pipe = try Pipe()
+        #expect(fcntl(pipe.input, F_SETFL, O_NONBLOCK) == 0)
+        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
+        for _ in 0..<150 { log.write(.info, "line", [("filler", String(repeating: "x", count: 1000))]) }
+        let reader = try pipe.readInBackground()
+        log.close(timeout: 10_000_000_000)
+        pipe.closeInput()
+        #expect(reader.wait().split(separator: "\n").count == 150)
+    }
+}
+
+/// A pipe whose reading end can be drained by a thread.
+final class Pipe {
+    private let output: Int32
+    private(set) var input: Int32
+
+    init() throws {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw SystemError("cannot make a pipe", code: errno) }
+        (output, input) = (ends[0], ends[1])
+    }
+
+    deinit {
+        closeInput()
+        close(output)
+    }
+
+    func closeInput() {
+        if input >= 0 { close(input) }
+        input = -1
+    }
+
+    func readAll() -> String { Pipe.drain(output) }
+
+    func readInBackground() throws -> Reader { try Reader(output) }
+
+    fileprivate static func drain(_ fd: Int32) -> String {
+        var text: [UInt8] = []
+        var bytes = [UInt8](repeating: 0, count: 64 << 10)
+        while case .bytes(let count) = bytes.withUnsafeMutableBytes({ Socket.read(fd, into: $0) }) {
+            text.append(contentsOf: bytes[..<count])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    final class Reader {
+        private final class Box: @unchecked Sendable { var text = "" }
+        private let box = Box()
+        private let thread: NamedThread
+
+        fileprivate init(_ fd: Int32) throws {
+            thread = try NamedThread.start("reader") { [box] in box.text = Pipe.drain(fd) }
+        }
+
+        /// What was read up to the end.
+        func wait() -> String {
+            thread.join()
+            return box.text
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import Core
+import EventLoop
+import Testing
+
+@testable import Server
+
+/// Serialized, because getopt keeps its place in global variables.
+@Suite(.serialized) struct OptionsTests {
+    private func parse(_ line: String) throws(UsageError) -> Invocation {
+        try Options.parse(["forebayd"] + line.split(separator: " ").map(String.init))
+    }
+
+    @Test func nothingGivenIsTheDefaults() throws {
+        let options = Options()
+        #expect(try parse("") == .run(options))
+        #expect(options.listen.description == "127.0.0.1:7690")
+        #expect(options.retain == 1024)
+        #expect(options.retainBytes == 16 << 20)
+        #expect(options.threads == nil && options.memory == nil)
+        #expect(options.logLevel == .info && options.logFormat == .text)
+    }
+
+    private static let accepted: [(String, @Sendable (inout Options) -> Void)] = [
+        ("--listen [::1]:0", { $0.listen = Endpoint(host: "::1", port: 0) }),
+        ("--listen=0.0.0.0:7", { $0.listen = Endpoint(host: "0.0.0.0", port: 7) }),
+        ("--threads 1", { $0.threads = 1 }), ("--threads 256", { $0.threads = 256 }),
+        ("--retain 1", { $0.retain = 1 }), ("--retain 2147483647", { $0.retain = 2_147_483_647 }),
+        ("--retain-bytes 4096", { $0.retainBytes = 4096 }), ("--retain-bytes 64k", { $0.retainBytes = 64 << 10 }),
+        ("--memory 16M", { $0.memory = 16 << 20 }), ("--memory 2GiB", { $0.memory = 2 << 30 }),
+        ("--log-level debug", { $0.logLevel = .debug }), ("--log-level warn", { $0.logLevel = .warning }),
+        ("--log-level error", { $0.logLevel = .error }), ("--log-format json", { $0.logFormat = .json }),
+        ("--http off --admin off", { _ in }),
+        ("--threads 2 --threads 3", { $0.threads = 3 }),
+    ]
+
+    @Test(arguments: accepted)
+    func reads(line: String, change: @Sendable (inout Options) -> Void) throws {
+        var expected = Options()
+        change(&expected)
+        #expect(try parse(line) == .run(expected))
+    }
+
+    @Test(arguments: [("-h", true), ("--help", true), ("--retain 5 -h", true), ("-V", false), ("--version", false)])
+    func helpAndVersion(line: String, help: Bool) throws {
+        #expect(try parse(line) == (help ? .help : .version))
+    }
+
+    @Test(arguments: [
+        ("--listen 7690", "--listen: \"7690\" is no address: write HOST:PORT"),
+        ("--listen off", "nothing to listen on"),
+        ("--listen", "--listen needs a value"), ("--threads 0", "--threads 0 is no number from 1 to 256"),
+        ("--threads many", "--threads many is no number"), ("--threads 257", "from 1 to 256"),
+        ("--retain 0", "--retain 0 is no number from 1 to 2147483647"), ("--retain -1", "--retain -1 is no number"),
+        ("--retain-bytes 4095", "from 4K to 1024G"), ("--retain-bytes 5X", "--retain-bytes 5X is no size"),
+        ("--memory 1K", "--memory 1K is no size from 16M to"), ("--memory 99999999999G", "is no size"),
+        ("--log-level loud", "none of debug, info, warn, error"), ("--log-format xml", "neither text nor json"),
+        ("--http 127.0.0.1:7691", "no http listener"), ("--admin 127.0.0.1:7692", "no admin listener"),
+        ("-c broker.conf", "reads no configuration file"), ("-t", "reads no configuration file"),
+        ("--config x", "reads no configuration file"), ("-c", "-c needs a value"),
+        ("--unheard", "unknown option --unheard"), ("-x", "unknown option -x"), ("-tx", "no configuration file"),
+        ("extra", "no argument \"extra\""), ("--retain 5 extra more", "no argument \"extra\""),
+        ("-- --retain", "no argument \"--retain\""), ("--version=2", "--version=2 takes no value"),
+    ])
+    func refuses(line: String, why: String) {
+        do throws(UsageError) {
+            let invocation = try parse(line)
+            Issue.record("\(line) was read as \(invocation)")
+        } catch {
+            #expect(error.description.contains(why), "\(error)")
+        }
+    }
+
+    @Test func usageErrorsExitWith2AndHelpWith0() {
+        #expect(Broker.run(["forebayd", "-h"]) == 0)
+        #expect(Broker.run(["forebayd", "-V"]) == 0)
+        #expect(Broker.run(["forebayd", "--http", "127.0.0.1:1"]) == 2)
+    }
+
+    @Test func theHelpNamesEveryOptionOfThisVersion() {
+        for option in [
+            "--listen", "--threads", "--retain", "--retain-bytes", "--memory", "--log-level", "--log-format",
+            "--version", "--help",
+        ] {
+            #expect(usage.contains("  \(option) ") || usage.contains(", \(option) "), "\(option)")
+        }
+        for line in usage.split(separator: "\n") { #expect(line.count <= 100, "\(line)") }
+    }
+
+    @Test(arguments: [
+        ("0", 0), ("17", 17), ("17B", 17), ("1K", 1024), ("1k", 1024), ("3KiB", 3072), ("2m", 2 << 20),
+        ("2MiB", 2 << 20), ("1G", 1 << 30), ("1gib", 1 << 30), ("", nil), ("K", nil), ("-1", nil), ("1.5K", nil),
+        ("1KB", nil), ("1T", nil), ("1 K", nil), ("0x10", nil), ("9223372036854775807", Int.max),
+        ("9223372036854775808", nil), ("9007199254740992K", nil), ("٣", nil),
+    ] as [(String, Int?)])
+    func readsSizes(text: String, bytes: Int?) {
+        #expect(parseByteSize(text) == bytes)
+    }
+
+    @Test(arguments: [(0, "0"), (1, "1"), (1024, "1K"), (1536, "1536"), (16 << 20, "16M"), (3 << 30, "3G")])
+    func writesSizes(bytes: Int, text: String) {
+        #expect(formatByteSize(bytes) == text)
+    }
+}

@@ -1,0 +1,160 @@
+import Core
+import EventLoop
+
+@testable import Core
+@testable import Server
+
+/// What an engine saw; read by the test once the loop's thread has ended.
+final class EngineRecord: @unchecked Sendable {
+    var received: [(index: UInt32, count: Int)] = []
+    var receivedWhilePaused = 0
+    var blocked = 0
+    var writable = 0
+    var lost: [String] = []
+    var ends = 0
+    var fired = 0
+    var refused = 0
+}
+
+/// An engine that does what its client's first bytes say:
+///
+///     flood N   sends N bytes, byte i being i mod 251, then closes
+///     close     sends "bye", then closes
+///     pause     sends "paused", reads nothing for 50 ms, then sends "resumed"
+///     refuse    refuses every connection after this one
+///
+/// Anything else is only counted.
+final class ScriptedEngine: Engine {
+    private struct Peer {
+        var generation: UInt32
+        var output = UnsafeMutableRawBufferPointer(start: nil, count: 0)
+        var written = 0
+        var closes = false
+        var paused = false
+        var told = false
+    }
+
+    var effects = Effects(mail: [[]])
+    private var peers: [UInt32: Peer] = [:]
+    private var generation: UInt32 = 0
+    private var resume: (id: ConnectionID, at: UInt64)?
+    private var refusing = false
+    private var draining = false
+    private let record: EngineRecord
+
+    init(_ record: EngineRecord) { self.record = record }
+
+    deinit { for peer in peers.values { peer.output.deallocate() } }
+
+    var deadline: UInt64? { resume?.at }
+    var isIdle: Bool { peers.isEmpty }
+
+    func open(peer: String, now: Instant) -> ConnectionID? {
+        if refusing {
+            record.refused += 1
+            return nil
+        }
+        generation += 1
+        // The lowest free index, so that indexes are used again at once.
+        let index = (0...).first { peers[$0] == nil }!
+        peers[index] = Peer(generation: generation)
+        return ConnectionID(index: index, generation: generation)
+    }
+
+    func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
+        guard var peer = peers[id.index], peer.generation == id.generation else { return }
+        record.received.append((id.index, bytes.count))
+        if peer.paused { record.receivedWhilePaused += 1 }
+        defer { peers[id.index] = peer }
+        if peer.told { return }
+        peer.told = true
+        let words = String(decoding: bytes.prefix(32), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        switch words.first {
+        case "flood":
+            let count = Int(words[1])!
+            peer.output = .allocate(byteCount: count, alignment: 16)
+            for index in 0..<count { peer.output[index] = UInt8(index % 251) }
+            peer.closes = true
+            effects.flush.append(id)
+        case "close":
+            peer.closes = true
+            say("bye", id, &peer)
+        case "pause":
+            peer.paused = true
+            effects.reading.append((id, false))
+            resume = (id, now.monotonic + 50_000_000)
+            say("paused", id, &peer)
+        case "refuse":
+            refusing = true
+            say("refusing", id, &peer)
+        default: break
+        }
+    }
+
+    func receiveEnd(on id: ConnectionID, now: Instant) {
+        record.ends += 1
+        guard let peer = peers[id.index], peer.generation == id.generation else { return }
+        if peer.written == peer.output.count { forget(id) }
+    }
+
+    func lost(_ id: ConnectionID, reason: String, now: Instant) {
+        record.lost.append(reason)
+        peers.removeValue(forKey: id.index)?.output.deallocate()
+    }
+
+    func receive(_ mail: [Mail], now: Instant) {}
+
+    func fire(now: Instant) {
+        record.fired += 1
+        guard let (id, _) = resume, var peer = peers[id.index] else { return }
+        resume = nil
+        peer.paused = false
+        effects.reading.append((id, true))
+        say("resumed", id, &peer)
+        peers[id.index] = peer
+    }
+
+    func drain(now: Instant) { draining = true }
+
+    func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
+        guard let peer = peers[id.index] else { return 0 }
+        var rest = UnsafeRawBufferPointer(peer.output)[peer.written...].prefix(256 << 10)
+        var count = 0
+        while !rest.isEmpty, count < pieces.count {
+            pieces[count] = UnsafeRawBufferPointer(rebasing: rest.prefix(10_000))
+            rest = rest.dropFirst(10_000)
+            count += 1
+        }
+        return count
+    }
+
+    func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
+        peers[id.index]!.written += count
+        let peer = peers[id.index]!
+        if blocked {
+            record.blocked += 1
+        } else if peer.written < peer.output.count {
+            effects.flush.append(id)
+        } else if peer.closes {
+            forget(id)
+        }
+    }
+
+    func writable(_ id: ConnectionID, now: Instant) {
+        record.writable += 1
+        effects.flush.append(id)
+    }
+
+    private func say(_ text: String, _ id: ConnectionID, _ peer: inout Peer) {
+        peer.output.deallocate()
+        peer.output = .allocate(byteCount: text.utf8.count, alignment: 16)
+        peer.output.copyBytes(from: text.utf8)
+        peer.written = 0
+        effects.flush.append(id)
+    }
+
+    private func forget(_ id: ConnectionID) {
+        effects.close.append(id)
+        peers.removeValue(forKey: id.index)?.output.deallocate()
+    }
+}

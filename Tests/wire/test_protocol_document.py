@@ -1,0 +1,152 @@
+"""Protocol/rsocket.md is right: its bytes are whole frames, and a broker answers its conversation as it says.
+
+The blocks of the document are read here with a parser of their own, so that neither the document nor the tests lean on
+the builder that the other tests use.
+"""
+
+import re
+import socket
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "Protocol" / "rsocket.md"
+BLOCK = re.compile(r"^```(frames client|frames broker example|frames broker|entries)\n(.*?)^```$", re.M | re.S)
+TOKEN = re.compile(r'"([^"]*)"|([0-9a-f]{2})(?![0-9a-f])|(;.*)|\s+')
+METADATA, FOLLOWS, COMPLETE, NEXT = 0x100, 0x80, 0x40, 0x20
+COMPOSITE_MIME = b"message/x.rsocket.composite-metadata.v0"
+SETUP, KEEPALIVE, REQUEST_STREAM, REQUEST_CHANNEL, REQUEST_N, CANCEL, PAYLOAD, ERROR = 1, 3, 6, 7, 8, 9, 10, 11
+KNOWN_TYPES = {1, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+DEADLINE = 10.0
+
+
+class Block:
+    """The bytes of one block, and which of them a broker chooses for itself."""
+
+    def __init__(self, kind: str, text: str):
+        self.kind, self.data, self.free = kind, bytearray(), set()
+        for line in text.splitlines():
+            start, position = len(self.data), 0
+            while position < len(line):
+                token = TOKEN.match(line, position)
+                assert token, f"neither hexadecimal, text nor comment: {line!r}"
+                position = token.end()
+                if token[1] is not None:
+                    self.data += token[1].encode()
+                elif token[2]:
+                    self.data += bytes.fromhex(token[2])
+            if "yours will differ" in line:
+                self.free.update(range(start, len(self.data)))
+
+    def frames(self) -> list[tuple[bytes, set[int]]]:
+        """Each frame without its length, with the places in it that are the broker's choice."""
+        found, at = [], 0
+        while at < len(self.data):
+            length = int.from_bytes(self.data[at : at + 3], "big")
+            at += 3
+            assert at + length <= len(self.data), "the length is beyond the block"
+            found.append((bytes(self.data[at : at + length]), {i - at for i in self.free if at <= i < at + length}))
+            at += length
+        return found
+
+
+def blocks() -> list[Block]:
+    return [Block(kind, text) for kind, text in BLOCK.findall(DOCUMENT.read_text())]
+
+
+def entries(metadata: bytes) -> list[tuple[bytes | int, bytes]]:
+    """The entries of composite metadata, each with its mime: a name or the id of a well-known one."""
+    found, at = [], 0
+    while at < len(metadata):
+        head = metadata[at]
+        at += 1
+        if head & 0x80:
+            mime = head & 0x7F
+        else:
+            mime, at = metadata[at : at + head + 1], at + head + 1
+        length = int.from_bytes(metadata[at : at + 3], "big")
+        at += 3 + length
+        assert at <= len(metadata), "an entry is longer than the metadata"
+        found.append((mime, metadata[at - length : at]))
+    return found
+
+
+def check_frame(frame: bytes) -> None:
+    assert len(frame) >= 6
+    stream, kind = int.from_bytes(frame[:4], "big"), frame[4] >> 2
+    flags = int.from_bytes(frame[4:6], "big") & 0x3FF
+    body = frame[6:]
+    assert kind in KNOWN_TYPES
+    assert (stream == 0) == (kind in (SETUP, KEEPALIVE))
+    if kind == SETUP:
+        first = body[12]
+        mime, rest = body[13 : 13 + first], body[13 + first :]
+        assert body[:4] == b"\0\1\0\0" and mime == COMPOSITE_MIME
+        assert len(rest) == 1 + rest[0]
+        return
+    if kind in (REQUEST_STREAM, REQUEST_CHANNEL):
+        body = body[4:]
+    if kind in (REQUEST_N, CANCEL):
+        assert len(body) == (4 if kind == REQUEST_N else 0)
+    elif kind == ERROR:
+        assert int.from_bytes(body[:4], "big") in (0x201, 0x202, 0x204) and body[4:].decode()
+    elif kind != KEEPALIVE and flags & METADATA:
+        length = int.from_bytes(body[:3], "big")
+        assert 0 < length <= len(body) - 3 and entries(body[3 : 3 + length])
+    if kind == PAYLOAD:
+        assert flags & (NEXT | COMPLETE)
+
+
+def test_every_block_holds_whole_frames():
+    found = blocks()
+    assert {block.kind for block in found} == {"frames client", "frames broker", "frames broker example", "entries"}
+    for block in found:
+        if block.kind == "entries":
+            [(mime, tags)] = entries(bytes(block.data))
+            assert mime == 0x7E and len(tags.split(b"=")) == 4
+            continue
+        assert block.frames()
+        for frame, _ in block.frames():
+            check_frame(frame)
+
+
+def test_client_streams_are_odd_and_rise():
+    last = -1
+    for block in blocks():
+        for frame, _ in block.frames() if block.kind == "frames client" else []:
+            stream, kind = int.from_bytes(frame[:4], "big"), frame[4] >> 2
+            if 4 <= kind <= 7:
+                assert stream % 2 == 1 and stream > last
+                last = stream
+
+
+@pytest.mark.parametrize("line", ['00 0g ; not hexadecimal', '"no end', "0000 0"])
+def test_the_parser_refuses_what_is_no_bytes(line):
+    with pytest.raises(AssertionError):
+        Block("frames client", line)
+
+
+def test_a_broker_answers_as_the_document_says(broker):
+    """The client's blocks are sent; what each stream then hears is what the document shows for it, in its order."""
+    told, expected = defaultdict(list), defaultdict(list)
+    with socket.create_connection(broker.address, timeout=DEADLINE) as connection:
+        reader = connection.makefile("rb")
+        for block in blocks():
+            if block.kind == "frames client":
+                connection.sendall(block.data)
+                continue
+            if block.kind == "entries":
+                continue
+            for frame, free in block.frames():
+                expected[frame[:4]].append((frame, free, block.kind.endswith("example")))
+            while any(len(told[stream]) < len(expected[stream]) for stream in expected):
+                frame = reader.read(int.from_bytes(reader.read(3), "big"))
+                assert frame, f"the connection ended; still expected: {block.data!r}"
+                told[frame[:4]].append(frame)
+    for stream, frames in expected.items():
+        for (shown, free, is_example), came in zip(frames, told[stream], strict=True):
+            if is_example or shown[4] >> 2 == ERROR:
+                shown, came = shown[:10], came[:10]  # The texts of errors are not part of the protocol.
+            mask = [i for i in range(len(shown)) if i not in free]
+            assert len(came) == len(shown) and all(came[i] == shown[i] for i in mask), (shown, came)
