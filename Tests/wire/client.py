@@ -1,5 +1,5 @@
-"""A client of the broker over `raw.Connection`: subscriptions, publishes, channels and control calls, each checked as it
-goes. A subscription fails its test the moment it receives more than it asked for, or anything after its end.
+"""A client of the broker over `raw.Connection`: subscriptions, publishes, channels and control calls, each checked as
+it goes. A subscription fails its test the moment it receives more than it asked for, or anything after its end.
 """
 
 import itertools
@@ -265,9 +265,9 @@ class Peer(raw.Connection):
         self.send(raw.request(raw.REQUEST_CHANNEL, stream, first, metadata, acks, flags))
         return Channel(self, stream, acks)
 
-    def barrier(self, topic: str) -> dict | None:
-        """A round trip to the shard that owns `topic`: what was on its way to this connection before has arrived."""
-        for _ in range(2):
+    def barrier(self, topic: str, trips: int = 2) -> dict | None:
+        """Round trips to the shard that owns `topic`: what was on its way to this connection before has arrived."""
+        for _ in range(trips):
             try:
                 info = self.control("$SYS.topic.info", name=topic)
             except StreamError:
@@ -279,8 +279,8 @@ class Peer(raw.Connection):
         self.until(topic, lambda info: info["subscriptions"] == count)
 
     def until(self, topic: str, condition, timeout=DEADLINE) -> dict:
-        """Waits until `condition` holds of what `$SYS.topic.info` tells."""
-        return eventually(lambda: self.control("$SYS.topic.info", name=topic), condition, timeout)
+        """Waits until `condition` holds of what `$SYS.topic.info` tells, once the topic has come into being."""
+        return eventually(lambda: self.barrier(topic, 1), lambda info: info is not None and condition(info), timeout)
 
     def ledger(self, topic: str) -> list[dict]:
         """What `$SYS.subscriptions` tells of the topic's subscriptions."""

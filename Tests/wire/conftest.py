@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import raw
 from client import Peer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,6 +114,20 @@ def connect(request):
         return opened[-1]
 
     yield open_peer
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def line(broker):
+    """Opens plain connections on which nothing was sent yet."""
+    opened = []
+
+    def open_line() -> raw.Connection:
+        opened.append(raw.Connection(broker.address))
+        return opened[-1]
+
+    yield open_line
     for one in opened:
         one.close()
 

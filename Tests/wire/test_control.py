@@ -4,8 +4,8 @@ import pytest
 
 from client import *
 
-TOPIC_FIELDS = {"name", "epoch", "state", "first", "next", "retained", "bytes", "subscriptions", "publishers", "published",
-                "dropped"}
+TOPIC_FIELDS = {"name", "epoch", "state", "first", "next", "retained", "bytes", "subscriptions", "publishers",
+                "published", "dropped"}
 SUBSCRIPTION_FIELDS = {"id", "topic", "connection", "peer", "policy", "buffer", "requested", "outstanding", "delivered",
                        "waiting", "dropped", "meta"}
 CONNECTION_FIELDS = {"id", "peer", "shard", "age_ms", "streams", "subscriptions", "publishers", "bytes_in", "bytes_out",
@@ -60,6 +60,13 @@ def test_subscriptions_are_listed(a, b, topic):
     assert (two["policy"], two["buffer"], two["requested"]) == ("drop-oldest", 1024, "unbounded")
     assert (two["delivered"], two["waiting"], two["dropped"]) == (9, 0, 0)
     assert one["meta"] and not two["meta"]
+
+
+def test_a_topic_tells_what_its_subscriptions_lost(a, b, topic):
+    a.subscribe(f"{topic}?buffer=5", n=1)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 10)
+    b.until(topic, lambda info: info["dropped"] == 4)
 
 
 def test_a_subscription_that_is_over_is_listed_no_more(a, b, topic):

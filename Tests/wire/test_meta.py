@@ -1,4 +1,4 @@
-"""What comes with a message: the broker's entry, the publisher's entries; and the three forms of a request's metadata."""
+"""What comes with a message: the broker's entry, the publisher's; and the three forms of a request's metadata."""
 
 import time
 
