@@ -1,0 +1,150 @@
+"""The broker under test: started as a person would, watched through its log, and stopped by SIGTERM."""
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+import raw
+from client import Peer
+
+ROOT = Path(__file__).resolve().parents[2]
+CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition failed|Segmentation", re.IGNORECASE)
+
+
+def executable() -> str:
+    """$FOREBAYD, else the release build, else the debug build."""
+    named = os.environ.get("FOREBAYD")
+    for path in [Path(named)] if named else [ROOT / ".build" / kind / "forebayd" for kind in ("release", "debug")]:
+        if path.exists():
+            return str(path)
+    pytest.exit(f"There is no broker to test at {path}: run `make build`, or set FOREBAYD to its path.", 2)
+
+
+class Broker:
+    """A forebayd process. `options` are added to those that every test needs."""
+
+    def __init__(self, *options: str, threads: int = 2):
+        command = [executable(), "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", str(threads), *options]
+        environment = dict(os.environ, SWIFT_BACKTRACE="enable=no")
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+        self.pid = self.process.pid
+        self.log, self._lines = [], queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.address = self._listening()
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.log.append(line.decode(errors="replace").rstrip())
+            self._lines.put(self.log[-1])
+        self._lines.put(None)
+
+    def _listening(self) -> tuple[str, int]:
+        while True:
+            line = self._lines.get(timeout=15)
+            assert line is not None, "the broker ended before it listened:\n" + "\n".join(self.log)
+            record = json.loads(line)
+            if record.get("message") == "listening" and record["protocol"].startswith("rsocket"):
+                host, port = record["address"].rsplit(":", 1)
+                return host, int(port)
+
+    def peer(self, **options) -> Peer:
+        return Peer(self.address, **options)
+
+    def status(self, field: str) -> int:
+        """A figure of /proc/PID/status, in bytes: VmRSS, VmHWM (its highest)."""
+        text = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.MULTILINE)[1]) << 10
+
+    def stop(self):
+        """SIGTERM, and what must follow: exit code 0, and a log of JSON lines that tells of no crash."""
+        alive = self.process.poll() is None
+        if alive:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = f"killed: still running 15 s after SIGTERM ({self.process.wait()})"
+        self._reader.join(5)
+        tail = "\n".join(self.log[-30:])
+        assert alive, f"the broker was gone before it was stopped, with exit code {code}:\n{tail}"
+        assert code == 0, f"exit code {code}:\n{tail}"
+        assert not CRASH.search("\n".join(self.log)), tail
+        for line in self.log:
+            json.loads(line)
+
+
+@pytest.fixture(scope="session")
+def start():
+    """Starts brokers with options of one's own; the caller stops them."""
+    return Broker
+
+
+@pytest.fixture(scope="module")
+def broker():
+    """One broker for a module: its tests use topics of their own."""
+    this = Broker()
+    yield this
+    this.stop()
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A broker whose topics retain 8 messages."""
+    this = Broker("--retain", "8")
+    yield this
+    this.stop()
+
+
+@pytest.fixture
+def connect(request):
+    """Opens connections to the module's broker (or another), and closes them after the test."""
+    opened = []
+
+    def open_peer(to=None, **options) -> Peer:
+        opened.append((to or request.getfixturevalue("broker")).peer(**options))
+        return opened[-1]
+
+    yield open_peer
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def line(broker):
+    """Opens plain connections on which nothing was sent yet."""
+    opened = []
+
+    def open_line() -> raw.Connection:
+        opened.append(raw.Connection(broker.address))
+        return opened[-1]
+
+    yield open_line
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def a(connect) -> Peer:
+    """A connection for subscribing, mostly."""
+    return connect()
+
+
+@pytest.fixture
+def b(connect) -> Peer:
+    """A connection for publishing, mostly. Connections are dealt to shards in turn, so `a` and `b` differ in theirs."""
+    return connect()
+
+
+@pytest.fixture
+def topic(request) -> str:
+    """A name that no other test uses."""
+    return "t." + re.sub(r"[^A-Za-z0-9_-]+", "-", request.node.nodeid.split("::", 1)[1])[-180:]

@@ -1,0 +1,248 @@
+"""`block`: publishers are granted no more than there is room for."""
+
+import pytest
+
+from client import *
+
+
+def blocked(a, b, topic, buffer=1) -> Subscription:
+    """A `block` subscription that is full: one message seen, `buffer` waiting."""
+    sub = a.subscribe(f"{topic}?overflow=block&buffer={buffer}", n=1, meta=True)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 1 + buffer)
+    sub.take(1)
+    return sub
+
+
+def test_an_acknowledged_publish_is_parked_until_there_is_room(a, b, topic):
+    sub = blocked(a, b, topic)
+    stream = b.call(topic, b"3")
+    b.barrier(topic)
+    assert b.pending(stream) == 0
+    sub.request(1)
+    assert b.answer(stream).data == b"3"
+    sub.request(1)
+    assert datas(sub.take(2)) == numbers(2, 3)
+
+
+def test_parked_publishes_go_in_order_of_arrival(connect, a, topic):
+    peers = [connect() for _ in range(4)]
+    sub = blocked(a, peers[0], topic)
+    calls = []
+    for i in range(3, 11):
+        peer = peers[i % 4]
+        calls.append((peer, peer.call(topic, b"%d" % i)))
+        peer.barrier(topic)  # It has arrived before the next is sent.
+    sub.request(100)
+    assert [int(peer.answer(stream).data) for peer, stream in calls] == list(range(3, 11))
+    assert datas(sub.take(9)) == numbers(2, 10)
+
+
+def test_room_lets_as_many_go_as_there_is_room_for(a, b, topic):
+    sub = blocked(a, b, topic, buffer=2)
+    streams = [b.call(topic, b"%d" % i) for i in range(4, 9)]
+    b.barrier(topic)
+    for i in range(3):
+        sub.request(1)
+        assert b.answer(streams[i]).data == b"%d" % (4 + i)
+        b.barrier(topic)
+        assert all(b.pending(stream) == 0 for stream in streams[i + 1 :])
+    assert [one.dropped for one in sub.take(3)] == [0, 0, 0]
+
+
+def drops(peer) -> dict[str, int]:
+    """The broker's figures, all but those that cannot tell of a drop."""
+    return {name: figure for name, figure in peer.control("$SYS.info").items() if type(figure) is int}
+
+
+def test_a_fire_without_room_is_dropped_and_counted(a, b, topic):
+    sub = blocked(a, b, topic)
+    before = drops(a)
+    b.fire(topic, b"lost")
+    b.fire(topic, b"lost")
+    b.barrier(topic)
+    assert a.control("$SYS.topic.info", name=topic)["next"] == 3
+    assert any(count - before[name] == 2 for name, count in drops(a).items())
+    sub.request(5)
+    assert datas(sub.take(1)) == [b"2"]
+    b.fire(topic, b"3")
+    assert datas(sub.take(1)) == [b"3"]
+
+
+def test_a_channel_is_granted_what_there_is_room_for(a, b, topic):
+    sub = a.subscribe(f"{topic}?overflow=block&buffer=10", n=1)
+    a.joined(topic, 1)
+    channel = b.channel(topic, b"0")
+    channel.until(lambda: channel.granted >= 10)
+    assert sub.data(1) == [b"0"]
+    b.barrier(topic)
+    channel.pump()
+    assert channel.granted == 10
+    for i in range(1, 11):
+        channel.send(b"%d" % i)
+    b.barrier(topic)
+    channel.pump()
+    assert channel.credit == 0
+    sub.request(4)
+    assert sub.data(4) == numbers(1, 4)
+    channel.until(lambda: channel.credit >= 1)
+    b.barrier(topic)
+    channel.pump()
+    assert channel.granted <= 14
+
+
+def test_a_channel_is_paced_by_the_slowest_block_subscription(connect, b, topic):
+    fast, slow = connect(), connect()
+    quick = fast.subscribe(f"{topic}?overflow=block&buffer=100")
+    late = slow.subscribe(f"{topic}?overflow=block&buffer=5", n=1)
+    b.joined(topic, 2)
+    channel = b.channel(topic, b"0")
+    for i in range(1, 6):
+        channel.send(b"%d" % i)
+    assert quick.data(6) == numbers(0, 5)
+    b.barrier(topic)
+    channel.pump()
+    assert channel.credit == 0
+    for i in range(6, 100):
+        late.request(1)
+        channel.send(b"%d" % i)
+        assert quick.data(1) == [b"%d" % i]
+    late.request(100)
+    assert late.data(100) == numbers(0, 99)
+
+
+def test_a_channel_through_a_narrow_buffer_loses_nothing(a, b, topic):
+    sub = a.subscribe(f"{topic}?overflow=block&buffer=3", n=2)
+    a.joined(topic, 1)
+    channel, got, sent = b.channel(topic, b"0"), [], 1
+    while len(got) < 1000:
+        while sent < 1000 and (channel.credit > 0 or b.pending(channel.stream)):
+            if channel.credit > 0:
+                channel.force(b"%d" % sent)
+                sent += 1
+            else:
+                channel.event()
+        if sub.asked == sub.received:
+            sub.request(2)
+        if a.pending(sub.stream) or sent == 1000:
+            got += sub.data(1)
+        else:
+            b.barrier(topic)
+            a.barrier(topic)
+    assert got == numbers(0, 999)
+
+
+def test_only_what_arrived_after_joining_counts(a, b, topic):
+    """A `block` subscription that replays much has room for its whole buffer all the same."""
+    b.numbers(topic, 1, 20)
+    sub = a.subscribe(f"{topic}?overflow=block&buffer=5&replay=all", n=1)
+    a.joined(topic, 1)
+    assert b.numbers(topic, 21, 25) == list(range(21, 26))
+    stream = b.call(topic, b"26")
+    b.barrier(topic)
+    assert b.pending(stream) == 0
+    sub.request(100)
+    assert b.answer(stream).data == b"26"
+    assert sub.data(26) == numbers(1, 26)
+
+
+def test_others_are_paced_but_lose_nothing_beside_a_block_subscription(connect, b, topic):
+    a, other = connect(), connect()
+    sub = blocked(a, b, topic)
+    plain = other.subscribe(topic)
+    b.joined(topic, 2)
+    streams = [b.call(topic, b"%d" % i) for i in range(3, 6)]
+    b.barrier(topic)
+    other.barrier(topic)
+    plain.nothing()
+    sub.request(10)
+    assert plain.data(3) == numbers(3, 5)
+    assert [b.answer(stream).data for stream in streams] == numbers(3, 5)
+
+
+@pytest.mark.parametrize("how", ["cancel", "connection"])
+def test_room_comes_back_when_the_block_subscription_leaves(connect, b, topic, how):
+    a = connect()
+    sub = blocked(a, b, topic)
+    stream = b.call(topic, b"3")
+    channel = b.channel(topic, b"4")
+    b.barrier(topic)
+    assert b.pending(stream) == 0
+    if how == "cancel":
+        sub.cancel()
+    else:
+        a.close()
+    assert b.answer(stream).data == b"3"
+    channel.until(lambda: channel.granted)
+    assert channel.acks == [(4, 1)]
+
+
+def test_a_parked_publish_whose_caller_cancels_is_never_appended(a, b, topic):
+    sub = blocked(a, b, topic)
+    stream = b.call(topic, b"unwanted")
+    b.send(raw.cancel(stream))
+    b.barrier(topic)
+    sub.request(10)
+    assert datas(sub.take(1)) == [b"2"]
+    assert b.publish(topic, b"next") == [3]
+    assert datas(sub.take(1)) == [b"next"]
+    assert b.pending(stream) == 0
+
+
+def test_a_parked_publish_of_a_lost_connection_leaves_the_topic_working(connect, a, b, topic):
+    sub, lost = blocked(a, b, topic), connect()
+    lost.call(topic, b"at least once, or never")
+    lost.barrier(topic)
+    lost.close()
+    sub.request(10)
+    assert b.publish(topic, b"next")[0] in (3, 4)
+    assert sub.take(1)[0].data == b"2"
+
+
+def test_several_channels_share_the_room_fairly(connect, a, topic):
+    """Four channels under one narrow reader: none is starved."""
+    sub = a.subscribe(f"{topic}?overflow=block&buffer=8", n=1)
+    a.joined(topic, 1)
+    peers = [connect() for _ in range(4)]
+    channels = [peer.channel(topic, b"%d" % i) for i, peer in enumerate(peers)]
+    seen = [0] * 4
+    sub.request(3)
+    for one in sub.data(4):
+        seen[int(one)] += 1
+    end = time.monotonic() + DEADLINE
+    while sum(seen) < 200 and time.monotonic() < end:
+        for i, (peer, channel) in enumerate(zip(peers, channels)):
+            peer.barrier(topic)
+            channel.pump()
+            if channel.credit > 0:
+                channel.force(b"%d" % i)
+                peer.barrier(topic)
+        sub.request(1)
+        a.barrier(topic)
+        while a.pending(sub.stream):
+            seen[int(sub.data(1)[0])] += 1
+    assert sum(seen) >= 200 and min(seen) >= 20, seen
+
+
+def test_a_grant_unused_for_a_second_loses_its_reservation_but_stays_valid(connect, a, b, topic):
+    """A channel that sits on its grant holds others up for no more than about a second; its late use overshoots."""
+    sub = a.subscribe(f"{topic}?overflow=block&buffer=2", n=1, meta=True)
+    a.joined(topic, 1)
+    idle = b.channel(topic, b"0")
+    idle.until(lambda: idle.granted == 2)
+    other = connect()
+    streams = [other.call(topic, b"%d" % i) for i in (1, 2)]
+    assert [int(other.answer(stream).data) for stream in streams] == [2, 3]
+    idle.force(b"3")
+    idle.force(b"4")
+    sub.request(10)
+    assert datas(sub.take(5)) == numbers(0, 4)
+    assert idle.ended is None
+
+
+def test_a_subscription_that_has_not_blocked_is_no_publishers_matter(a, b, topic):
+    """Without a `block` subscription nobody is paced, however little is asked for."""
+    a.subscribe(f"{topic}?buffer=1&overflow=drop-oldest", n=1)
+    a.subscribe(f"{topic}?buffer=1&overflow=fail", n=1)
+    a.joined(topic, 2)
+    assert b.numbers(topic, 1, 500) == list(range(1, 501))

@@ -1,0 +1,260 @@
+"""Set-up and framing: the answers to the unexpected that concern the connection."""
+
+import struct
+
+import pytest
+
+from client import *
+from raw import I
+
+
+@pytest.fixture
+def witness(a, b, topic):
+    """A stream on another connection, which must go on whatever happened meanwhile."""
+    sub = a.subscribe(f"{topic}.witness")
+    a.joined(f"{topic}.witness", 1)
+    yield sub
+    b.numbers(f"{topic}.witness", 1, 1)
+    assert sub.data(1) == [b"1"]
+
+
+def refused(connection, *codes: int) -> str:
+    """ERROR on stream 0 with one of `codes`, and then the end of the connection."""
+    frame = connection.frame(0)
+    assert frame.kind == ERROR and frame.code in codes, frame
+    assert frame.text
+    connection.end()
+    return frame.text
+
+
+# Set-up
+
+
+def test_there_is_no_answer_to_setup(a, topic):
+    a.barrier(topic)
+    assert a.pending(0) == 0
+
+
+def test_requests_may_be_pipelined_behind_setup(line, b, topic):
+    b.numbers(topic, 1, 2)
+    this = line()
+    this.opened |= {1, 3}
+    this.socket.sendall(raw.setup() + raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(f"{topic}?replay=all"), 5)
+                        + raw.request(raw.REQUEST_RESPONSE, 3, b"3", raw.route(topic)))
+    assert [this.frame(1).data for _ in range(3)] == numbers(1, 3)
+    assert this.frame(3).data == b"3"
+
+
+@pytest.mark.parametrize("first", [
+    raw.request(raw.REQUEST_STREAM, 1, b"", raw.route("x"), 5), raw.keepalive(b"x"), raw.request_n(1, 1),
+    raw.frame(0, raw.METADATA_PUSH, raw.M, b"x"), raw.setup()[:3] + struct.pack(">I", 1) + raw.setup()[7:],
+], ids=["request", "keepalive", "request_n", "metadata push", "setup on stream 1"])
+def test_the_first_frame_must_be_setup(line, witness, first):
+    this = line()
+    this.send(first)
+    refused(this, raw.INVALID_SETUP)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12, 20, 40])
+def test_a_setup_cut_short_is_invalid(line, witness, cut):
+    whole = raw.setup()[3:]
+    part = whole[: len(whole) - cut] if cut < 40 else whole[:8]
+    this = line()
+    this.send(raw.u24(len(part)) + part)
+    if cut == 1:  # The last byte of the data's mime is missing.
+        refused(this, raw.INVALID_SETUP)
+    else:
+        refused(this, raw.INVALID_SETUP, raw.CONNECTION_ERROR)
+
+
+def test_an_unknown_version_is_refused(line, witness):
+    this = line()
+    this.send(raw.setup(version=(2, 0)))
+    refused(this, raw.UNSUPPORTED_SETUP, raw.INVALID_SETUP)
+
+
+def test_resume_in_setup_is_refused(line, witness):
+    this = line()
+    this.send(raw.setup(flags=raw.R, token=b"token"))
+    refused(this, raw.REJECTED_SETUP, raw.UNSUPPORTED_SETUP)
+
+
+def test_lease_in_setup_is_refused(line, witness):
+    this = line()
+    this.send(raw.setup(flags=raw.L))
+    refused(this, raw.UNSUPPORTED_SETUP, raw.REJECTED_SETUP)
+
+
+def test_a_request_behind_a_refused_setup_is_not_served(line, b, topic):
+    this = line()
+    this.send(raw.setup(flags=raw.L), raw.request(raw.REQUEST_FNF, 1, b"x", raw.route(topic)))
+    refused(this, raw.UNSUPPORTED_SETUP, raw.REJECTED_SETUP)
+    assert topic not in [one["name"] for one in b.listing("$SYS.topics")]
+
+
+def test_resume_is_refused(line, witness):
+    this = line()
+    this.send(raw.resume(b"token"))
+    refused(this, raw.REJECTED_RESUME)
+
+
+def test_resume_after_setup_is_an_error(line, witness):
+    this = line()
+    this.send(raw.setup(), raw.resume(b"token"))
+    refused(this, raw.CONNECTION_ERROR)
+
+
+def test_a_second_setup_is_ignored(a, topic):
+    sub = a.subscribe(topic)
+    a.send(raw.setup(mime=b"text/plain"))
+    a.numbers(topic, 1, 1)
+    assert sub.data(1) == [b"1"]
+
+
+def test_setup_may_carry_metadata_and_data(line, topic):
+    plain = raw.setup()[9:]
+    authentication = raw.entry(0x7C, b"\x81token")
+    this = line()
+    this.send(raw.frame(0, raw.SETUP, raw.M, plain + raw.u24(len(authentication)) + authentication + b"data"),
+              raw.request(raw.REQUEST_RESPONSE, 1, b"x", raw.route(topic)))
+    assert this.frame(1).data == b"1"
+
+
+def test_mimes_in_setup_have_plain_lengths(line, topic):
+    """A mime of 200 bytes, which as an id would be a well-known one."""
+    this = line()
+    this.send(raw.setup(mime=b"x" * 200), raw.request(raw.REQUEST_RESPONSE, 1, b"x", topic.encode()))
+    assert this.frame(1).data == b"1"
+
+
+# Framing
+
+
+BROKEN = {
+    "metadata longer than its frame": raw.frame(1, raw.REQUEST_RESPONSE, M, raw.u24(100) + b"short"),
+    "metadata length cut short": raw.frame(1, raw.REQUEST_RESPONSE, M, b"\x00"),
+    "payload's metadata longer than its frame": raw.frame(1, PAYLOAD, M | N, raw.u24(100) + b"short"),
+    "an unknown type": raw.frame(1, 0x2A),
+    "type 0": raw.frame(1, 0x00),
+    "an unknown type on stream 0": raw.frame(0, 0x2A),
+    "EXT without I": raw.frame(0, raw.EXT, 0, struct.pack(">I", 7)),
+    "a frame without a header": raw.u24(0),
+    "a frame of 5 bytes": raw.u24(5) + b"12345",
+    "a stream request without its n": raw.frame(1, raw.REQUEST_STREAM, 0, b"\x00\x00"),
+    "a REQUEST_N without its n": raw.frame(1, raw.REQUEST_N, 0, b"\x00"),
+    "a request on an even stream id": raw.request(raw.REQUEST_RESPONSE, 2, b"x", raw.route("x")),
+    "a request on stream 0": raw.request(raw.REQUEST_RESPONSE, 0, b"x", raw.route("x")),
+    "a keepalive without its position": raw.frame(0, raw.KEEPALIVE, raw.R, b"\x00"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_framing_is_a_connection_error(line, witness, what):
+    """…and kills that connection only: the witness's stream goes on."""
+    this = line()
+    this.send(raw.setup())
+    this.opened.add(1)
+    this.send(BROKEN[what])
+    refused(this, raw.CONNECTION_ERROR)
+
+
+NOISE = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", bytes(300),
+         b"\xff" * 300, bytes(range(256))]
+
+
+@pytest.mark.parametrize("noise", NOISE, ids=["HTTP", "TLS", "zeros", "ones", "count"])
+def test_what_is_no_rsocket_is_refused(line, witness, noise):
+    this = line()
+    this.socket.sendall(noise)
+    this.socket.shutdown(1)
+    this.end()
+
+
+@pytest.mark.parametrize("what", [
+    raw.frame(0, 0x2A, I, b"x"), raw.frame(7, 0x2A, I, b"x"), raw.frame(0, raw.EXT, I, struct.pack(">I", 7)),
+    raw.frame(7, raw.EXT, I | M, struct.pack(">I", 7) + raw.u24(500)), raw.frame(7, 0x00, I),
+], ids=["unknown", "unknown on a stream", "EXT", "EXT with bad metadata", "type 0"])
+def test_what_may_be_ignored_is_ignored(a, topic, what):
+    sub = a.subscribe(topic)
+    a.send(what)
+    a.numbers(topic, 1, 1)
+    assert sub.data(1) == [b"1"]
+    assert a.pending(0) == 0
+
+
+def test_metadata_longer_than_its_frame_is_ignored_with_i(a, topic):
+    sub = a.subscribe(topic)
+    a.send(raw.frame(next(a.ids), raw.REQUEST_RESPONSE, M | I, raw.u24(100) + b"short"))
+    a.numbers(topic, 1, 1)
+    assert sub.data(1) == [b"1"]
+
+
+def test_frames_byte_by_byte(line, topic):
+    this = line()
+    this.opened.add(1)
+    for byte in raw.setup() + raw.request(raw.REQUEST_RESPONSE, 1, b"slowly", raw.route(topic)):
+        this.socket.sendall(bytes([byte]))
+    assert this.frame(1).data == b"1"
+
+
+def test_many_frames_in_one_write(a, b, topic):
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    streams = [next(b.ids) for _ in range(1000)]
+    b.send(*(raw.request(raw.REQUEST_RESPONSE, stream, b"%d" % i, b.route(topic)) for i, stream in enumerate(streams)))
+    assert [int(b.answer(stream).data) for stream in streams] == list(range(1, 1001))
+    assert sub.data(1000) == numbers(0, 999)
+
+
+def test_unspecified_flags_are_ignored(a, topic):
+    sub = a.subscribe(topic)
+    a.send(raw.frame(sub.stream, raw.REQUEST_N, 0x0FF, struct.pack(">I", 1)))
+    stream = next(a.ids)
+    a.send(raw.request(raw.REQUEST_RESPONSE, stream, b"x", a.route(topic), flags=0x01F))
+    assert a.answer(stream).data == b"1"
+    assert sub.data(1) == [b"x"]
+    a.send(raw.frame(sub.stream, raw.CANCEL, 0x0FF))
+    a.joined(topic, 0)
+
+
+def test_the_reserved_bit_of_a_stream_id_is_masked(a, topic):
+    stream = next(a.ids)
+    a.send(raw.request(raw.REQUEST_RESPONSE, stream | 1 << 31, b"x", a.route(topic)))
+    assert a.answer(stream).data == b"1"
+
+
+def test_a_client_that_gives_up(line, witness):
+    """An ERROR on stream 0 from the client, which then leaves."""
+    this = line()
+    this.send(raw.setup(), raw.error(0, raw.CONNECTION_ERROR, "I give up"))
+    this.close()
+
+
+def test_a_half_frame_and_then_the_end(line, witness):
+    this = line()
+    this.send(raw.setup(), raw.request(raw.REQUEST_RESPONSE, 1, b"x" * 100, raw.route("x"))[:50])
+    this.close()
+
+
+def test_oversize_is_refused_while_other_streams_go_on(broker, a, b, topic):
+    """The largest frame that the length allows, sent on the connection of another stream."""
+    sub = b.subscribe(topic)
+    b.joined(topic, 1)
+    before = broker.status("VmHWM")
+    stream = next(b.ids)
+    body = raw.body(bytes(0xFFFFFF - 6 - 3 - len(b.route(topic))), b.route(topic))
+    whole = raw.frame(stream, raw.REQUEST_RESPONSE, M, body)
+    b.opened.add(stream)
+    b.socket.sendall(whole[: 2 << 20])
+    frame = b.frame(stream)  # Before the rest is sent.
+    assert frame.kind == ERROR and frame.code == raw.REJECTED
+    b.socket.sendall(whole[2 << 20 :])
+    assert b.numbers(topic, 1, 1) == [1]
+    assert sub.data(1) == [b"1"]
+    assert broker.status("VmHWM") - before < 8 << 20
+
+
+def test_oversize_before_setup_is_refused(line, witness):
+    this = line()
+    this.socket.sendall(raw.u24(0xFFFFFF) + raw.setup()[3:] + bytes(100))
+    refused(this, raw.INVALID_SETUP, raw.CONNECTION_ERROR)

@@ -1,0 +1,217 @@
+"""Credit: additive, saturating, never exceeded; what is waiting; what an unread socket means."""
+
+import pytest
+
+from client import *
+
+
+def requested(peer, topic):
+    return peer.ledger(topic)[0]["requested"]
+
+
+def test_never_more_than_requested(a, b, topic):
+    sub = a.subscribe(topic, n=3)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 100)
+    assert sub.data(3) == numbers(1, 3)
+    for step in (1, 2, 10):
+        a.barrier(topic)
+        sub.nothing()
+        sub.request(step)
+        sub.take(step)
+    a.barrier(topic)
+    sub.nothing()
+
+
+def test_demand_is_additive_before_anything_is_published(a, b, topic):
+    sub = a.subscribe(topic, n=1)
+    for _ in range(9):
+        sub.request(1)
+    a.joined(topic, 1)
+    a.until(topic, lambda _: requested(a, topic) == 10)
+    b.numbers(topic, 1, 20)
+    assert sub.data(10) == numbers(1, 10)
+    a.barrier(topic)
+    sub.nothing()
+
+
+def test_unused_demand_is_kept(a, b, topic):
+    sub = a.subscribe(topic, n=5)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 2)
+    assert sub.data(2) == numbers(1, 2)
+    sub.request(2)
+    b.numbers(topic, 3, 20)
+    assert sub.data(5) == numbers(3, 7)
+    a.barrier(topic)
+    sub.nothing()
+
+
+@pytest.mark.parametrize("n", [0, 0x80000000])
+def test_request_of_0_is_invalid_on_that_stream_alone(a, b, topic, n):
+    sub, other = a.subscribe(topic, n=1), a.subscribe(topic)
+    a.joined(topic, 2)
+    a.send(raw.request_n(sub.stream, n))
+    assert sub.end().code == raw.INVALID
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 2)
+    assert other.data(2) == numbers(1, 2)
+
+
+@pytest.mark.parametrize("n", [0, 0x80000000])
+def test_an_initial_request_of_0_is_invalid(a, b, topic, n):
+    assert refusal(a.subscribe(topic, n=n)).code == raw.INVALID
+    b.numbers(topic, 1, 1)
+    assert a.subscribe(f"{topic}?replay=1", n=1).data(1) == [b"1"]
+
+
+@pytest.mark.parametrize("n", [0, 0x80000000])
+def test_a_channel_that_requests_0_is_invalid(a, topic, n):
+    assert a.channel(topic, b"x", acks=n).end().code == raw.INVALID
+    channel = a.channel(topic, b"x", acks=1)
+    channel.until(lambda: channel.acks)
+    a.send(raw.request_n(channel.stream, n))
+    assert channel.end().code == raw.INVALID
+
+
+def test_the_reserved_bit_of_a_request_is_masked(a, b, topic):
+    sub = a.subscribe(topic, n=0x80000002)
+    sub.asked = 2
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 9)
+    assert sub.data(2) == numbers(1, 2)
+    a.send(raw.request_n(sub.stream, 0x80000003))
+    sub.asked = 5
+    assert sub.data(3) == numbers(3, 5)
+    a.barrier(topic)
+    sub.nothing()
+
+
+def test_2_31_minus_1_is_unbounded(a, b, topic):
+    sub = a.subscribe(topic, n=UNBOUNDED)
+    a.joined(topic, 1)
+    assert requested(a, topic) == "unbounded"
+    b.numbers(topic, 1, 300)
+    assert sub.data(300) == numbers(1, 300)
+
+
+def test_a_later_request_of_2_31_minus_1_is_unbounded(a, b, topic):
+    sub = a.subscribe(topic, n=1)
+    sub.request(UNBOUNDED)
+    a.joined(topic, 1)
+    assert requested(a, topic) == "unbounded"
+    b.numbers(topic, 1, 20)
+    assert sub.data(20) == numbers(1, 20)
+
+
+def test_outstanding_credit_that_reaches_2_31_minus_1_is_unbounded(a, topic):
+    sub = a.subscribe(topic, n=UNBOUNDED - 2)
+    sub.request(1)
+    a.joined(topic, 1)
+    assert requested(a, topic) == UNBOUNDED - 1
+    sub.request(1)
+    assert requested(a, topic) == "unbounded"
+
+
+def test_demand_saturates(a, b, topic):
+    """Requests that overflow 32 and, together, tempt to overflow more: unbounded, and still served."""
+    sub = a.subscribe(topic, n=UNBOUNDED)
+    for _ in range(100):
+        sub.request(UNBOUNDED)
+    a.joined(topic, 1)
+    assert requested(a, topic) == "unbounded"
+    b.numbers(topic, 1, 10)
+    assert sub.data(10) == numbers(1, 10)
+
+
+@pytest.mark.parametrize("demand, expected", [("", UNBOUNDED), ("demand=cumulative", "unbounded")])
+def test_cumulative_demand_latches_at_the_sum_of_all_requests(a, b, topic, demand, expected):
+    """What rsocket-java does: it stops asking once its own sum is 2^31-1, however much of it is spent."""
+    sub = a.subscribe(f"{topic}?{demand}" if demand else topic, n=UNBOUNDED - 10)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 8)
+    assert sub.data(8) == numbers(1, 8)
+    sub.request(10)
+    assert requested(a, topic) == expected
+
+
+def test_outstanding_credit_is_told(a, b, topic):
+    sub = a.subscribe(topic, n=10)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 4)
+    sub.take(4)
+    told = a.ledger(topic)[0]
+    assert (told["requested"], told["outstanding"], told["delivered"], told["waiting"]) == (10, 6, 4, 0)
+    b.numbers(topic, 5, 13)
+    sub.take(6)
+    told = a.ledger(topic)[0]
+    assert (told["requested"], told["outstanding"], told["delivered"], told["waiting"]) == (10, 0, 10, 3)
+
+
+def test_requests_of_many_sizes_in_one_write(a, b, topic):
+    sub = a.subscribe(topic, n=1)
+    a.send(*(raw.request_n(sub.stream, n) for n in (1, 2, 3, 4)))
+    sub.asked += 10
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 30)
+    assert sub.data(11) == numbers(1, 11)
+    a.barrier(topic)
+    sub.nothing()
+
+
+def test_credits_of_streams_on_one_connection_are_apart(a, b, topic):
+    subs = [a.subscribe(topic, n=n) for n in (1, 5, 20)]
+    a.joined(topic, 3)
+    b.numbers(topic, 1, 10)
+    assert [sub.data(count) for sub, count in zip(subs, (1, 5, 10))] == [numbers(1, 1), numbers(1, 5), numbers(1, 10)]
+    a.barrier(topic)
+    for sub in subs:
+        sub.nothing()
+
+
+def test_an_unbounded_subscriber_that_does_not_read_is_treated_as_one_without_credit(connect, b, topic):
+    """What its socket and its connection's output do not hold waits, and overflows by its own policy."""
+    idle = connect(receive_buffer=64 << 10)
+    sub = idle.subscribe(f"{topic}?buffer=50", meta=True)
+    b.joined(topic, 1)
+    count, body = 2000, bytes(4 << 10)
+    for at in range(0, count, 100):
+        b.publish(topic, *(b"%08d" % i + body for i in range(at + 1, at + 101)))
+    told = b.ledger(topic)[0]
+    assert told["waiting"] == 50 and told["dropped"] > 0
+    assert told["delivered"] + told["dropped"] + told["waiting"] == count
+    got, position = [], 0
+    while position < count:
+        one = sub.take(1)[0]
+        assert one.sequence == position + 1 + one.dropped and int(one.data[:8]) == one.sequence
+        position = one.sequence
+        got.append(one)
+    assert [one.sequence for one in got[-50:]] == list(range(count - 49, count + 1))
+    assert len(got) + sum(one.dropped for one in got) == count
+
+
+def test_an_unread_socket_does_not_slow_others(connect, a, b, topic):
+    """G4: beside a subscriber that reads nothing, another gets everything."""
+    idle = connect(receive_buffer=64 << 10)
+    idle.subscribe(f"{topic}?buffer=10")
+    sub = a.subscribe(topic)
+    b.joined(topic, 2)
+    body = bytes(8 << 10)
+    for at in range(1, 1001, 50):
+        b.publish(topic, *(b"%08d" % i + body for i in range(at, at + 50)))
+        assert [int(one[:8]) for one in sub.data(50)] == list(range(at, at + 50))
+
+
+def test_streams_of_one_connection_share_its_output_fairly(connect, b, topic):
+    """One stream of a connection is behind by far; another on the same connection gets its message at once."""
+    this = connect(receive_buffer=64 << 10)
+    hungry, quiet = this.subscribe(f"{topic}?buffer=4000"), this.subscribe(f"{topic}.quiet")
+    b.joined(topic, 1)
+    b.joined(f"{topic}.quiet", 1)
+    body = bytes(16 << 10)
+    for _ in range(20):
+        b.publish(topic, *([body] * 30))
+    b.numbers(f"{topic}.quiet", 1, 1)
+    assert quiet.data(1) == [b"1"]
+    assert this.pending(hungry.stream) < 600, "the other stream's message came after everything"
+    hungry.take(600)

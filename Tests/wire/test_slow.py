@@ -1,0 +1,62 @@
+"""What only the broker's own time limits show. Each test waits for one of them."""
+
+import time
+
+import pytest
+
+from client import *
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("sent", [b"", raw.setup()[:20]], ids=["nothing", "half of it"])
+def test_a_setup_that_does_not_come_in_5_seconds(broker, sent):
+    this = raw.Connection(broker.address)
+    this.socket.sendall(sent)
+    began = time.monotonic()
+    this.end(timeout=12)
+    assert 4 < time.monotonic() - began < 9
+
+
+def test_a_parked_publish_is_refused_after_a_while(a, b, topic):
+    a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 2)
+    stream = b.call(topic, b"3")
+    with pytest.raises(StreamError) as refused:
+        b.answer(stream, timeout=20)
+    assert refused.value.code == raw.REJECTED
+    info = b.control("$SYS.topic.info", name=topic)
+    assert info["next"] == 3
+
+
+def test_a_peer_that_does_not_read_its_answers_is_closed(connect, b, topic):
+    """Keepalives without end, and no answer read: the broker reads no more, and closes after 10 more seconds."""
+    this = connect(receive_buffer=16 << 10)
+    question = raw.keepalive(bytes(1000)) * 64
+    this.socket.settimeout(2)
+    with pytest.raises((TimeoutError, ConnectionError)):
+        for _ in range(2000):  # 128 MB
+            this.socket.sendall(question)
+    b.numbers(topic, 1, 1)
+    eventually(lambda: [one["peer"] for one in b.listing("$SYS.connections")], lambda all: this.peer not in all, 20)
+
+
+@pytest.mark.timeout(120)
+def test_a_block_subscription_without_progress_fails_after_30_seconds(connect, a, b, topic):
+    """And whoever it held up goes on."""
+    sub = a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 2)
+    assert sub.data(1) == [b"1"]
+    began, accepted = time.monotonic(), None
+    while accepted is None and time.monotonic() - began < 50:
+        try:
+            accepted = b.answer(b.call(topic, b"3"), timeout=20)
+        except StreamError as refused:
+            assert refused.code == raw.REJECTED
+    assert accepted.data == b"3" and 25 < time.monotonic() - began < 40
+    sub.request(10)
+    assert sub.data(1) == [b"2"]
+    end = sub.end()
+    assert end.code == raw.APPLICATION_ERROR and end.text.startswith("overflow: blocked too long")

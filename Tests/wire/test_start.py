@@ -1,0 +1,140 @@
+"""Where a subscription begins: replay, from, epoch, gap."""
+
+import pytest
+
+from client import *
+
+UNLIKELY_EPOCH = 12345
+
+
+def test_without_replay_only_what_is_published_later_comes(a, b, topic):
+    b.numbers(topic, 1, 5)
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    b.numbers(topic, 6, 7)
+    assert sub.data(2) == numbers(6, 7)
+
+
+@pytest.mark.parametrize("option, first", [("replay=0", 11), ("replay=1", 10), ("replay=3", 8), ("replay=all", 1)])
+def test_replay_begins_with_the_last_retained(a, b, topic, option, first):
+    b.numbers(topic, 1, 10)
+    sub = a.subscribe(f"{topic}?{option}")
+    a.joined(topic, 1)
+    b.numbers(topic, 11, 12)
+    assert sub.data(13 - first) == numbers(first, 12)
+
+
+def test_replay_of_more_than_there_is_gives_what_there_is(a, b, topic):
+    b.numbers(topic, 1, 3)
+    assert a.subscribe(f"{topic}?replay=1000").data(3) == numbers(1, 3)
+
+
+def test_replay_beyond_the_retained_window_gives_the_window(connect, small, topic):
+    a, b = connect(small), connect(small)
+    b.numbers(topic, 1, 20)
+    for option in ("replay=all", "replay=100", "replay=8"):
+        assert a.subscribe(f"{topic}?{option}").data(8) == numbers(13, 20)
+
+
+def test_replay_on_a_topic_that_is_new_creates_it(a, b, topic):
+    sub = a.subscribe(f"{topic}?replay=all")
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 2)
+    assert sub.data(2) == numbers(1, 2)
+
+
+def test_replay_is_paid_with_credit(a, b, topic):
+    b.numbers(topic, 1, 10)
+    sub = a.subscribe(f"{topic}?replay=all", n=3)
+    assert sub.data(3) == numbers(1, 3)
+    a.barrier(topic)
+    sub.nothing()
+    sub.request(7)
+    assert sub.data(7) == numbers(4, 10)
+
+
+@pytest.mark.parametrize("start", [1, 4, 10, 11])
+def test_from_begins_at_that_sequence(a, b, topic, start):
+    b.numbers(topic, 1, 10)
+    sub = a.subscribe(f"{topic}?from={start}", meta=True)
+    a.joined(topic, 1)
+    b.numbers(topic, 11, 12)
+    got = sub.take(13 - start)
+    assert [one.sequence for one in got] == list(range(start, 13))
+    assert all(one.dropped == 0 for one in got)
+
+
+def test_from_with_the_epoch_resumes_without_loss_or_double(a, b, topic):
+    first = a.subscribe(topic, n=4, meta=True)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 10)
+    seen = first.take(4)
+    first.cancel()
+    last = seen[-1]
+    resumed = a.subscribe(f"{topic}?from={last.sequence + 1}&epoch={last.epoch}", meta=True)
+    assert datas(seen + resumed.take(6)) == numbers(1, 10)
+
+
+def test_from_with_another_epoch_begins_at_the_oldest_retained(connect, small, topic):
+    a, b = connect(small), connect(small)
+    b.numbers(topic, 1, 20)
+    sub = a.subscribe(f"{topic}?from=17&epoch={UNLIKELY_EPOCH}", meta=True)
+    got = sub.take(8)
+    assert [one.sequence for one in got] == list(range(13, 21))
+    assert got[0].epoch != UNLIKELY_EPOCH
+
+
+def test_from_an_evicted_sequence_begins_at_the_oldest_retained_and_tells_the_gap(connect, small, topic):
+    a, b = connect(small), connect(small)
+    b.numbers(topic, 1, 20)
+    got = a.subscribe(f"{topic}?from=5", meta=True).take(8)
+    assert [one.sequence for one in got] == list(range(13, 21))
+    assert [one.dropped for one in got] == [8] + [0] * 7
+
+
+def test_from_a_future_sequence_begins_at_the_next(a, b, topic):
+    b.numbers(topic, 1, 3)
+    sub = a.subscribe(f"{topic}?from=100", meta=True)
+    a.joined(topic, 1)
+    b.numbers(topic, 4, 5)
+    assert [one.sequence for one in sub.take(2)] == [4, 5]
+
+
+GAPS = {"another epoch": f"from=17&epoch={UNLIKELY_EPOCH}", "evicted": "from=5", "future": "from=100"}
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_a_gap_refuses_the_subscription_with_gap_fail(connect, small, topic, gap):
+    a, b = connect(small), connect(small)
+    b.numbers(topic, 1, 20)
+    end = refusal(a.subscribe(f"{topic}?{GAPS[gap]}&gap=fail", meta=True))
+    assert "gap" in end.text.lower()
+    assert a.control("$SYS.topic.info", name=topic)["subscriptions"] == 0
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_from_without_meta_implies_gap_fail(connect, small, topic, gap):
+    a, b = connect(small), connect(small)
+    b.numbers(topic, 1, 20)
+    assert "gap" in refusal(a.subscribe(f"{topic}?{GAPS[gap]}")).text.lower()
+
+
+def test_from_without_a_gap_is_served_with_gap_fail(a, b, topic):
+    epoch = numbered(a, b, topic)
+    sub = a.subscribe(f"{topic}?from=2&epoch={epoch}&gap=fail")
+    assert sub.data(2) == numbers(2, 3)
+
+
+def test_the_gap_is_told_by_default(connect, small, topic):
+    a, b = connect(small), connect(small)
+    b.numbers(topic, 1, 20)
+    got = a.subscribe(f"{topic}?from=1&gap=tell", meta=True).take(1)[0]
+    assert (got.sequence, got.dropped) == (13, 12)
+
+
+def numbered(a, b, topic) -> int:
+    """Publishes three messages and returns the topic's epoch."""
+    b.numbers(topic, 1, 3)
+    epoch = a.control("$SYS.topic.info", name=topic)["epoch"]
+    assert isinstance(epoch, str)
+    return int(epoch)
