@@ -51,5 +51,14 @@ public struct Effects {
     public var reading: [(ConnectionID, Bool)] = []
     /// Messages for other shards, by shard index: to be put in their inboxes as one batch each.
     public var mail: [[Mail]]
+    /// As `mail`, but put in the inboxes after all of it: what makes a message known to its publisher must not overtake
+    /// the message on its way to other shards.
+    public var lateMail: [[Mail]]
     public var log: [LogRecord] = []
+
+    /// None yet, in a broker of `shards`.
+    public init(shards: Int) {
+        mail = Array(repeating: [], count: shards)
+        lateMail = mail
+    }
 }

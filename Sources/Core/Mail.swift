@@ -22,7 +22,7 @@ public struct Mail: Sendable {
         // From a publisher's shard to the owner
         case publish(StreamKey, PublishRequest)
         case items(StreamKey, ConnectionID, MessageBatch)
-        case publisherEnded(StreamKey, PublisherEnd)
+        case publisherEnded(StreamKey, name: String, PublisherEnd)
         case fire(name: String, ConnectionID, shard: Int, MessageBatch)
 
         // From the owner to a publisher's shard

@@ -27,8 +27,11 @@ extension Shard {
         case .items(let key, let connection, let batch):
             tellProcessed(batch, key.shard, connection)
             take(batch, from: key, now: now)
-        case .publisherEnded(let key, let end):
-            guard let channel = remoteChannels[key] else { return }
+        case .publisherEnded(let key, let name, let end):
+            guard let channel = remoteChannels[key] else {
+                names[name]?.withdraw(key, now: now)
+                return
+            }
             channel.topic.ended(channel, end, now: now)
             // A complete channel whose first message is parked lives on until that is appended.
             if channel.topic.channels[key] == nil { remoteChannels[key] = nil }

@@ -66,7 +66,7 @@ public final class Shard {
         self.memory = memory
         self.seed = seed
         pool = BlockPool(budget: memory)
-        effects = Effects(mail: Array(repeating: [], count: count))
+        effects = Effects(shards: count)
         statistics = Statistics(shards: count)
         moment = now
         started = now.monotonic

@@ -50,6 +50,9 @@ public final class Inbox<Element: Sendable>: @unchecked Sendable {
         wakeup.clear()
     }
 
+    /// Nothing waits. What was pushed before something else that the consumer has seen is seen here too.
+    public var isEmpty: Bool { head.load(ordering: .acquiring) == nil }
+
     /// Hands over everything that waits, oldest first. Only the consuming thread may call it.
     public func drain(_ body: (consuming Element) -> Void) {
         var newest = head.exchange(nil, ordering: .acquiring)

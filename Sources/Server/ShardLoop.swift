@@ -75,20 +75,21 @@ final class ShardLoop<Shard: Engine> {
     private func turn() throws(SystemError) {
         let count = try poller.wait(timeout: timeout)
         now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
-        var hasMail = false
         for event in 0..<count {
             let (token, ready) = poller[event]
             switch Token(rawValue: token) {
-            case .inbox: hasMail = true
+            case .inbox: inbox.clearWake()
             case .connection(let id): handle(id, ready)
             case .lingering(let number): discard(number)
             }
         }
         carryOut()
-        if hasMail { takeMail() }
+        takeMail()
         if let deadline = shard.deadline, deadline <= now.monotonic { shard.fire(now: now) }
         lingering.expire(now: now.monotonic)
         carryOut()
+        // Before anything is written: a peer that reads its acknowledgement may ask another shard for the message.
+        deliver()
         flush()
         carryOut()
         deliver()
@@ -126,6 +127,8 @@ final class ShardLoop<Shard: Engine> {
     private func read(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         switch Socket.read(connection.pointee.fd, into: buffer) {
         case .bytes(let count):
+            // The peer may have learnt on another connection what is in the mail here: that comes first.
+            takeMail()
             shard.receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), on: id, now: now)
         case .end:
             connection.pointee.ended = true
@@ -137,7 +140,7 @@ final class ShardLoop<Shard: Engine> {
     }
 
     private func takeMail() {
-        inbox.clearWake()
+        guard !inbox.isEmpty else { return }
         inbox.drain { item in
             switch item {
             case .mail(let mail): shard.receive(mail, now: now)
@@ -223,11 +226,15 @@ final class ShardLoop<Shard: Engine> {
 
     /// Puts each shard's messages into its inbox, as one batch.
     private func deliver() {
-        for other in context.inboxes.indices where !shard.effects.mail[other].isEmpty {
-            var batch: [Mail] = []
-            swap(&batch, &shard.effects.mail[other])
-            context.inboxes[other].push(.mail(batch))
-        }
+        for other in context.inboxes.indices { post(&shard.effects.mail[other], to: other) }
+        for other in context.inboxes.indices { post(&shard.effects.lateMail[other], to: other) }
+    }
+
+    private func post(_ mail: inout [Mail], to other: Int) {
+        guard !mail.isEmpty else { return }
+        var batch: [Mail] = []
+        swap(&batch, &mail)
+        context.inboxes[other].push(.mail(batch))
     }
 
     private func tellIdle() {

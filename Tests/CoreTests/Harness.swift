@@ -61,10 +61,12 @@ final class TestBroker {
             busy = false
             for (index, shard) in shards.enumerated() {
                 busy = flush(shard, index) || busy
-                for (target, mail) in shard.effects.mail.enumerated() where !mail.isEmpty {
-                    shard.effects.mail[target].removeAll()
-                    shards[target].receive(mail, now: now)
-                    busy = true
+                for lane in [\Effects.mail, \Effects.lateMail] {
+                    for (target, mail) in shard.effects[keyPath: lane].enumerated() where !mail.isEmpty {
+                        shard.effects[keyPath: lane][target].removeAll()
+                        shards[target].receive(mail, now: now)
+                        busy = true
+                    }
                 }
                 for id in shard.effects.close { clients[index]![id]?.isClosed = true }
                 for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }

@@ -36,7 +36,7 @@ final class ScriptedEngine: Engine {
         var told = false
     }
 
-    var effects = Effects(mail: [[]])
+    var effects = Effects(shards: 1)
     private var peers: [UInt32: Peer] = [:]
     private var generation: UInt32 = 0
     private var resume: (id: ConnectionID, at: UInt64)?

@@ -164,8 +164,7 @@ extension Shard {
     private func dropStreams(of connection: Connection, now: Instant) {
         while let stream = connection.streams.last {
             if stream.kind == .publisher {
-                let publisher = unsafeDowncast(stream, to: Publisher.self)
-                if publisher.isChannel { ended(publisher, .lost, now: now) }
+                ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
             }
             // The owner may have answered at once and so have dropped it.
             if streams[stream.handle] === stream { drop(stream) }

@@ -149,9 +149,7 @@ extension Shard {
     /// The peer ended a stream.
     private func leave(_ stream: BoundStream, _ end: PublisherEnd, now: Instant) {
         if stream.kind == .publisher {
-            let publisher = unsafeDowncast(stream, to: Publisher.self)
-            // An acknowledged publish that is cancelled may have been taken already; only its answer goes.
-            if publisher.isChannel { ended(publisher, end, now: now) }
+            ended(unsafeDowncast(stream, to: Publisher.self), end, now: now)
         }
         if streams[stream.handle] === stream { drop(stream) }
     }

@@ -85,21 +85,24 @@ extension Shard {
         }
     }
 
-    /// The publisher's half is over, one way or another.
+    /// The publisher's half is over, one way or another. A parked acknowledged publish is withdrawn.
     func ended(_ publisher: Publisher, _ end: PublisherEnd, now: Instant) {
         sendOutgoing(publisher)
         if publisher.owner == index {
-            guard let channel = publisher.channel else { return }
-            channel.topic.ended(channel, end, now: now)
+            if let channel = publisher.channel {
+                channel.topic.ended(channel, end, now: now)
+            } else {
+                names[publisher.name]?.withdraw(key(publisher), now: now)
+            }
         } else {
-            send(.publisherEnded(key(publisher), end), to: publisher.owner)
+            send(.publisherEnded(key(publisher), name: publisher.name, end), to: publisher.owner)
         }
     }
 
     /// The peer asks for more acknowledgements.
     func request(_ n: UInt32, of publisher: Publisher) {
         guard publisher.credit.add(n) else {
-            if publisher.isChannel { ended(publisher, .cancelled, now: moment) }
+            ended(publisher, .cancelled, now: moment)
             fail(publisher, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
             return
         }
@@ -180,7 +183,7 @@ extension Shard {
         } else {
             if case .refused = notice { remoteChannels[key] = nil }
             if case .finished = notice { remoteChannels[key] = nil }
-            send(.notice(key, notice), to: key.shard)
+            effects.lateMail[key.shard].append(Mail(content: .notice(key, notice)))
         }
     }
 
@@ -226,10 +229,8 @@ extension Shard {
         complete: Bool
     ) {
         scratch.removeAll()
-        if publisher.connection.rsocket.metadataForm == .composite {
-            AcceptedMetadata.append(news.accepted, to: &scratch)
-        }
-        let metadata = scratch.isEmpty ? nil : scratch.readable
+        AcceptedMetadata.append(news.accepted, to: &scratch)
+        let metadata = scratch.readable
         var text = String(news.sequence.value)
         text.withUTF8 { data in
             publisher.connection.output.control {

@@ -1,10 +1,13 @@
 // MessageMetadata: what `meta=on` puts before a message: an entry of the broker's own, then the publisher's entries.
 //
-//     PAYLOAD header | metadata length u24 | 0x9D? mime … length u24 | epoch sequence timestamp dropped-before | …
+//     header | u24 length | entry of the broker's own | the publisher's entries | payload
+//
+// Frames hold at most `Limits.fragment` bytes of metadata and payload together, so metadata that does not fit beside
+// the first piece of payload goes ahead of it, in fragments of its own.
 
 import Bytes
-import Replay
 import RSocket
+import Replay
 
 struct MessageMetadata {
     static let mime = "application/vnd.forebay.message"
@@ -17,55 +20,94 @@ struct MessageMetadata {
     /// Messages that this subscription lost just before this one.
     var droppedBefore: UInt64
 
-    /// Bytes of the frames of one message.
-    static func framed(payload: Int, carried: Int) -> Int {
-        PayloadFraming.framed(payload) + 3 + entry + carried
+    /// How many frames the metadata takes for itself; 0 where it goes with the first piece of payload.
+    private static func ownFrames(payload: Int, metadata: Int) -> Int {
+        if metadata + Swift.min(payload, Limits.fragment) <= Limits.fragment { return 0 }
+        return metadata <= Limits.fragment ? 1 : 2
     }
 
-    /// Writes the frames of the message that `entry` names.
+    /// Bytes of the frames of one message.
+    static func framed(payload: Int, carried: Int) -> Int {
+        let metadata = entry + carried
+        let own = ownFrames(payload: payload, metadata: metadata)
+        return PayloadFraming.framed(payload) + metadata + (own == 0 ? 3 : own * (PayloadFraming.header + 3))
+    }
+
+    /// Writes the frames of the message that `message` names; `target` has exactly the room for them.
     func write(_ chunk: Chunk, _ message: Chunk.Entry, stream: UInt32, to target: UnsafeMutableRawBufferPointer) {
-        let carried = Int(message.metadata)
-        let metadata = MessageMetadata.entry + carried
+        let carried = chunk.bytes(Int(message.offset - message.metadata), Int(message.metadata))
         let frames = chunk.bytes(Int(message.offset), Int(message.framed))
-        // The frames as they stand in the log, with the metadata slipped in behind the first header.
+        let metadata = MessageMetadata.entry + carried.count
+        switch MessageMetadata.ownFrames(payload: Int(message.payload), metadata: metadata) {
+        case 0: writeTogether(frames, carried, stream: stream, to: target)
+        case let own: writeApart(frames, carried, in: own, stream: stream, to: target)
+        }
+    }
+
+    /// The frames as they stand in the log, with the metadata slipped in behind the first header.
+    private func writeTogether(
+        _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, stream: UInt32,
+        to target: UnsafeMutableRawBufferPointer
+    ) {
         let head = PayloadFraming.header
-        let base = target.baseAddress!
-        base.copyMemory(from: frames.baseAddress!, byteCount: head)
+        let metadata = MessageMetadata.entry + carried.count
         let body = frames.u24(at: 0) - 6
+        let base = target.baseAddress!
         let flags = frames.bigEndian(at: 7, as: UInt16.self) & 0x3FF | FrameFlags.metadata.rawValue
         PayloadFraming.writeHeader(
-            to: base, stream: stream, type: FrameType.payload.rawValue, flags: flags, body: body + 3 + metadata)
-        write(to: base + head, metadataLength: metadata)
-        let source = chunk.bytes(Int(message.offset) - carried, carried)
-        let behind = base + head + 3 + MessageMetadata.entry
-        if carried > 0 { behind.copyMemory(from: source.baseAddress!, byteCount: carried) }
-        let rest = frames.count - head
-        if rest > 0 { (behind + carried).copyMemory(from: frames.baseAddress! + head, byteCount: rest) }
-        if frames.count > head + body {
-            let following = target.count - (head + 3 + metadata + body)
-            PayloadFraming.patch(
-                UnsafeMutableRawBufferPointer(start: behind + carried + body, count: following), stream: stream)
+            to: base, stream: stream, type: FrameType.payload.rawValue, flags: flags, body: 3 + metadata + body)
+        MessageMetadata.put(u24: metadata, at: base + head)
+        writeEntry(to: base + head + 3)
+        let behind = target.slice(head + 3 + MessageMetadata.entry)
+        behind.copyMemory(from: carried)
+        let rest = behind.slice(carried.count)
+        rest.copyMemory(from: frames.slice(head..<frames.count))
+        // Further fragments follow the first piece of payload.
+        PayloadFraming.patch(rest.slice(body), stream: stream)
+    }
+
+    /// The metadata in `own` fragments, and the frames of the log behind them.
+    private func writeApart(
+        _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, in own: Int, stream: UInt32,
+        to target: UnsafeMutableRawBufferPointer
+    ) {
+        var rest = target
+        var left = MessageMetadata.entry + carried.count
+        var taken = 0
+        for index in 0..<own {
+            let part = left / (own - index)
+            PayloadFraming.writeHeader(
+                to: rest.baseAddress!, stream: stream, type: FrameType.payload.rawValue,
+                flags: FrameFlags.next.union([.follows, .metadata]).rawValue, body: 3 + part)
+            MessageMetadata.put(u24: part, at: rest.baseAddress! + PayloadFraming.header)
+            rest = rest.slice(PayloadFraming.header + 3)
+            let entry = index == 0 ? MessageMetadata.entry : 0
+            if index == 0 { writeEntry(to: rest.baseAddress!) }
+            let piece = carried.slice(taken..<taken + part - entry)
+            rest.slice(entry).copyMemory(from: piece)
+            taken += piece.count
+            rest = rest.slice(part)
+            left -= part
         }
+        rest.copyMemory(from: frames)
+        PayloadFraming.patch(rest, stream: stream)
     }
 
     /// The broker's own entry alone.
     var bytes: [UInt8] {
-        let length = 3
-        return [UInt8](unsafeUninitializedCapacity: length + MessageMetadata.entry) { buffer, count in
-            write(to: UnsafeMutableRawPointer(buffer.baseAddress!), metadataLength: MessageMetadata.entry)
-            count = length + MessageMetadata.entry
-        }.dropFirst(length).map { $0 }
+        [UInt8](unsafeUninitializedCapacity: MessageMetadata.entry) { buffer, count in
+            writeEntry(to: UnsafeMutableRawPointer(buffer.baseAddress!))
+            count = MessageMetadata.entry
+        }
     }
 
-    /// The metadata length and the broker's own entry.
-    func write(to target: UnsafeMutableRawPointer, metadataLength: Int) {
-        MessageMetadata.put(u24: metadataLength, at: target)
+    private func writeEntry(to target: UnsafeMutableRawPointer) {
         let mime = MessageMetadata.mime.utf8.count
-        target.storeBytes(of: UInt8(mime - 1), toByteOffset: 3, as: UInt8.self)
+        target.storeBytes(of: UInt8(mime - 1), as: UInt8.self)
         var name = MessageMetadata.mime
-        name.withUTF8 { (target + 4).copyMemory(from: $0.baseAddress!, byteCount: mime) }
-        MessageMetadata.put(u24: 32, at: target + 4 + mime)
-        let figures = target + 7 + mime
+        name.withUTF8 { (target + 1).copyMemory(from: $0.baseAddress!, byteCount: mime) }
+        MessageMetadata.put(u24: 32, at: target + 1 + mime)
+        let figures = target + 4 + mime
         figures.storeBytes(of: epoch.bigEndian, as: UInt64.self)
         figures.storeBytes(of: sequence.value.bigEndian, toByteOffset: 8, as: UInt64.self)
         figures.storeBytes(of: timestamp.bigEndian, toByteOffset: 16, as: Int64.self)
@@ -76,5 +118,12 @@ struct MessageMetadata {
         target.storeBytes(of: UInt8(truncatingIfNeeded: value >> 16), as: UInt8.self)
         target.storeBytes(of: UInt8(truncatingIfNeeded: value >> 8), toByteOffset: 1, as: UInt8.self)
         target.storeBytes(of: UInt8(truncatingIfNeeded: value), toByteOffset: 2, as: UInt8.self)
+    }
+}
+
+extension UnsafeMutableRawBufferPointer {
+    /// The bytes from `offset` on.
+    fileprivate func slice(_ offset: Int) -> UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(rebasing: self[offset...])
     }
 }

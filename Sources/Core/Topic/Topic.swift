@@ -189,6 +189,7 @@ final class Topic {
         tellNews(channel)
         remove(channel)
         shard.tell(channel.key, .refused(refusal))
+        if channel.options.lossFailsTopic { finish(.failed("the publisher was rejected"), now: shard.moment) }
         return false
     }
 
@@ -224,10 +225,18 @@ final class Topic {
             if channel.options.completesTopic { finish(.failed(reason), now: now) }
         case .cancelled:
             remove(channel)
+            if channel.options.lossFailsTopic { finish(.failed("the publisher cancelled"), now: now) }
         case .lost:
             remove(channel)
             if channel.options.lossFailsTopic { finish(.failed("the publisher's connection was lost"), now: now) }
         }
+        noteUse(now)
+    }
+
+    /// A parked acknowledged publish whose publisher wants no answer any more.
+    func withdraw(_ key: StreamKey, now: Instant) {
+        parked.removeAll { $0.key == key }
+        markDirty()
         noteUse(now)
     }
 

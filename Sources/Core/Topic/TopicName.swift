@@ -21,7 +21,8 @@ enum TopicName {
                 if tokenIsEmpty { return emptyToken(name) }
                 tokenIsEmpty = true
             case UInt8(ascii: "*"), UInt8(ascii: ">"):
-                return "The topic '\(name)' has a '*' or '>', which are reserved for patterns; name one topic."
+                return "The topic '\(name)' has a '*' or '>', which are reserved for patterns; "
+                    + "use tokens of A-Z a-z 0-9 _ - joined by dots."
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
                 UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
                 tokenIsEmpty = false
@@ -34,6 +35,7 @@ enum TopicName {
     }
 
     private static func emptyToken(_ name: String) -> String {
-        "The topic '\(name)' has an empty token; do not begin, end or double a dot."
+        "The topic '\(name)' has an empty token; "
+            + "use tokens of A-Z a-z 0-9 _ - joined by single dots."
     }
 }
