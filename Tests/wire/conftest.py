@@ -28,9 +28,11 @@ def executable() -> str:
 
 
 class Broker:
-    """A forebayd process. `options` are added to those that every test needs."""
+    """A forebayd process. `options` are added to those that every test needs. Two threads, unless a test or
+    $FOREBAY_THREADS says otherwise."""
 
-    def __init__(self, *options: str, threads: int = 2):
+    def __init__(self, *options: str, threads: int = 0):
+        threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
         command = [executable(), "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", str(threads), *options]
         environment = dict(os.environ, SWIFT_BACKTRACE="enable=no")
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)

@@ -28,7 +28,7 @@ MESSAGE_MIME = b"application/vnd.forebay.message"
 ACCEPTED_MIME = b"application/vnd.forebay.accepted"
 
 DEADLINE = 10.0  # Seconds that anything expected may take; reached only when a test fails.
-FRAGMENT = 64 << 10  # The largest piece of a payload that the broker may send in one frame.
+FRAGMENT = 64 << 10  # The most data of a payload that the broker may send in one frame.
 
 
 # Frames
@@ -212,6 +212,7 @@ class Connection:
         self.opened = {0}  # Streams on which something was sent: the broker may use no other.
         self.closed = False
         self.read = 0  # Bytes received, in all.
+        self.lives = True  # It answers the broker's keepalives.
         self._buffer = bytearray()
         self._queues = defaultdict(deque)
         self._parts = {}
@@ -277,7 +278,8 @@ class Connection:
     def _accept(self, this: Frame):
         self._check(this)
         if this.kind == KEEPALIVE and this.has(R):
-            self.socket.sendall(keepalive(this.data, respond=False))
+            if self.lives:
+                self.socket.sendall(keepalive(this.data, respond=False))
             return
         if this.kind == PAYLOAD and (this.has(F) or this.stream in self._parts):
             whole = self._parts.setdefault(this.stream, Frame(this.stream, PAYLOAD, 0, 0))
@@ -297,7 +299,7 @@ class Connection:
             assert this.has(N) or this.has(C), f"PAYLOAD with neither NEXT nor COMPLETE: {this}"
             assert not (this.has(F) and this.has(C)), f"COMPLETE on a fragment that is not the last: {this}"
             assert this.has(N) or not (this.has(F) or this.stream in self._parts), f"a fragment without NEXT: {this}"
-            assert len(this.data) + len(this.metadata or b"") <= FRAGMENT, f"a payload that had to be split: {this}"
+            assert len(this.data) <= FRAGMENT, f"a payload of {len(this.data)} in one frame: {this.size}"
         elif this.kind == ERROR and this.stream:
             assert 0x201 <= this.code <= 0x204, f"an error code that clients do not know: {this}"
             this.data.decode()

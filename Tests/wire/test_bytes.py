@@ -37,6 +37,7 @@ def test_eviction_by_bytes_is_loss_at_the_head(connect, tight, topic, policy):
     sub = a.subscribe(f"{topic}?buffer=100000&overflow={policy}", n=1, meta=True)
     a.joined(topic, 1)
     sized(b, topic, 1000)
+    a.barrier(topic)
     told = a.ledger(topic)[0]
     assert told["dropped"] > 0 and told["delivered"] + told["waiting"] + told["dropped"] == 1000
     sub.request(UNBOUNDED)
@@ -52,6 +53,7 @@ def test_eviction_by_bytes_under_fail_delivers_the_rest_and_then_fails(connect, 
     sub = a.subscribe(f"{topic}?buffer=100000&overflow=fail", n=1, meta=True)
     a.joined(topic, 1)
     sized(b, topic, 350)  # Some of them are too many.
+    a.barrier(topic)
     sub.request(UNBOUNDED)
     got = sub.rest()
     assert sub.ended.code == raw.APPLICATION_ERROR and sub.ended.text.startswith("overflow: bytes")
@@ -64,6 +66,7 @@ def test_a_small_buffer_is_no_matter_of_bytes(connect, tight, topic):
     sub = a.subscribe(f"{topic}?buffer=5", n=1, meta=True)
     a.joined(topic, 1)
     sized(b, topic, 1000)
+    a.barrier(topic)
     sub.request(10)
     expected = [(1, 0), (996, 994)] + [(i, 0) for i in range(997, 1001)]
     assert [(one.sequence, one.dropped) for one in sub.take(6)] == expected

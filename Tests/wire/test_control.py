@@ -50,7 +50,7 @@ def test_subscriptions_are_listed(a, b, topic):
     a.subscribe(f"{topic}?buffer=5&overflow=drop-newest", n=2, meta=True)
     a.subscribe(topic)
     a.joined(topic, 2)
-    b.numbers(topic, 1, 9)
+    arrive(a, b, topic, 1, 9)
     one, two = sorted(b.ledger(topic), key=lambda one: one["buffer"])
     assert SUBSCRIPTION_FIELDS <= one.keys()
     assert (one["policy"], one["buffer"], one["requested"], one["outstanding"]) == ("drop-newest", 5, 2, 0)
@@ -85,7 +85,7 @@ def test_connections_are_listed(a, b, topic):
     mine = [one for one in b.listing("$SYS.connections") if one["peer"] == a.peer]
     assert len(mine) == 1 and CONNECTION_FIELDS <= mine[0].keys()
     assert (mine[0]["subscriptions"], mine[0]["publishers"]) == (1, 1)
-    assert mine[0]["streams"] >= 2 and mine[0]["shard"] in (0, 1)
+    assert mine[0]["streams"] >= 2 and mine[0]["shard"] >= 0
     assert mine[0]["bytes_in"] > 0 and mine[0]["bytes_out"] > 0 and mine[0]["age_ms"] >= 0
 
 

@@ -74,12 +74,27 @@ def test_keepalives_hold_a_connection_beyond_its_lifetime(connect, topic):
 
 def test_a_lifetime_without_a_keepalive_ends_the_connection(connect, b, topic):
     this = connect(keepalive_ms=500, lifetime_ms=1000)
+    this.lives = False
     this.subscribe(topic)
     b.joined(topic, 1)
     began = time.monotonic()
     this.end(timeout=8)
     assert time.monotonic() - began > 0.5
     b.joined(topic, 0)
+
+
+def test_an_answer_to_the_brokers_keepalive_is_a_sign_of_life(connect, topic):
+    """The broker may ask by a keepalive of its own; a client that answers lives, and one that is not asked says so."""
+    this = connect(keepalive_ms=500, lifetime_ms=1000)
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        try:
+            assert this.frame(0, timeout=0.4).kind == raw.KEEPALIVE  # Others than those that ask.
+        except TimeoutError:
+            pass
+        if this.read == 0:
+            this.send(raw.keepalive(b"not asked", respond=False))
+    this.barrier(topic)
 
 
 def test_a_lifetime_is_not_shortened_by_silence_of_data(connect, a, topic):

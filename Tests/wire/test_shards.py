@@ -63,6 +63,8 @@ def test_policies_across_shards(peers, topic):
                 for peer in peers for policy, sequences in expected.items()]
         peers[0].joined(name, len(subs))
         peers[i % len(peers)].numbers(name, 1, 10)
+        for peer in peers:
+            peer.barrier(name)
         for sub, sequences in subs:
             sub.request(10)
             assert [one.sequence for one in sub.take(len(sequences))] == sequences

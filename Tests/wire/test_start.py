@@ -15,6 +15,23 @@ def test_without_replay_only_what_is_published_later_comes(a, b, topic):
     assert sub.data(2) == numbers(6, 7)
 
 
+def test_a_subscription_begins_after_what_was_acknowledged_before(connect, a, b, topic):
+    """Whichever shard it is on, and though other subscriptions there are served already."""
+    peers = [a, b, connect(), connect()]
+    for peer in peers:
+        peer.subscribe(topic)
+    a.joined(topic, 4)
+    for i in range(1, 60, 2):
+        b.numbers(topic, i, i)
+        subs = [peer.subscribe(topic, n=1) for peer in peers]
+        a.joined(topic, 8)
+        b.numbers(topic, i + 1, i + 1)
+        assert [sub.data(1) for sub in subs] == [[b"%d" % (i + 1)]] * 4
+        for sub in subs:
+            sub.cancel()
+        a.joined(topic, 4)
+
+
 @pytest.mark.parametrize("option, first", [("replay=0", 11), ("replay=1", 10), ("replay=3", 8), ("replay=all", 1)])
 def test_replay_begins_with_the_last_retained(a, b, topic, option, first):
     b.numbers(topic, 1, 10)

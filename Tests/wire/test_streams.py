@@ -13,6 +13,16 @@ def test_stream_ids_need_not_be_contiguous(a, b, topic):
         assert Subscription(a, stream, 1, False).data(1) == [b"1"]
 
 
+def test_a_request_on_an_even_stream_id_is_not_served(connect, b, topic):
+    """Even ids are the server's: an error for the stream or for the connection."""
+    this = connect()
+    this.send(raw.request(raw.REQUEST_RESPONSE, 2, b"x", this.route(topic)))
+    eventually(lambda: (this.barrier(topic), this.pending(2)), lambda seen: seen[1])
+    frame = this.frame(2)
+    assert frame.kind == ERROR and frame.code in (raw.INVALID, raw.REJECTED)
+    assert topic not in [one["name"] for one in b.listing("$SYS.topics")]
+
+
 def test_a_stream_id_is_free_again_after_its_end(a, topic):
     for i in range(1, 4):
         a.send(raw.request(raw.REQUEST_RESPONSE, 1001, b"x", a.route(topic)))
