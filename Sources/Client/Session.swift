@@ -1,7 +1,8 @@
 // Session: a connection with its socket, and the one place where a client waits – for the broker, the standard input
 // and output, signals and the clock.
 //
-// It uses poll(2), not the broker's Poller: epoll refuses regular files, and a client's input and output often are some.
+// It uses poll(2), not the broker's Poller: epoll refuses regular files, and a client's input and output often are
+// some.
 
 import Bytes
 import EventLoop

@@ -36,6 +36,8 @@ struct ChannelPublisher: ~Copyable {
     /// Bytes handed to the socket's queue above which no more are made.
     private static let outputLimit = 256 << 10
     private static let readQuantum = 64 << 10
+    /// Acknowledgements that may come while the channel ends.
+    private static let closingCredit: UInt32 = 64
     private static let patience: UInt64 = 2_000_000_000
 
     init(_ settings: PublishSettings, _ address: BrokerAddress) throws(ClientError) {
@@ -105,9 +107,9 @@ struct ChannelPublisher: ~Copyable {
                 case .none: return .input
                 case .end: endSending()
                 case .tooLong:
+                    let limit = Units.bytes(UInt64(PublishSettings.lineLimit))
                     mistake = UsageError(
-                        "Line \(sent + 1) is longer than \(settings.lineLimitText): it and what follows was not published."
-                    )
+                        "Line \(sent + 1) is longer than \(limit): it and what follows was not published.")
                     stop()
                 }
             }
@@ -146,6 +148,8 @@ struct ChannelPublisher: ~Copyable {
             phase = .ended
             return
         }
+        // Without credit the broker could not tell the last sequence, since its completion acknowledges all anyway.
+        session.connection.requestN(stream, Self.closingCredit)
         session.connection.complete(stream)
     }
 
@@ -192,7 +196,7 @@ struct ChannelPublisher: ~Copyable {
             if phase == .sending {
                 throw ClientError(
                     .rejected,
-                    
+
                     "The broker ended the channel after \(sent) messages; the last of them may not be in the topic.")
             }
             phase = .ended
@@ -244,8 +248,4 @@ struct ChannelPublisher: ~Copyable {
         }
         output.drain()
     }
-}
-
-extension PublishSettings {
-    var lineLimitText: String { Units.bytes(UInt64(Self.lineLimit)) }
 }

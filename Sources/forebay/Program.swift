@@ -22,7 +22,8 @@ enum Program {
     static func words() -> [String]? {
         var words: [String] = []
         for index in 1..<max(Int(CommandLine.argc), 1) {
-            guard let word = CommandLine.unsafeArgv[index].flatMap({ String(validatingCString: $0) }) else { return nil }
+            let argument = CommandLine.unsafeArgv[index]
+            guard let word = argument.flatMap({ String(validatingCString: $0) }) else { return nil }
             words.append(word)
         }
         return words

@@ -121,9 +121,8 @@ struct Subscriber: ~Copyable {
         if n > 0 { session.connection.requestN(stream, n) }
         if settings.once, !hasToldSpent, session.connection.outstanding(on: stream) == 0 {
             hasToldSpent = true
-            tell(
-                "The credit of \(settings.request ?? 0) is used up. The subscription stays open, and shows its end; ^C cancels it."
-            )
+            let spent = "The credit of \(settings.request ?? 0) is used up."
+            tell("\(spent) The subscription stays open, and shows its end; ^C cancels it.")
         }
     }
 

@@ -1,0 +1,480 @@
+"""The command line as a person uses it: processes, pipes, signals, exit codes, a terminal."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMIT = 30
+
+
+def executable() -> str:
+    """$FOREBAY, else the release build, else the debug build."""
+    named = os.environ.get("FOREBAY")
+    for path in [Path(named)] if named else [ROOT / ".build" / kind / "forebay" for kind in ("release", "debug")]:
+        if path.exists():
+            return str(path)
+    pytest.exit("There is no forebay to test: run `make build`, or set FOREBAY to its path.", 2)
+
+
+class Commands:
+    """Runs forebay against one broker."""
+
+    def __init__(self, address):
+        self.environment = dict(os.environ, FOREBAY_URL="rsocket://%s:%d" % address, SWIFT_BACKTRACE="enable=no")
+        self.started = []
+
+    def run(self, *words, stdin=b""):
+        return subprocess.run([executable(), *words], input=stdin, capture_output=True, env=self.environment,
+                              timeout=LIMIT)
+
+    def ok(self, *words, stdin=b"") -> bytes:
+        done = self.run(*words, stdin=stdin)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def start(self, *words, **options):
+        options = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) | options
+        process = subprocess.Popen([executable(), *words], env=self.environment, **options)
+        self.started.append(process)
+        return process
+
+    def rows(self, command, **fields):
+        rows = [json.loads(line) for line in self.ok(command, "--json").splitlines()]
+        return [row for row in rows if all(row.get(key) == value for key, value in fields.items())]
+
+    def subscriber(self, topic, *words, **options):
+        """A `sub` whose subscription the broker has."""
+        before = len(self.rows("subs", topic=topic))
+        process = self.start("sub", topic, *words, **options)
+        until(lambda: len(self.rows("subs", topic=topic)) > before, f"the subscription to {topic} appears")
+        return process
+
+    def stop(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+
+
+def until(condition, what, limit=LIMIT):
+    deadline = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {limit} s: {what}"
+        time.sleep(0.02)
+
+
+def ended(process, code=0):
+    out, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == code, (process.returncode, out[-300:], err)
+    return out, err.decode()
+
+
+@pytest.fixture
+def forebay(broker):
+    this = Commands(broker.address)
+    yield this
+    this.stop()
+
+
+@pytest.fixture
+def peer():
+    """Starts the counterpart on rsocket-py and returns commands for it; `log()` is what it was asked."""
+    servers = []
+
+    def start(*words):
+        script = Path(__file__).with_name("peer.py")
+        server = subprocess.Popen([sys.executable, script, "0", *words], stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL)
+        this = Commands(("127.0.0.1", json.loads(server.stdout.readline())["port"]))
+        servers.append((server, this))
+
+        def log(event, last):
+            """The lines of one kind until one line matches `last`."""
+            lines = []
+            while True:
+                line = json.loads(server.stdout.readline())
+                if line["event"] == event:
+                    lines.append(line)
+                if last(line):
+                    return lines
+        this.log = log
+        return this
+
+    yield start
+    for server, commands in servers:
+        commands.stop()
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+# What goes in comes out
+
+def test_fire_acknowledged_and_replay(forebay, topic):
+    assert forebay.ok("pub", topic, "one") == b""
+    assert forebay.ok("pub", topic, "two", "--ack") == b"2\n"
+    assert json.loads(forebay.ok("pub", topic, "", "--ack", "--json")) == {"sequence": 3}
+    assert forebay.ok("sub", topic, "--replay", "all", "--count", "3") == b"one\ntwo\n\n"
+    assert forebay.ok("sub", topic, "--replay", "2", "--count", "1") == b"two\n"
+    assert forebay.ok("sub", topic, "--from", "3", "--count", "1", "--format", "json") == b'{"payload":""}\n'
+
+
+def test_meta(forebay, topic):
+    forebay.ok("pub", topic, "--stdin", stdin=b"a\nb\nc\n")
+    info = json.loads(forebay.ok("topic", "info", topic, "--json"))
+    done = forebay.run("sub", topic, "--replay", "2", "--count", "2", "--meta")
+    assert re.fullmatch(rb"#2 \d\d:\d\d:\d\d\.\d{3} b\n#3 \d\d:\d\d:\d\d\.\d{3} c\n", done.stdout)
+    assert done.stderr.decode() == f"forebay: epoch {info['epoch']}\n"
+    row = json.loads(forebay.ok("sub", topic, "--from", "3", "--epoch", info["epoch"], "--count", "1", "--meta", "--json"))
+    assert (row["sequence"], row["epoch"], row["dropped"], row["payload"]) == (3, info["epoch"], 0, "c")
+    assert abs(row["timestamp_ns"] / 1e9 - time.time()) < 60
+
+
+def test_lines_as_they_are(forebay, topic):
+    lines = [b"first", b"", b"\xff\xfe not utf-8 \x00", b"x" * (1 << 20), b"cr\r", b"last without its end"]
+    assert forebay.ok("pub", topic, "--stdin", "--ack", stdin=b"\n".join(lines)).startswith(b"6 messages acknowledged")
+    assert forebay.ok("sub", topic, "--replay", "all", "--count", "6") == b"\n".join(lines) + b"\n"
+    assert forebay.ok("sub", topic, "--replay", "3", "--count", "1", "--format", "raw") == lines[3]
+
+
+def test_lines_go_out_as_they_come(forebay, topic):
+    reader = forebay.subscriber(topic)
+    writer = forebay.start("pub", topic, "--stdin", stdin=subprocess.PIPE)
+    for number in range(5):
+        writer.stdin.write(b"line %d\n" % number)
+        writer.stdin.flush()
+        assert reader.stdout.readline() == b"line %d\n" % number
+    writer.stdin.close()
+    writer.stdin = None
+    ended(writer)
+
+
+@pytest.mark.parametrize("request_n", [[], ["--request", "7"], ["--request", "1"]])
+def test_a_channel_delivers_all_in_order(forebay, topic, request_n):
+    count = 20_000
+    reader = forebay.subscriber(topic, "--overflow", "block", "--count", str(count), *request_n)
+    text = b"".join(b"%d\n" % number for number in range(count))
+    writer = forebay.start("pub", topic, "--stdin", "--ack", stdin=subprocess.PIPE)
+    out, _ = writer.communicate(text, timeout=LIMIT)
+    assert out == b"%d messages acknowledged, the last as sequence %d\n" % (count, count)
+    assert ended(reader)[0] == text
+
+
+def test_generated_load(forebay, topic):
+    assert json.loads(forebay.ok("pub", topic, "--size", "100", "--count", "5000", "--ack", "--json")) == {
+        "acknowledged": 5000, "sequence": 5000}
+    lines = forebay.ok("sub", topic, "--replay", "2", "--count", "2").splitlines()
+    assert [int(line[:20]) for line in lines] == [4999, 5000] and all(len(line) == 100 for line in lines)
+
+
+def test_rate(forebay, topic):
+    began = time.monotonic()
+    forebay.ok("pub", topic, "tick", "--rate", "100", "--count", "51")
+    assert 0.45 < time.monotonic() - began < 5
+
+
+def test_nothing_to_publish(forebay, topic):
+    assert forebay.ok("pub", topic, "--stdin", "--ack") == b"0 messages acknowledged\n"
+
+
+# Ends
+
+def test_completion_ends_with_zero(forebay, topic):
+    reader = forebay.subscriber(topic)
+    forebay.ok("pub", topic, "--stdin", "--complete", stdin=b"a\nb\n")
+    assert ended(reader) == (b"a\nb\n", "")
+    done = forebay.run("pub", topic, "late")
+    assert done.returncode == 1 and f"The topic '{topic}' is completed" in done.stderr.decode()
+    assert forebay.run("pub", topic, "late", "--ack").returncode == 1
+
+
+def test_one_message_can_complete(forebay, topic):
+    reader = forebay.subscriber(topic)
+    forebay.ok("pub", topic, "only", "--complete")
+    assert ended(reader)[0] == b"only\n"
+
+
+@pytest.mark.parametrize("how, text", [(["fail", "--message", "sensor & gone"], "topic failed: sensor & gone"),
+                                       (["delete"], "topic failed: deleted")])
+def test_failure_ends_with_one(forebay, topic, how, text):
+    reader = forebay.subscriber(topic)
+    forebay.ok("topic", how[0], topic, *how[1:])
+    assert text in ended(reader, 1)[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_cancel(forebay, topic, number):
+    reader = forebay.subscriber(topic)
+    reader.send_signal(number)
+    assert ended(reader) == (b"", "")
+    until(lambda: not forebay.rows("subs", topic=topic), "the subscription is gone")
+
+
+def test_interrupted_publisher_ends_its_channel_alone(forebay, topic):
+    writer = forebay.start("pub", topic, "--stdin", "--complete", stdin=subprocess.PIPE)
+    writer.stdin.write(b"one\n")
+    writer.stdin.flush()
+    until(lambda: forebay.rows("topics", name=topic, published=1), "the message is there")
+    writer.send_signal(signal.SIGINT)
+    assert "the topic stays live" in ended(writer)[1]
+    assert forebay.rows("topics", name=topic)[0]["state"] == "live"
+
+
+def test_a_reader_that_leaves_ends_it_quietly(forebay, topic):
+    reader = forebay.subscriber(topic)
+    # Nothing is written: the end of the pipe alone must be noticed.
+    reader.stdout.close()
+    assert reader.wait(LIMIT) == 0
+    assert reader.stderr.read() == b""
+
+
+def test_once_says_that_the_credit_is_used_up(forebay, topic):
+    forebay.ok("pub", topic, "--stdin", stdin=b"a\nb\nc\nd\n")
+    reader = forebay.start("sub", topic, "--replay", "all", "--request", "3", "--once")
+    assert b"The credit of 3 is used up" in reader.stderr.readline()
+    assert forebay.rows("subs", topic=topic)[0]["outstanding"] == 0
+    reader.send_signal(signal.SIGINT)
+    assert ended(reader)[0] == b"a\nb\nc\n"
+
+
+def test_a_broker_that_dies_is_a_lost_connection(start):
+    broker = start()
+    commands = Commands(broker.address)
+    try:
+        reader = commands.subscriber("t")
+        broker.process.kill()
+        assert "connection" in ended(reader, 3)[1]
+    finally:
+        commands.stop()
+        broker.process.wait()
+
+
+# Pressure
+
+def test_credit_is_asked_for_when_printed(forebay, topic):
+    reader = forebay.subscriber(topic, "--request", "10", "--buffer", "100")
+    # The pipe holds 64 KiB: six of these messages and a half.
+    forebay.ok("pub", topic, "--size", "10000", "--count", "1000")
+    until(lambda: forebay.rows("subs", topic=topic)[0]["waiting"] == 100, "messages wait")
+    row = forebay.rows("subs", topic=topic)[0]
+    assert row["delivered"] == row["requested"] <= 20 and row["dropped"] == 900 - row["delivered"]
+    numbers = [int(reader.stdout.readline()[:20]) for _ in range(100 + row["delivered"])]
+    assert numbers == sorted(set(numbers)) and numbers[-1] == 1000
+
+
+def test_a_slow_reader_costs_no_memory_and_no_connection(forebay, topic):
+    reader = forebay.subscriber(topic)
+    forebay.ok("pub", topic, "--size", "100000", "--count", "1000")
+    status = Path(f"/proc/{reader.pid}/status").read_text()
+    assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 40_000
+    assert reader.poll() is None and len(forebay.rows("subs", topic=topic)) == 1
+    # It reads on: the last message comes, and in order.
+    last = 0
+    while last < 1000:
+        line = reader.stdout.readline()
+        assert len(line) == 100_001 and int(line[:20]) > last
+        last = int(line[:20])
+
+
+# What goes wrong
+
+USAGE = [
+    ([], "Say what to do"), (["sbu", "t"], "did you mean 'sub'?"), (["sub"], "needs TOPIC"),
+    (["sub", "t", "--buffer", "x"], "--buffer takes a number from 1 to 2147483647, not 'x'."),
+    (["sub", "t", "--interactive"], "needs a terminal"), (["pub", "t"], "Say what to publish"),
+    (["sub", "t", "--url", "http://127.0.0.1:7691"], "not HTTP/2"),
+    (["sub", "t", "--url", "rsockets://h"], "does not speak rsockets://"),
+    (["sub", b"\xff"], "not UTF-8"),
+]
+
+
+@pytest.mark.parametrize("words, text", USAGE, ids=[text for _, text in USAGE])
+def test_usage(forebay, words, text):
+    done = forebay.run(*words)
+    assert done.returncode == 2 and done.stdout == b""
+    assert done.stderr.decode().startswith("forebay: ") and text in done.stderr.decode()
+
+
+def test_a_line_too_long(forebay, topic):
+    done = forebay.run("pub", topic, "--stdin", stdin=b"fine\n" + b"x" * ((1 << 20) + 1) + b"\nmore\n")
+    assert done.returncode == 2 and b"Line 2 is longer than 1.0 MiB" in done.stderr
+    assert forebay.rows("topics", name=topic)[0]["published"] == 1
+
+
+BAD = [["sub", "a..b"], ["pub", "a..b", "x"], ["pub", "a..b", "x", "--ack"], ["topic", "info", "no.such.topic"],
+       ["sub", "a.*"], ["sub", "$SYS.nothing"]]
+
+
+@pytest.mark.parametrize("words", BAD, ids=" ".join)
+def test_refused_by_the_broker(forebay, words):
+    done = forebay.run(*words)
+    assert done.returncode == 1 and done.stderr.startswith(b"forebay: ") and done.stderr.count(b"\n") == 1, done
+
+
+def test_nobody_there():
+    done = Commands(("127.0.0.1", 1)).run("topics")
+    assert done.returncode == 3 and b"Nobody listens at 127.0.0.1:1" in done.stderr
+
+
+def test_help_and_version(forebay):
+    assert forebay.ok("-V").startswith(b"forebay ")
+    assert b"Examples" in forebay.ok("-h") and b"--overflow" in forebay.ok("help", "sub")
+
+
+def test_tables(forebay, topic):
+    reader = forebay.subscriber(topic, "--request", "5", "--once", "--buffer", "7")
+    line = forebay.ok("subs").decode().splitlines()
+    assert line[0].split()[:4] == ["ID", "TOPIC", "PEER", "POLICY"]
+    assert any(topic in row and "drop-oldest" in row for row in line[1:])
+    assert any(topic in row and "live" in row for row in forebay.ok("topics").decode().splitlines())
+    assert len(forebay.rows("conns")) >= 2
+    assert re.search(r"^next +1$", forebay.ok("topic", "info", topic).decode(), re.MULTILINE)
+    assert reader.poll() is None
+
+
+def test_ping(forebay):
+    out = forebay.ok("ping", "--count", "3", "--interval", "0").decode()
+    assert out.count("answered in") == 3 and "3 round trips" in out
+    assert json.loads(forebay.ok("ping", "-n", "2", "--interval", "0", "--json").splitlines()[-1])["count"] == 2
+
+
+# Against a server that is not ours
+
+def test_demand_as_another_server_sees_it(peer):
+    forebay = peer()
+    forebay.ok("pub", "t", "--stdin", stdin=b"".join(b"%d\n" % n for n in range(100)))
+    out = forebay.ok("sub", "t", "--replay", "all", "--request", "10", "--count", "25")
+    assert out == b"".join(b"%d\n" % n for n in range(25))
+    asked = [line["n"] for line in forebay.log("request", lambda line: line["event"] == "cancel")]
+    assert asked[0] == 10 and sum(asked) == 25 and max(asked) <= 10
+
+
+def test_a_count_is_all_that_is_asked_for(peer):
+    forebay = peer()
+    forebay.ok("pub", "t", "--stdin", stdin=b"a\nb\nc\n")
+    forebay.ok("sub", "t", "--replay", "all", "--count", "2")
+    assert [x["n"] for x in forebay.log("request", lambda line: line["event"] == "cancel")] == [2]
+
+
+@pytest.mark.parametrize("window, fragment", [("1", "64"), ("7", "1000"), ("500", "65536")])
+def test_a_channel_under_another_servers_credit(peer, window, fragment):
+    forebay = peer(window, "0", fragment)
+    lines = [b"x" * (number * 37 % 2000) for number in range(300)] + [b"y" * 200_000]
+    forebay.ok("pub", "t", "--stdin", stdin=b"\n".join(lines))
+    log = forebay.log("channel-complete", lambda line: line["event"] in ("channel-complete", "overrun"))
+    assert log and log[0]["accepted"] == 301
+    assert forebay.ok("sub", "t", "--replay", "all", "--count", "301").splitlines() == lines
+
+
+def test_long_names_and_options_in_further_tags(peer):
+    forebay = peer()
+    name = "n" * 250
+    forebay.ok("pub", name, "x")
+    forebay.ok("sub", name, "--replay", "1", "--count", "1", "--buffer", "5")
+    tags = forebay.log("subscribe", lambda line: line["event"] == "subscribe")[0]["tags"]
+    assert tags == [name, "replay=1", "buffer=5"]
+
+
+# A person at a terminal
+
+class Screen:
+    """A pseudo-terminal and what the program drew last."""
+
+    def __init__(self, commands, *words, columns=80, rows=24):
+        self.master, slave = pty.openpty()
+        self.resize(columns, rows)
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        commands.environment["TERM"] = "xterm"
+        self.process = commands.start(*words, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+        self.seen = b""
+
+    def resize(self, columns, rows):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, keys):
+        os.write(self.master, keys)
+
+    def picture(self):
+        """The last whole picture, without styles."""
+        pictures = self.seen.split(b"\x1b[H")
+        whole = [p for p in pictures[1:] if b"\x1b[J" in p]
+        return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", whole[-1]).decode() if whole else ""
+
+    def shows(self, pattern):
+        def look():
+            while select.select([self.master], [], [], 0)[0]:
+                try:
+                    self.seen += os.read(self.master, 65536)
+                except OSError:
+                    return True
+            return re.search(pattern, self.picture())
+        until(look, f"the screen shows {pattern!r}:\n{self.picture()}")
+        assert re.search(pattern, self.picture()), self.picture()
+
+    def ends(self, code=0):
+        assert self.process.wait(LIMIT) == code
+        while select.select([self.master], [], [], 0)[0]:
+            self.seen += os.read(self.master, 65536)
+        assert b"\x1b[?1049h" in self.seen and self.seen.rstrip().endswith(b"\x1b[?1049l") or code
+        assert termios.tcgetattr(self.slave) == self.before
+        os.close(self.master)
+        os.close(self.slave)
+
+
+def test_interactive(forebay, topic):
+    screen = Screen(forebay, "sub", topic, "--interactive", "--buffer", "20")
+    screen.shows(r"credit +1 +granted 1\b")
+    forebay.ok("pub", topic, "--stdin", stdin=b"".join(b"message %d\n" % n for n in range(1, 51)))
+    screen.shows(r"waiting +20 of 20 ")
+    screen.shows(r"dropped +29 ")
+    screen.press(b"0")
+    screen.shows(r"granted 11\b")
+    screen.shows(r"#31 \S+ message 31")
+    screen.shows(r"#40 \S+ message 40")
+    screen.shows(r"delivered +11 ")
+    screen.press(b"\x1b[A1")
+    screen.shows(r"granted 12\b")
+    screen.press(b"a")
+    screen.shows(r"#50 \S+ message 50")
+    screen.press(b"p")
+    screen.shows(r"Granted credit cannot be revoked: \d+ more")
+    screen.resize(40, 10)
+    screen.process.send_signal(signal.SIGWINCH)
+    screen.shows(r"(?m)^ 1 0=10 c=100 a p q\s*$")
+    screen.press(b"q")
+    screen.ends()
+    until(lambda: not forebay.rows("subs", topic=topic), "the subscription is gone")
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGSEGV, -signal.SIGSEGV)])
+def test_interactive_gives_the_terminal_back(forebay, topic, number, code):
+    screen = Screen(forebay, "sub", topic, "--interactive")
+    screen.shows(r"granted 1\b")
+    screen.process.send_signal(number)
+    screen.ends(code)
+
+
+def test_interactive_tells_the_end(forebay, topic):
+    screen = Screen(forebay, "sub", topic, "-i")
+    screen.shows(r"granted 1\b")
+    forebay.ok("topic", "fail", topic, "--message", "gone")
+    screen.shows(r"failed\s")
+    screen.press(b"q")
+    assert screen.process.wait(LIMIT) == 1
