@@ -1,127 +1,15 @@
-"""The command line as a person uses it: processes, pipes, signals, exit codes, a terminal."""
+"""The command line as a person uses it: processes, pipes, signals, exit codes."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
-import sys
-import termios
 import time
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-LIMIT = 30
-
-
-def executable() -> str:
-    """$FOREBAY, else the release build, else the debug build."""
-    named = os.environ.get("FOREBAY")
-    for path in [Path(named)] if named else [ROOT / ".build" / kind / "forebay" for kind in ("release", "debug")]:
-        if path.exists():
-            return str(path)
-    pytest.exit("There is no forebay to test: run `make build`, or set FOREBAY to its path.", 2)
-
-
-class Commands:
-    """Runs forebay against one broker."""
-
-    def __init__(self, address):
-        self.environment = dict(os.environ, FOREBAY_URL="rsocket://%s:%d" % address, SWIFT_BACKTRACE="enable=no")
-        self.started = []
-
-    def run(self, *words, stdin=b""):
-        return subprocess.run([executable(), *words], input=stdin, capture_output=True, env=self.environment,
-                              timeout=LIMIT)
-
-    def ok(self, *words, stdin=b"") -> bytes:
-        done = self.run(*words, stdin=stdin)
-        assert done.returncode == 0, done
-        return done.stdout
-
-    def start(self, *words, **options):
-        options = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) | options
-        process = subprocess.Popen([executable(), *words], env=self.environment, **options)
-        self.started.append(process)
-        return process
-
-    def rows(self, command, **fields):
-        rows = [json.loads(line) for line in self.ok(command, "--json").splitlines()]
-        return [row for row in rows if all(row.get(key) == value for key, value in fields.items())]
-
-    def subscriber(self, topic, *words, **options):
-        """A `sub` whose subscription the broker has."""
-        before = len(self.rows("subs", topic=topic))
-        process = self.start("sub", topic, *words, **options)
-        until(lambda: len(self.rows("subs", topic=topic)) > before, f"the subscription to {topic} appears")
-        return process
-
-    def stop(self):
-        for process in self.started:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout, process.stderr):
-                if stream:
-                    stream.close()
-
-
-def until(condition, what, limit=LIMIT):
-    deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {limit} s: {what}"
-        time.sleep(0.02)
-
-
-def ended(process, code=0):
-    out, err = process.communicate(timeout=LIMIT)
-    assert process.returncode == code, (process.returncode, out[-300:], err)
-    return out, err.decode()
-
-
-@pytest.fixture
-def forebay(broker):
-    this = Commands(broker.address)
-    yield this
-    this.stop()
-
-
-@pytest.fixture
-def peer():
-    """Starts the counterpart on rsocket-py and returns commands for it; `log()` is what it was asked."""
-    servers = []
-
-    def start(*words):
-        script = Path(__file__).with_name("peer.py")
-        server = subprocess.Popen([sys.executable, script, "0", *words], stdout=subprocess.PIPE,
-                                  stderr=subprocess.DEVNULL)
-        this = Commands(("127.0.0.1", json.loads(server.stdout.readline())["port"]))
-        servers.append((server, this))
-
-        def log(event, last):
-            """The lines of one kind until one line matches `last`."""
-            lines = []
-            while True:
-                line = json.loads(server.stdout.readline())
-                if line["event"] == event:
-                    lines.append(line)
-                if last(line):
-                    return lines
-        this.log = log
-        return this
-
-    yield start
-    for server, commands in servers:
-        commands.stop()
-        server.kill()
-        server.wait()
-        server.stdout.close()
+from commands import Commands, ended, until
 
 
 # What goes in comes out
@@ -141,7 +29,8 @@ def test_meta(forebay, topic):
     done = forebay.run("sub", topic, "--replay", "2", "--count", "2", "--meta")
     assert re.fullmatch(rb"#2 \d\d:\d\d:\d\d\.\d{3} b\n#3 \d\d:\d\d:\d\d\.\d{3} c\n", done.stdout)
     assert done.stderr.decode() == f"forebay: epoch {info['epoch']}\n"
-    row = json.loads(forebay.ok("sub", topic, "--from", "3", "--epoch", info["epoch"], "--count", "1", "--meta", "--json"))
+    words = ["--from", "3", "--epoch", info["epoch"], "--count", "1", "--meta", "--json"]
+    row = json.loads(forebay.ok("sub", topic, *words))
     assert (row["sequence"], row["epoch"], row["dropped"], row["payload"]) == (3, info["epoch"], 0, "c")
     assert abs(row["timestamp_ns"] / 1e9 - time.time()) < 60
 
@@ -166,14 +55,16 @@ def test_lines_go_out_as_they_come(forebay, topic):
 
 
 @pytest.mark.parametrize("request_n", [[], ["--request", "7"], ["--request", "1"]])
-def test_a_channel_delivers_all_in_order(forebay, topic, request_n):
+def test_a_channel_delivers_all_in_order(forebay, topic, request_n, tmp_path):
     count = 20_000
-    reader = forebay.subscriber(topic, "--overflow", "block", "--count", str(count), *request_n)
+    with open(tmp_path / "out", "wb") as file:
+        reader = forebay.subscriber(topic, "--overflow", "block", "--count", str(count), *request_n, stdout=file)
     text = b"".join(b"%d\n" % number for number in range(count))
     writer = forebay.start("pub", topic, "--stdin", "--ack", stdin=subprocess.PIPE)
     out, _ = writer.communicate(text, timeout=LIMIT)
     assert out == b"%d messages acknowledged, the last as sequence %d\n" % (count, count)
-    assert ended(reader)[0] == text
+    ended(reader)
+    assert (tmp_path / "out").read_bytes() == text
 
 
 def test_generated_load(forebay, topic):
@@ -352,129 +243,3 @@ def test_ping(forebay):
     out = forebay.ok("ping", "--count", "3", "--interval", "0").decode()
     assert out.count("answered in") == 3 and "3 round trips" in out
     assert json.loads(forebay.ok("ping", "-n", "2", "--interval", "0", "--json").splitlines()[-1])["count"] == 2
-
-
-# Against a server that is not ours
-
-def test_demand_as_another_server_sees_it(peer):
-    forebay = peer()
-    forebay.ok("pub", "t", "--stdin", stdin=b"".join(b"%d\n" % n for n in range(100)))
-    out = forebay.ok("sub", "t", "--replay", "all", "--request", "10", "--count", "25")
-    assert out == b"".join(b"%d\n" % n for n in range(25))
-    asked = [line["n"] for line in forebay.log("request", lambda line: line["event"] == "cancel")]
-    assert asked[0] == 10 and sum(asked) == 25 and max(asked) <= 10
-
-
-def test_a_count_is_all_that_is_asked_for(peer):
-    forebay = peer()
-    forebay.ok("pub", "t", "--stdin", stdin=b"a\nb\nc\n")
-    forebay.ok("sub", "t", "--replay", "all", "--count", "2")
-    assert [x["n"] for x in forebay.log("request", lambda line: line["event"] == "cancel")] == [2]
-
-
-@pytest.mark.parametrize("window, fragment", [("1", "64"), ("7", "1000"), ("500", "65536")])
-def test_a_channel_under_another_servers_credit(peer, window, fragment):
-    forebay = peer(window, "0", fragment)
-    lines = [b"x" * (number * 37 % 2000) for number in range(300)] + [b"y" * 200_000]
-    forebay.ok("pub", "t", "--stdin", stdin=b"\n".join(lines))
-    log = forebay.log("channel-complete", lambda line: line["event"] in ("channel-complete", "overrun"))
-    assert log and log[0]["accepted"] == 301
-    assert forebay.ok("sub", "t", "--replay", "all", "--count", "301").splitlines() == lines
-
-
-def test_long_names_and_options_in_further_tags(peer):
-    forebay = peer()
-    name = "n" * 250
-    forebay.ok("pub", name, "x")
-    forebay.ok("sub", name, "--replay", "1", "--count", "1", "--buffer", "5")
-    tags = forebay.log("subscribe", lambda line: line["event"] == "subscribe")[0]["tags"]
-    assert tags == [name, "replay=1", "buffer=5"]
-
-
-# A person at a terminal
-
-class Screen:
-    """A pseudo-terminal and what the program drew last."""
-
-    def __init__(self, commands, *words, columns=80, rows=24):
-        self.master, slave = pty.openpty()
-        self.resize(columns, rows)
-        self.before = termios.tcgetattr(slave)
-        self.slave = slave
-        commands.environment["TERM"] = "xterm"
-        self.process = commands.start(*words, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
-        self.seen = b""
-
-    def resize(self, columns, rows):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def press(self, keys):
-        os.write(self.master, keys)
-
-    def picture(self):
-        """The last whole picture, without styles."""
-        pictures = self.seen.split(b"\x1b[H")
-        whole = [p for p in pictures[1:] if b"\x1b[J" in p]
-        return re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", whole[-1]).decode() if whole else ""
-
-    def shows(self, pattern):
-        def look():
-            while select.select([self.master], [], [], 0)[0]:
-                try:
-                    self.seen += os.read(self.master, 65536)
-                except OSError:
-                    return True
-            return re.search(pattern, self.picture())
-        until(look, f"the screen shows {pattern!r}:\n{self.picture()}")
-        assert re.search(pattern, self.picture()), self.picture()
-
-    def ends(self, code=0):
-        assert self.process.wait(LIMIT) == code
-        while select.select([self.master], [], [], 0)[0]:
-            self.seen += os.read(self.master, 65536)
-        assert b"\x1b[?1049h" in self.seen and self.seen.rstrip().endswith(b"\x1b[?1049l") or code
-        assert termios.tcgetattr(self.slave) == self.before
-        os.close(self.master)
-        os.close(self.slave)
-
-
-def test_interactive(forebay, topic):
-    screen = Screen(forebay, "sub", topic, "--interactive", "--buffer", "20")
-    screen.shows(r"credit +1 +granted 1\b")
-    forebay.ok("pub", topic, "--stdin", stdin=b"".join(b"message %d\n" % n for n in range(1, 51)))
-    screen.shows(r"waiting +20 of 20 ")
-    screen.shows(r"dropped +29 ")
-    screen.press(b"0")
-    screen.shows(r"granted 11\b")
-    screen.shows(r"#31 \S+ message 31")
-    screen.shows(r"#40 \S+ message 40")
-    screen.shows(r"delivered +11 ")
-    screen.press(b"\x1b[A1")
-    screen.shows(r"granted 12\b")
-    screen.press(b"a")
-    screen.shows(r"#50 \S+ message 50")
-    screen.press(b"p")
-    screen.shows(r"Granted credit cannot be revoked: \d+ more")
-    screen.resize(40, 10)
-    screen.process.send_signal(signal.SIGWINCH)
-    screen.shows(r"(?m)^ 1 0=10 c=100 a p q\s*$")
-    screen.press(b"q")
-    screen.ends()
-    until(lambda: not forebay.rows("subs", topic=topic), "the subscription is gone")
-
-
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGSEGV, -signal.SIGSEGV)])
-def test_interactive_gives_the_terminal_back(forebay, topic, number, code):
-    screen = Screen(forebay, "sub", topic, "--interactive")
-    screen.shows(r"granted 1\b")
-    screen.process.send_signal(number)
-    screen.ends(code)
-
-
-def test_interactive_tells_the_end(forebay, topic):
-    screen = Screen(forebay, "sub", topic, "-i")
-    screen.shows(r"granted 1\b")
-    forebay.ok("topic", "fail", topic, "--message", "gone")
-    screen.shows(r"failed\s")
-    screen.press(b"q")
-    assert screen.process.wait(LIMIT) == 1
