@@ -57,7 +57,23 @@ struct ChannelPublisher: ~Copyable {
     }
 
     mutating func run() throws -> Int32 {
-        defer { progress.clear() }
+        do {
+            return try publish()
+        } catch let error as ClientError {
+            progress.clear()
+            throw ClientError(error.code, error.message + account)
+        }
+    }
+
+    /// How far it came, for whoever has to go on from there.
+    private var account: String {
+        guard sent > 0 else { return "" }
+        let messages = sent == 1 ? "1 message was" : "\(sent) messages were"
+        let told = lastSequence.map { "acknowledged up to sequence \($0)" } ?? "none of them acknowledged"
+        return " (\(messages) sent, \(told).)"
+    }
+
+    private mutating func publish() throws -> Int32 {
         while true {
             while let event = try session.next() {
                 progress.clearForMessage(event)
@@ -194,18 +210,15 @@ struct ChannelPublisher: ~Copyable {
             session.connection.requestN(id, 1)
         case .completed:
             if phase == .sending {
-                throw ClientError(
-                    .rejected,
-
-                    "The broker ended the channel after \(sent) messages; the last of them may not be in the topic.")
+                throw ClientError(.rejected, "The broker ended the channel before the last message.")
             }
             phase = .ended
         case .failed(_, let error): throw error
         case .declined:
             guard phase == .sending else { break }
-            throw ClientError(.rejected, "The broker takes no more messages on this channel: \(sent) were sent.")
-        case .closing(let why): tell("The broker is about to end the connection: \(why)")
-        case .granted, .pong: break
+            throw ClientError(.rejected, "The broker takes no more messages on this channel.")
+        // Should the connection end of it, that is told then.
+        case .closing, .granted, .pong: break
         }
     }
 

@@ -93,8 +93,8 @@ struct Subscriber: ~Copyable {
             }
             end = .completed
         case .failed(_, let error): end = .failed(error)
-        case .closing(let why): tell("The broker is about to end the connection: \(why)")
-        case .granted, .declined, .pong: break
+        // Should the connection end of it, that is told then.
+        case .closing, .granted, .declined, .pong: break
         }
     }
 

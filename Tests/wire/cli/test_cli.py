@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import Commands, ended, until
+from commands import LIMIT, Commands, ended, until
 
 
 # What goes in comes out
@@ -154,6 +154,23 @@ def test_a_broker_that_dies_is_a_lost_connection(start):
     finally:
         commands.stop()
         broker.process.wait()
+
+
+def test_a_draining_broker_says_so_once(start):
+    broker = start()
+    commands = Commands(broker.address)
+    try:
+        reader = commands.subscriber("t")
+        writer = commands.start("pub", "t", "--stdin", stdin=subprocess.PIPE)
+        writer.stdin.write(b"one\n")
+        writer.stdin.flush()
+        assert reader.stdout.readline() == b"one\n"
+        broker.stop()
+        assert ended(reader, 1)[1].count("shutting down") == 1
+        error = ended(writer, 1)[1]
+        assert error.count("shutting down") == 1 and "1 message was sent" in error
+    finally:
+        commands.stop()
 
 
 # Pressure
