@@ -38,6 +38,8 @@ public struct ClientConnection: ~Copyable {
     private var lastHeard: UInt64
     private var nextKeepalive: UInt64
     private var isReading = true
+    /// The first bytes were looked at.
+    private var hasHeard = false
 
     /// Begins a connection: SETUP stands in `output`. Times are nanoseconds of one clock that never steps back.
     public init(limits: ClientLimits = ClientLimits(), now: UInt64) {
@@ -209,6 +211,12 @@ public struct ClientConnection: ~Copyable {
             let bytes = input.readable
             guard bytes.count >= 3 else { return nil }
             let length = bytes.u24(at: 0)
+            if !hasHeard {
+                if bytes.starts(with: "HTTP/".utf8) { throw notRSocket() }
+                // As a length it would have us wait for megabytes; the two letters behind it decide.
+                if bytes.count < 5, "HTTP/".utf8.starts(with: bytes) { return nil }
+                hasHeard = true
+            }
             guard bytes.count >= 3 + length else {
                 if length > limits.message + 64 { throw tooLong(length) }
                 return nil
@@ -217,6 +225,10 @@ public struct ClientConnection: ~Copyable {
             if let event = try handle(Frames.decode(bytes.slice(3..<3 + length))) { return event }
             forgetDelivered()
         }
+    }
+
+    private mutating func notRSocket() -> ClientError {
+        die(ClientError(.protocolViolation, "What answers speaks HTTP, not RSocket: is it the right port?"))
     }
 
     private mutating func tooLong(_ length: Int) -> ClientError {

@@ -16,6 +16,8 @@ public struct Session: ~Copyable {
         public var input = false
         /// The descriptor that output goes to can take more.
         public var output = false
+        /// Whoever reads the output is to be watched, whether there is some or not.
+        public var outputGone = false
         /// Take what the broker sends. Otherwise it stays in the socket, and TCP tells the broker.
         public var reading = true
         /// Nanoseconds of the monotonic clock; nil waits for ever.
@@ -117,7 +119,9 @@ public struct Session: ~Copyable {
             pollfd(fd: socket, events: socketEvents(wants), revents: 0),
             pollfd(fd: signals.descriptor, events: Int16(POLLIN), revents: 0),
             pollfd(fd: wants.input ? 0 : -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: outputDescriptor, events: wants.output ? Int16(POLLOUT) : 0, revents: 0),
+            pollfd(
+                fd: wants.output || wants.outputGone ? outputDescriptor : -1,
+                events: wants.output ? Int16(POLLOUT) : 0, revents: 0),
         ]
         // A dead socket that is neither read nor written would wake us again and again.
         if descriptors[0].events == 0 { descriptors[0].fd = -1 }

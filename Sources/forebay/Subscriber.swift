@@ -44,6 +44,7 @@ struct Subscriber: ~Copyable {
             var wants = Session.Wants()
             wants.reading = !output.isFull
             wants.output = !output.isEmpty
+            wants.outputGone = true
             let woken = try session.wait(wants)
             if woken.signal != nil {
                 session.connection.cancel(stream)
@@ -51,7 +52,7 @@ struct Subscriber: ~Copyable {
                 output.flush()
                 return ExitCode.done
             }
-            if woken.outputGone, !output.isTerminal { return finishWithoutReader() }
+            if woken.outputGone { return finishWithoutReader() }
         }
     }
 

@@ -298,13 +298,21 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         var limits = ClientLimits()
         limits.message = 1 << 16
         var connection = ClientConnection(limits: limits, now: 0)
-        // "HTTP/1.1 400": an HTTP server's answer read as a length.
-        let seen = connection.feed(Array("HTTP/1.1 400 Bad Request\r\n".utf8))
+        let seen = connection.feed(hex("010041 00000000 2800"))
         guard case .died(let error)? = seen.first else {
             Issue.record("\(seen)")
             return
         }
         #expect(error.code == .protocolViolation && error.message.contains("not RSocket"))
+    }
+
+    @Test(arguments: [1, 3, 4, 100])
+    func aWebServerIsNoBroker(step: Int) throws {
+        var connection = ClientConnection(now: 0)
+        let seen = connection.feed(Array("HTTP/1.1 400 Bad Request\r\n".utf8), step: step)
+        same(
+            seen,
+            [.died(ClientError(.protocolViolation, "What answers speaks HTTP, not RSocket: is it the right port?"))])
     }
 
     @Test func keepaliveAndLifetime() throws {

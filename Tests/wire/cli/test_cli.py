@@ -3,13 +3,14 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from commands import LIMIT, Commands, ended, until
+from commands import LIMIT, Commands, ended, executable, until
 
 
 # What goes in comes out
@@ -238,6 +239,37 @@ def test_refused_by_the_broker(forebay, words):
 def test_nobody_there():
     done = Commands(("127.0.0.1", 1)).run("topics")
     assert done.returncode == 3 and b"Nobody listens at 127.0.0.1:1" in done.stderr
+
+
+def test_a_web_server_is_no_broker():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        process = Commands(server.getsockname()).start("topics")
+        line, _ = server.accept()
+        line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        assert "speaks HTTP" in ended(process, 3)[1]
+        line.close()
+
+
+def test_closed_descriptors(forebay, topic):
+    """A program started without standard output must not take the connection for it."""
+    forebay.ok("pub", topic, "--stdin", stdin=b"a\nb\n")
+    words = [executable(), "sub", topic, "--replay", "all", "--count", "2"]
+    shell = subprocess.run(["sh", "-c", 'exec "$@" >&- <&-', "sh", *words], env=forebay.environment, timeout=LIMIT)
+    assert shell.returncode == 0
+
+
+def test_a_publisher_without_a_reader_waits_idly(forebay, topic):
+    writer = forebay.start("pub", topic, "--stdin", "--ack", stdin=subprocess.PIPE)
+    writer.stdin.write(b"one\n")
+    writer.stdin.flush()
+    until(lambda: forebay.rows("topics", name=topic, published=1), "the message is there")
+    writer.stdout.close()
+    ticks = lambda: sum(map(int, Path(f"/proc/{writer.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+    before, began = ticks(), time.monotonic()
+    until(lambda: time.monotonic() - began > 0.5, "half a second passes")
+    assert ticks() - before < 10
+    writer.stdin.close()
+    assert writer.wait(LIMIT) == 0
 
 
 def test_help_and_version(forebay):
