@@ -107,18 +107,23 @@ extension Shard {
         if !connection.output.isEmpty { flush(connection) }
     }
 
-    /// Begin to shut down: no new connections or streams; connections are told, and closed once what was handed over
-    /// to them is written.
+    /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they have
+    /// credit for; a connection is told and closed once there is nothing more for it.
     public func drain(now: Instant) {
         moment = now
         draining = true
+        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { topic.refusePublishers(Shard.drainingRefusal) }
+        settle(now)
+        // Not at once: what other shards have under way is to arrive before a connection is found to be done.
+        nextTick = now.monotonic + Shard.tickInterval
+    }
+
+    /// A connection of a draining shard goes when nothing more can be delivered to it.
+    func closeIfDrained(_ connection: Connection, now: Instant) {
+        guard connection.output.isEmpty, connection.hungry.isEmpty else { return }
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
-        for place in 0..<connections.bound {
-            guard let connection = connections.at(place) else { continue }
-            fatal(connection, goodbye, keepingMessages: true, now: now)
-        }
-        settle(now)
+        fatal(connection, goodbye, now: now)
     }
 
     static var drainingRefusal: Refusal { .rejected("The broker is shutting down; connect again later.") }
@@ -130,14 +135,14 @@ extension Shard {
     // A connection's end
 
     /// Tells the peer what was wrong with the connection, and closes it when that is written.
-    func fatal(_ connection: Connection, _ error: RSocketError, keepingMessages: Bool = false, now: Instant) {
+    func fatal(_ connection: Connection, _ error: RSocketError, now: Instant) {
         switch connection.phase {
         case .new, .open: break
         case .closing, .closed: return
         }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         dropStreams(of: connection, now: now)
-        if !keepingMessages { connection.output.dropMessages() }
+        connection.output.dropMessages()
         connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }

@@ -276,14 +276,18 @@ final class Topic {
     private func shut(_ end: TopicState, now: Instant) {
         state = end
         advanceViews(now: now)
-        let refusal = refusal(charge: 0)!
+        refusePublishers(refusal(charge: 0)!)
+        noteUse(now)
+    }
+
+    /// Ends every channel and parked publish. What was accepted is acknowledged before.
+    func refusePublishers(_ refusal: Refusal) {
         for waiting in parked { shard.tell(waiting.key, .refused(refusal)) }
         parked.removeAll()
         for channel in turns {
             channel.isParked = false
             _ = reject(channel, refusal)
         }
-        noteUse(now)
     }
 
     func tellNews(_ channel: Channel) {
