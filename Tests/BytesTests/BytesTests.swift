@@ -53,6 +53,13 @@ import Testing
         }
     }
 
+    @Test func nothingCanBeReserved() {
+        var buffer = ByteBuffer()
+        _ = buffer.reserve(0)
+        buffer.commit(0)
+        #expect(buffer.isEmpty)
+    }
+
     @Test func steadyUseDoesNotGrow() {
         var buffer = ByteBuffer()
         for _ in 0..<10_000 {
