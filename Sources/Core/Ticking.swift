@@ -47,6 +47,8 @@ extension Shard {
     }
 
     private func tickOpen(_ connection: Connection, now: Instant) {
+        // Nothing can be heard from a peer that is not read.
+        if !connection.isReading { connection.lastHeard = now.monotonic }
         let silent = now.monotonic - connection.lastHeard
         if silent >= connection.lifetime {
             let seconds = connection.lifetime / Limits.second

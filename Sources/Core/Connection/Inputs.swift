@@ -40,14 +40,30 @@ extension Shard {
 
     /// Deals with all that the peer has sent and that may be dealt with now.
     func take(_ connection: Connection, now: Instant) {
-        while let event = connection.rsocket.next() {
+        connection.isHeld = false
+        while !mustWait(connection) {
+            guard let event = connection.rsocket.next() else {
+                updateReading(connection)
+                return
+            }
             handle(event, on: connection, now: now)
             switch connection.phase {
             case .new, .open: continue
             case .closing, .closed: return
             }
         }
+        connection.isHeld = true
+        connection.rsocket.hold()
         updateReading(connection)
+    }
+
+    /// Goes on with what was put aside, as soon as the peer has read enough or a topic's owner has caught up.
+    func resume(_ connection: Connection, now: Instant) {
+        if connection.isHeld, !mustWait(connection) {
+            take(connection, now: now)
+        } else {
+            updateReading(connection)
+        }
     }
 
     /// The peer will send nothing more (a FIN): it cannot ask for anything, so the connection is over.
@@ -81,22 +97,30 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         connection.output.wrote(count, blocked: blocked)
+        if count > 0 { connection.unreadSince = nil }
         connection.bytesOut &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
         if case .closing = connection.phase, connection.output.isEmpty {
             close(connection, reason: "closed after an error", now: now)
-            return
+        } else {
+            resume(connection, now: now)
+            if !blocked { fill(connection, now: now) }
         }
-        updateReading(connection)
-        guard !blocked else { return }
-        if !connection.hungry.isEmpty { feedHungry(connection, now: now) }
+        settle(now)
+    }
+
+    /// The output has room: what waited for it goes on.
+    private func fill(_ connection: Connection, now: Instant) {
+        feedHungry(connection, now: now)
         if !connection.waitingListings.isEmpty {
             let listings = connection.waitingListings
             connection.waitingListings.removeAll()
-            for listing in listings where streams[listing.handle] === listing { proceed(listing, now: now) }
+            for listing in listings where streams[listing.handle] === listing {
+                listing.isWaiting = false
+                proceed(listing, now: now)
+            }
         }
         if !connection.output.isEmpty { flush(connection) }
-        settle(now)
     }
 
     /// A socket that was blocked takes bytes again.
@@ -120,7 +144,7 @@ extension Shard {
 
     /// A connection of a draining shard goes when nothing more can be delivered to it.
     func closeIfDrained(_ connection: Connection, now: Instant) {
-        guard connection.output.isEmpty, connection.hungry.isEmpty else { return }
+        guard connection.output.isEmpty, connection.hungryCount == 0, connection.waitingListings.isEmpty else { return }
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
         fatal(connection, goodbye, now: now)
@@ -156,7 +180,9 @@ extension Shard {
         dropStreams(of: connection, now: now)
         connection.phase = .closed
         connection.output.removeAll()
-        connection.hungry.removeAll()
+        // They refer to the connection in turn.
+        connection.removeHungry()
+        connection.waitingListings.removeAll()
         connections.remove(connection.handle)
         if let count = perAddress[connection.address] {
             perAddress[connection.address] = count > 1 ? count - 1 : nil
@@ -176,16 +202,19 @@ extension Shard {
         }
     }
 
-    /// Reading pauses while the peer leaves too much control output unread, or a topic's owner lags behind.
+    /// The peer leaves too many answers unread, or a topic's owner lags behind: it is to ask for nothing more now.
+    private func mustWait(_ connection: Connection) -> Bool {
+        connection.output.unreadAnswers > limits.controlOutput || connection.forwarded > limits.forwarded
+    }
+
+    /// Reading pauses while what was read must wait.
     func updateReading(_ connection: Connection) {
-        var reading = true
-        if connection.output.controlCount > limits.controlOutput {
-            reading = false
+        if connection.output.unreadAnswers > limits.controlOutput {
             connection.unreadSince = connection.unreadSince ?? moment.monotonic
         } else {
             connection.unreadSince = nil
         }
-        if connection.forwarded > limits.forwarded { reading = false }
+        var reading = !connection.isHeld && !mustWait(connection)
         if case .closing = connection.phase { reading = false }
         guard reading != connection.isReading, !connection.isClosed else { return }
         connection.isReading = reading

@@ -1,8 +1,9 @@
 // Room: how many messages a topic's publishers may append before a `block` subscription is full, or before the topic's
 // log passes its byte limit; and the grants made out of it.
 //
-// Without a `block` subscription there is always room: the head of the log goes. A grant reserves room for a second: until then nobody else can
-// use it. What is granted stays valid after that, so late use may overshoot, by the outstanding grants at most.
+// Without a `block` subscription there is always room: the head of the log goes. A grant reserves room for a second:
+// until then nobody else can use it. What is granted stays valid after that, so late use may overshoot, by the
+// outstanding grants at most.
 
 import Replay
 

@@ -152,8 +152,8 @@ final class Topic {
             return reject(
                 channel,
                 .rejected(
-                    "The channel drove the topic past twice its limit of \(limits.retainBytes) bytes; send smaller messages."
-                ))
+                    "The channel drove the topic past twice its limit of \(limits.retainBytes) bytes; "
+                        + "send smaller messages."))
         }
         channel.outstanding -= 1
         if channel.reserved > 0 {
