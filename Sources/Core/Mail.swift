@@ -77,17 +77,19 @@ struct TopicView: Sendable {
     var retained: SequenceNumber
     /// Messages before this were lost to the byte limit.
     var lost: SequenceNumber
+    /// What a recent message was charged, in bytes: publishers are granted nothing when there is no room for one.
+    var typical: Int
 }
 
 /// How a topic's log moved on.
 struct LogAdvance: Sendable {
-    var head: SequenceNumber
     var end: SequenceNumber
     var charged: UInt64
     var fresh: [LogPiece]
     var retained: SequenceNumber
     /// Waiting messages before this were lost to the byte limit.
     var lost: SequenceNumber
+    var typical: Int
     var state: TopicState
     /// The topic's name belongs to a new one from now on.
     var isDeleted: Bool

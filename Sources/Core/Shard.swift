@@ -51,8 +51,8 @@ public final class Shard {
     /// For frames that are put together before they are queued.
     var scratch = ByteBuffer(minimumCapacity: 512)
     var carriedMetadata = ByteBuffer()
-    /// When memory was last relieved, so that it is done once a moment.
-    var relievedAt: UInt64 = 0
+    /// When relieving memory may help again.
+    var nextRelief: UInt64 = 0
     let started: UInt64
 
     /// - Parameters:

@@ -72,12 +72,13 @@ extension Shard {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
             take(connection, now: now)
         }
+        charge(connection)
     }
 
     /// A `block` subscription that stays full without progress gives way.
     private func tick(_ mirror: Mirror, now: Instant) {
         for subscriber in mirror.members where subscriber.cursor!.overflow == .block {
-            guard let floor = subscriber.cursor!.floor, mirror.log.end - floor >= subscriber.options.buffer else {
+            guard let floor = subscriber.cursor!.floor, isFull(subscriber, from: floor) else {
                 subscriber.fullSince = nil
                 continue
             }
@@ -90,6 +91,15 @@ extension Shard {
             }
         }
         mirror.markDirty()
+    }
+
+    /// Whether publishers must wait for a `block` subscription that waits for the messages from `floor` on: it holds as
+    /// many as it may, or the topic has no bytes left for one more.
+    private func isFull(_ subscriber: Subscriber, from floor: SequenceNumber) -> Bool {
+        let log = subscriber.mirror.log
+        guard floor < log.end else { return false }
+        let free = limits.retainBytes - log.bytes(from: floor)
+        return log.end - floor >= subscriber.options.buffer || free < subscriber.mirror.typical
     }
 
     private func tellStatistics(now: Instant) {

@@ -205,6 +205,37 @@ import Testing
         #expect(publisher.received() == ["7:4|"])
     }
 
+    /// Large messages use up the topic's bytes long before a buffer is full.
+    @Test(arguments: [(1, 0), (2, 0), (2, 1)])
+    func blockingByBytesHasALimit(_ shards: Int, _ at: Int) {
+        var limits = Limits()
+        limits.blockLimit = 3 * Limits.second
+        limits.retainBytes = 10_000
+        let broker = TestBroker(shards: shards, limits: limits)
+        let stuck = broker.connect(at)
+        stuck.subscribe("t?overflow=block&buffer=1000", n: 1)
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: 3000)
+        for stream in [1, 3, 5, 7, 9] { publisher.publish("t", text, stream: UInt32(stream)) }
+        #expect(publisher.received() == ["1:1|", "3:2|", "5:3|", "7:4|"])
+        broker.advance(seconds: 2.5)
+        #expect(publisher.received() == [])
+        broker.advance(seconds: 1.5)
+        #expect(stuck.received().last?.contains("overflow: blocked too long") == true)
+        #expect(publisher.received() == ["9:5|"])
+    }
+
+    /// A blocking subscription that waits for credit while there is room for more holds up nobody, however long.
+    @Test func onlyAFullBlockingSubscriptionIsLimited() {
+        let broker = broker { $0.blockLimit = 2 * Limits.second }
+        let patient = broker.connect()
+        patient.subscribe("t?overflow=block&buffer=10", n: 1)
+        for text in ["a", "b", "c"] { patient.fire("t", text) }
+        broker.advance(seconds: 5)
+        patient.requestN(5)
+        #expect(patient.received() == ["1:a", "1:b", "1:c"])
+    }
+
     @Test func idleTopicsGo() {
         let broker = broker { $0.topicIdle = 5 * Limits.second }
         let client = broker.connect()

@@ -37,6 +37,8 @@ final class Connection {
     /// Since when more answers than `controlOutput` are unread, and none of the output was taken.
     var unreadSince: UInt64?
 
+    /// Bytes of unfinished and held requests, as the broker's memory was charged for them.
+    var charged = 0
     /// Bytes of publishes that a topic's owner on another shard has not dealt with yet.
     var forwarded = 0
     /// Bytes and number of publishes that wait for their acknowledgement.

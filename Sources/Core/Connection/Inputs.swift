@@ -35,6 +35,7 @@ extension Shard {
         connection.probed = false
         connection.rsocket.feed(bytes, now: now.monotonic)
         take(connection, now: now)
+        charge(connection)
         settle(now)
     }
 
@@ -57,10 +58,18 @@ extension Shard {
         updateReading(connection)
     }
 
+    /// What was read and not dealt with counts as the broker's memory.
+    func charge(_ connection: Connection) {
+        let bytes = connection.isClosed ? 0 : connection.rsocket.bufferedBytes
+        if bytes != connection.charged { memory.add(bytes - connection.charged) }
+        connection.charged = bytes
+    }
+
     /// Goes on with what was put aside, as soon as the peer has read enough or a topic's owner has caught up.
     func resume(_ connection: Connection, now: Instant) {
         if connection.isHeld, !mustWait(connection) {
             take(connection, now: now)
+            charge(connection)
         } else {
             updateReading(connection)
         }
@@ -179,6 +188,7 @@ extension Shard {
         guard !connection.isClosed else { return }
         dropStreams(of: connection, now: now)
         connection.phase = .closed
+        charge(connection)
         connection.output.removeAll()
         // They refer to the connection in turn.
         connection.removeHungry()

@@ -123,6 +123,13 @@ final class Log {
         if passed > 0 { pieces.removeFirst(passed) }
     }
 
+    /// Gives back the last chunk too, if no message of it is kept.
+    func releaseLastChunk() {
+        guard head == end else { return }
+        pieces.removeAll()
+        nextCapacity = Chunk.smallest
+    }
+
     /// When the message at `sequence` was taken, in ns since 1970.
     func timestamp(_ sequence: SequenceNumber) -> Int64 {
         let piece = pieces[index(of: sequence)]

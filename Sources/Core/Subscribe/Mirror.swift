@@ -19,6 +19,8 @@ final class Mirror {
     /// Subscribers that came before the view did.
     var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
+    /// What a recent message was charged, in bytes.
+    var typical = 0
 
     // What publishers may do, over the `block` subscriptions; and how many of them stand at the limit.
     private(set) var horizon: SequenceNumber?
@@ -77,10 +79,10 @@ final class Mirror {
         let isLossy = advance.lost > lost
         lost = Swift.max(lost, advance.lost)
         retained = advance.retained
+        typical = advance.typical
         state = advance.state
         if advance.isDeleted { shard.forgetName(of: self) }
         if !sharesLog { log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh) }
-        var needed = log.end
         // Downward, as a subscriber that ends here leaves the list.
         for index in stride(from: members.count - 1, through: 0, by: -1) where index < members.count {
             let subscriber = members[index]
@@ -88,12 +90,9 @@ final class Mirror {
             if isLossy { subscriber.cursor!.evict(before: lost) }
             tellEnd(to: subscriber)
             shard.deliver(subscriber, now: now)
-            needed = Swift.min(needed, subscriber.cursor!.cursor)
         }
         recount()
         markDirty()
-        // The owner may not have heard yet of one who joined further back than all others.
-        if !sharesLog { log.evict(before: Swift.max(Swift.min(advance.head, needed), lost)) }
     }
 
     /// The head of the log goes for want of bytes.
@@ -155,7 +154,8 @@ final class Mirror {
         }
     }
 
-    /// What to tell the owner; nil when nothing has changed since.
+    /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody
+    /// here needs: neither those who wait, nor those who may join.
     func progress() -> MirrorProgress? {
         isDirty = false
         var now = MirrorProgress(
@@ -166,6 +166,10 @@ final class Mirror {
             now.needed = Swift.min(now.needed, cursor.cursor)
             now.dropped &+= cursor.dropped
             if let floor = cursor.floor { now.floor = Swift.min(now.floor ?? floor, floor) }
+        }
+        if !sharesLog {
+            log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
+            log.releaseLastChunk()
         }
         guard now != told else { return nil }
         told = now

@@ -178,6 +178,7 @@ extension Shard {
         mirror.epoch = topic.epoch
         mirror.state = topic.state
         mirror.lost = topic.lost
+        mirror.typical = topic.room.typical
         mirror.isAttached = true
         mirrors[name] = mirror
         mirrorsByEpoch[topic.epoch] = mirror
@@ -195,6 +196,7 @@ extension Shard {
         mirror.state = view.state
         mirror.retained = view.retained
         mirror.lost = view.lost
+        mirror.typical = view.typical
         mirror.log = Log(head: view.head, end: view.end, charged: view.charged, pieces: view.pieces)
         mirror.isAttached = true
         mirrorsByEpoch[view.epoch] = mirror

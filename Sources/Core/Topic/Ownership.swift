@@ -35,7 +35,7 @@ extension Shard {
                     TopicView(
                         epoch: topic.epoch, state: topic.state, head: topic.log.head, end: topic.log.end,
                         charged: topic.log.charged, pieces: topic.log.allPieces, retained: topic.retained,
-                        lost: topic.lost)), to: shard)
+                        lost: topic.lost, typical: topic.room.typical)), to: shard)
         } catch {
             send(.attachRefused(name: name, error), to: shard)
         }
@@ -81,19 +81,27 @@ extension Shard {
     func memoryRefusal(for topic: Topic) -> Refusal? {
         guard memory.used > memory.limit else { return nil }
         relieveMemory(now: moment)
-        guard memory.used > memory.limit else { return nil }
-        let fair = memory.limit / Swift.max(1, names.count * shards)
-        guard topic.log.memory > fair else { return nil }
+        let used = memory.used
+        guard used > memory.limit else { return nil }
+        // Those that were deleted live on while someone waits for their messages. And as shares are not paid back in
+        // time by all, there is an end to them.
+        let fair = memory.limit / Swift.max(1, topics.count * shards)
+        let isFull = used - memory.limit > memory.limit / Shard.memoryOvershoot
+        guard isFull || topic.log.memory + topic.parked.bytes > fair else { return nil }
         return .rejected(
-            "The broker's memory of \(memory.limit) bytes is full, and '\(topic.name)' uses more than its share; "
+            "The broker's memory of \(memory.limit) bytes is full, and '\(topic.name)' can have no more of it; "
                 + "publish later, or give the broker more with --memory.")
     }
 
-    /// History that nobody waits for goes, that of the least used topics first, until a tenth is free.
+    /// Beyond its limit, memory is given to topics below their share up to one part in so many more.
+    static let memoryOvershoot = 4
+
+    /// History that nobody waits for goes, that of the least used topics first, until a tenth is free. Where that is
+    /// not to be had, going over all topics again and again would only take time.
     func relieveMemory(now: Instant) {
-        guard relievedAt != now.monotonic else { return }
-        relievedAt = now.monotonic
+        guard now.monotonic >= nextRelief else { return }
         let goal = memory.limit - memory.limit / 10
+        defer { nextRelief = now.monotonic + (memory.used > goal ? Shard.tickInterval : 1) }
         for topic in names.values.sorted(by: { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }) {
             guard memory.used > goal else { return }
             topic.relieve(now: now)

@@ -19,6 +19,8 @@ final class Channel {
     /// The part of `outstanding` that room is reserved for, until `reservedUntil`.
     var reserved = 0
     var reservedUntil: UInt64 = 0
+    /// Its place in the topic's turns.
+    var turn = 0
     var accepted: UInt64 = 0
     var last = SequenceNumber(0)
     /// Accepted since the last acknowledgement was told.
@@ -44,13 +46,14 @@ struct Room {
     /// Reserved by unexpired grants.
     var reserved = 0
     /// A recent message's charge in bytes, smoothed; what a grant is expected to bring.
-    private var typical = 1024
+    private(set) var typical = 1024
 
     /// Messages that may still be appended at `end`, with nobody's reservation touched.
     func messages(end: SequenceNumber, log: Log, byteLimit: Int) -> Int {
         guard let horizon, let floor else { return Int.max }
         let free = byteLimit - log.bytes(from: floor)
-        return Swift.max(0, Swift.min(horizon - end, free / typical) - reserved)
+        // A message larger than the limit is refused, so the limit itself is room for one.
+        return Swift.max(0, Swift.min(horizon - end, free / Swift.min(typical, byteLimit)) - reserved)
     }
 
     mutating func observe(charge: Int) {

@@ -22,14 +22,6 @@ struct MirrorLink {
     var isEnded: Bool
 }
 
-/// A publish that waits for room.
-struct ParkedPublish {
-    var key: StreamKey
-    var message: MessageBatch
-    var isChannel: Bool
-    var deadline: UInt64
-}
-
 final class Topic {
     let name: String
     let epoch: UInt64
@@ -38,13 +30,14 @@ final class Topic {
     var room = Room()
     var mirrors: [MirrorLink] = []
     var channels: [StreamKey: Channel] = [:]
-    /// The channels in a fixed order, for fair turns.
+    /// The channels, for fair turns.
     var turns: [Channel] = []
     var nextTurn = 0
-    var parked: [ParkedPublish] = []
+    var parked: ParkedQueue
     /// When it was last without publisher and subscriber, on the monotonic clock; nil while it has one.
     var idleSince: UInt64?
-    var lastUsed: UInt64
+    /// When a message came or a subscription moved on.
+    private(set) var lastUsed: UInt64
 
     /// History before this is not replayed: it is too old, or memory was short.
     var forgotten = SequenceNumber(1)
@@ -68,6 +61,7 @@ final class Topic {
         self.name = name
         self.epoch = epoch
         self.shard = shard
+        parked = ParkedQueue(budget: shard.memory)
         idleSince = now
         lastUsed = now
     }
@@ -126,13 +120,12 @@ final class Topic {
             channel.isParked = true
             channel.isComplete = request.complete
             channels[key] = channel
+            channel.turn = turns.count
             turns.append(channel)
             noteUse(now)
         }
         parked.append(
-            ParkedPublish(
-                key: key, message: request.message, isChannel: request.isChannel,
-                deadline: now.monotonic + limits.parkTime))
+            ParkedPublish(key: key, message: request.message, deadline: now.monotonic + limits.parkTime))
         markDirty()
         if parked.count == 1 { serveParked(now: now) }
     }
@@ -173,6 +166,7 @@ final class Topic {
         room.observe(charge: charge)
         if let horizon = room.horizon, sequence >= horizon { overshoot += 1 }
         shard.counters.published += 1
+        lastUsed = now.monotonic
         if idleSince != nil { idleSince = now.monotonic }
         markDirty()
         return sequence
@@ -210,6 +204,10 @@ final class Topic {
 
     func noteUse(_ now: Instant) {
         lastUsed = now.monotonic
+        noteIdleness(now)
+    }
+
+    func noteIdleness(_ now: Instant) {
         idleSince = channels.isEmpty && subscriptions == 0 && parked.isEmpty ? idleSince ?? now.monotonic : nil
     }
 
@@ -235,7 +233,7 @@ final class Topic {
 
     /// A parked acknowledged publish whose publisher wants no answer any more.
     func withdraw(_ key: StreamKey, now: Instant) {
-        parked.removeAll { $0.key == key }
+        parked.withdraw(key)
         markDirty()
         noteUse(now)
     }
@@ -254,8 +252,12 @@ final class Topic {
         guard channels.removeValue(forKey: channel.key) != nil else { return }
         room.reserved -= channel.reserved
         channel.reserved = 0
-        turns.removeAll { $0 === channel }
-        if channel.isParked { parked.removeAll { $0.key == channel.key } }
+        let last = turns.removeLast()
+        if last !== channel {
+            turns[channel.turn] = last
+            last.turn = channel.turn
+        }
+        if channel.isParked { parked.withdraw(channel.key) }
         markDirty()
     }
 
@@ -270,6 +272,7 @@ final class Topic {
     func delete(now: Instant) {
         for index in mirrors.indices { mirrors[index].isEnded = false }
         isDeleted = true
+        forgotten = log.end
         shut(.failed("deleted"), now: now)
     }
 
@@ -282,12 +285,8 @@ final class Topic {
 
     /// Ends every channel and parked publish. What was accepted is acknowledged before.
     func refusePublishers(_ refusal: Refusal) {
-        for waiting in parked { shard.tell(waiting.key, .refused(refusal)) }
-        parked.removeAll()
-        for channel in turns {
-            channel.isParked = false
-            _ = reject(channel, refusal)
-        }
+        for key in parked.removeAll() where channels[key] == nil { shard.tell(key, .refused(refusal)) }
+        for channel in turns { _ = reject(channel, refusal) }
     }
 
     func tellNews(_ channel: Channel) {

@@ -19,27 +19,35 @@ extension Topic {
             let link = mirrors[index]
             let isFar = link.told > link.progress.seen && log.bytes(from: link.progress.seen) > MirrorLink.ahead
             guard link.told < log.end || (!state.isLive && !link.isEnded), !isFar else { continue }
-            mirrors[index].told = log.end
-            mirrors[index].isEnded = !state.isLive
-            // A view on this shard reads the log itself.
-            let fresh = link.shard == shard.index ? [] : log.pieces(from: Swift.max(link.told, log.head))
-            shard.tellMirror(
-                link.shard, topic: self,
-                advance: LogAdvance(
-                    head: log.head, end: log.end, charged: log.charged, fresh: fresh, retained: retained, lost: lost,
-                    state: state, isDeleted: isDeleted), now: now)
+            tellMirror(at: index, now: now)
         }
         evict(now: now)
+    }
+
+    private func tellMirror(at index: Int, now: Instant) {
+        let link = mirrors[index]
+        mirrors[index].told = log.end
+        mirrors[index].isEnded = !state.isLive
+        // A view on this shard reads the log itself.
+        let fresh = link.shard == shard.index ? [] : log.pieces(from: Swift.max(link.told, log.head))
+        shard.tellMirror(
+            link.shard, topic: self,
+            advance: LogAdvance(
+                end: log.end, charged: log.charged, fresh: fresh, retained: retained, lost: lost,
+                typical: room.typical, state: state, isDeleted: isDeleted), now: now)
     }
 
     /// The head moves to the oldest message that is retained or that someone waits for, and on until the bytes fit.
     /// What a `block` subscription waits for and came after it joined is not given up.
     func evict(now: Instant) {
-        let needed = mirrors.reduce(retained) { Swift.min($0, $1.progress.needed) }
-        log.evict(before: needed)
+        evictUnneeded()
         let within = log.firstWithin(limits.retainBytes)
         guard within > log.head else { return }
         lose(before: Swift.min(within, room.floor ?? within), now: now)
+    }
+
+    private func evictUnneeded() {
+        log.evict(before: mirrors.reduce(retained) { Swift.min($0, $1.progress.needed) })
     }
 
     /// Gives up the head of the log, whoever waits for it.
@@ -52,15 +60,14 @@ extension Topic {
 
     /// Parked publishes are appended in order of arrival, as far as there is room.
     func serveParked(now: Instant) {
-        var served = 0
-        while served < parked.count {
-            let waiting = parked[served]
+        while let waiting = parked.first {
             var charge = 0
             waiting.message.forEach { metadata, payload in
                 charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
                 return false
             }
-            guard freeRoom > 0, bytesFit(charge) else { break }
+            guard freeRoom > 0, bytesFit(charge) else { return }
+            parked.removeFirst()
             waiting.message.forEach { metadata, payload in
                 let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
                 if let channel = channels[waiting.key] {
@@ -71,14 +78,8 @@ extension Topic {
                 }
                 return false
             }
-            served += 1
-            if let channel = channels[waiting.key], channel.isComplete {
-                parked.removeFirst(served)
-                served = 0
-                finish(channel, now: now)
-            }
+            if let channel = channels[waiting.key], channel.isComplete { finish(channel, now: now) }
         }
-        if served > 0 { parked.removeFirst(served) }
     }
 
     /// Grants each channel in turn its share of the room.
@@ -113,9 +114,11 @@ extension Topic {
             channel.reserved = 0
             markDirty()
         }
-        if let waiting = parked.first, waiting.deadline <= now.monotonic { giveUpParked(now: now) }
+        giveUpParked(now: now)
         if limits.retainAge > 0 { forgetOld(now: now) }
-        noteUse(now)
+        // Publishers may be waiting for memory, which others give back.
+        if !turns.isEmpty { markDirty() }
+        noteIdleness(now)
     }
 
     /// Views that were linked to this topic tell how far they are.
@@ -154,8 +157,18 @@ extension Topic {
 
     /// History that nobody waits for goes: memory is short.
     func relieve(now: Instant) {
+        guard forgotten < log.end || log.memory > 0 else { return }
         forgotten = log.end
-        evict(now: now)
+        evictUnneeded()
+        log.releaseLastChunk()
+        tellForgotten(now: now)
+    }
+
+    /// Views on other shards hold chunks too. Those that are yet to be told of messages hear of it then.
+    private func tellForgotten(now: Instant) {
+        for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == log.end {
+            tellMirror(at: index, now: now)
+        }
     }
 
     private func updateRoom() {
@@ -173,6 +186,7 @@ extension Topic {
             "The topic '\(name)' had no room for \(seconds) s: a blocking subscription is full. Try again later.")
         while let waiting = parked.first, waiting.deadline <= now.monotonic {
             parked.removeFirst()
+            markDirty()
             if let channel = channels[waiting.key] {
                 channel.isParked = false
                 _ = reject(channel, refusal)
@@ -180,13 +194,16 @@ extension Topic {
                 shard.tell(waiting.key, .refused(refusal))
             }
         }
-        markDirty()
     }
 
     private func forgetOld(now: Instant) {
         let oldest = now.wall - Int64(clamping: limits.retainAge)
-        forgotten = Swift.max(forgotten, log.head)
+        let before = Swift.max(forgotten, log.head)
+        forgotten = before
         while forgotten < log.end, log.timestamp(forgotten) < oldest { forgotten = forgotten.advanced(by: 1) }
-        evict(now: now)
+        guard forgotten > before else { return }
+        evictUnneeded()
+        log.releaseLastChunk()
+        tellForgotten(now: now)
     }
 }

@@ -1,0 +1,87 @@
+// ParkedQueue: the publishes of one topic that wait for room, in order of arrival. Any of them can be withdrawn when
+// its publisher leaves, which must cost the same however many wait: who leaves becomes a gap, and gaps are closed up
+// once they are most of the queue.
+
+import Replay
+
+/// A publish that waits for room.
+struct ParkedPublish {
+    var key: StreamKey
+    var message: MessageBatch
+    var deadline: UInt64
+}
+
+struct ParkedQueue {
+    private struct Entry {
+        var publish: ParkedPublish
+        var isGap = false
+    }
+
+    private var entries: [Entry] = []
+    /// The first entry that is still there; never a gap.
+    private var head = 0
+    /// How many entries were removed from the front of `entries` so far: the place of `entries[0]`.
+    private var base = 0
+    private var places: [StreamKey: Int] = [:]
+    private let budget: MemoryBudget
+    /// Bytes of all that wait; they count as memory of the broker.
+    private(set) var bytes = 0
+
+    init(budget: MemoryBudget) { self.budget = budget }
+
+    var count: Int { places.count }
+    var isEmpty: Bool { places.isEmpty }
+    var first: ParkedPublish? { head < entries.count ? entries[head].publish : nil }
+
+    mutating func append(_ publish: ParkedPublish) {
+        places[publish.key] = base + entries.count
+        charge(publish.message.bytes.count)
+        entries.append(Entry(publish: publish))
+    }
+
+    mutating func removeFirst() {
+        guard let first else { return }
+        places[first.key] = nil
+        charge(-first.message.bytes.count)
+        head += 1
+        skipGaps()
+    }
+
+    /// Takes out what waits under `key`, if anything does.
+    mutating func withdraw(_ key: StreamKey) {
+        guard let place = places.removeValue(forKey: key) else { return }
+        charge(-entries[place - base].publish.message.bytes.count)
+        entries[place - base].publish.message.removeAll()
+        entries[place - base].isGap = true
+        skipGaps()
+    }
+
+    /// Empties the queue, and returns whose publishes waited, in order.
+    mutating func removeAll() -> [StreamKey] {
+        let keys = entries[head...].compactMap { $0.isGap ? nil : $0.publish.key }
+        charge(-bytes)
+        entries.removeAll()
+        places.removeAll()
+        head = 0
+        return keys
+    }
+
+    private mutating func charge(_ amount: Int) {
+        bytes += amount
+        budget.add(amount)
+    }
+
+    private mutating func skipGaps() {
+        while head < entries.count, entries[head].isGap { head += 1 }
+        let isSparse = entries.count - head > 2 * places.count + 16
+        if isSparse || head * 2 > entries.count {
+            entries.removeFirst(head)
+            base += head
+            head = 0
+        }
+        guard isSparse else { return }
+        entries.removeAll { $0.isGap }
+        base = 0
+        for (index, entry) in entries.enumerated() { places[entry.publish.key] = index }
+    }
+}

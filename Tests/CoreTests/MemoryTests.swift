@@ -1,0 +1,171 @@
+// Whose memory is given back, and when: history under pressure, on every shard; parked publishes; deleted topics.
+
+import Bytes
+import RSocket
+import Replay
+import Testing
+
+@testable import Core
+
+@Suite struct MemoryTests {
+    /// A topic's name that `shard` owns.
+    private func name(_ broker: TestBroker, ownedBy shard: Int, _ prefix: String = "t") -> String {
+        (0...).lazy.map { "\(prefix)\($0)" }.first { broker.shards[0].owner(of: $0) == shard }!
+    }
+
+    private func fill(_ client: TestClient, _ topic: String, _ count: Int, size: Int = 1000) {
+        let text = String(repeating: "x", count: size)
+        for _ in 0..<count { client.fire(topic, text) }
+    }
+
+    @Test func theLeastUsedHistoryGoesFirst() {
+        var limits = Limits()
+        limits.memory = 4 << 20
+        limits.retain = 1_000_000
+        let broker = TestBroker(limits: limits)
+        let client = broker.connect()
+        fill(client, "old", 1000)
+        broker.advance(seconds: 1)
+        fill(client, "young", 1000)
+        broker.advance(seconds: 1)
+        client.fire("old", "used again")
+        broker.advance(seconds: 1)
+        fill(client, "new", 2000)
+        let topics = broker.shards[0].names
+        #expect(topics["young"]!.log.bytes == 0, "the least used")
+        #expect(topics["old"]!.log.window.count == 1001)
+    }
+
+    @Test(arguments: [(0, 0), (0, 1), (1, 0)])
+    func forgottenHistoryIsFreedOnEveryShard(_ at: Int, _ owner: Int) {
+        var limits = Limits()
+        limits.memory = 4 << 20
+        limits.retain = 1_000_000
+        let broker = TestBroker(shards: 2, limits: limits)
+        let quiet = name(broker, ownedBy: owner)
+        let client = broker.connect(at)
+        client.subscribe(quiet)
+        fill(client, quiet, 2000)
+        #expect(broker.memory.used > 1 << 20)
+        broker.shards[owner].names[quiet]!.relieve(now: broker.now)
+        broker.run()
+        _ = client.received()
+        // What is left is a spare block or two.
+        #expect(broker.memory.used < 200_000, "\(broker.memory.used)")
+        client.fire(quiet, "on")
+        #expect(client.received() == ["1:on"])
+    }
+
+    @Test func messagesThatWaitAreKeptUnderPressure() {
+        let broker = TestBroker(shards: 2)
+        let topic = name(broker, ownedBy: 1)
+        let client = broker.connect(0)
+        client.subscribe("\(topic)?meta=on", n: 1)
+        for text in ["a", "b", "c"] { client.fire(topic, text) }
+        broker.shards[1].names[topic]!.relieve(now: broker.now)
+        broker.run()
+        client.subscribe("\(topic)?replay=all&meta=on", stream: 3)
+        client.requestN(5)
+        #expect(client.received() == ["1:[1]a", "1:[2]b", "1:[3]c"])
+    }
+
+    @Test func oldMessagesAreForgottenOnEveryShard() {
+        var limits = Limits()
+        limits.retainAge = 5 * Limits.second
+        let broker = TestBroker(shards: 2, limits: limits)
+        let topic = name(broker, ownedBy: 1)
+        let client = broker.connect(0)
+        client.subscribe(topic)
+        client.fire(topic, "old")
+        broker.advance(seconds: 6)
+        client.subscribe("\(topic)?replay=all", stream: 3)
+        client.fire(topic, "new")
+        #expect(client.received().sorted() == ["1:new", "1:old", "3:new"])
+    }
+
+    @Test func manySmallTopicsGiveBackTheirLastChunks() {
+        var limits = Limits()
+        limits.memory = 1 << 20
+        let broker = TestBroker(limits: limits)
+        let client = broker.connect()
+        var refused = 0
+        for topic in 0..<200 {
+            for index in 0..<20 {
+                client.publish("t\(topic)", String(repeating: "x", count: 1000), stream: UInt32(2 * index + 1))
+            }
+            refused += client.received().count { !$0.hasSuffix("|") }
+        }
+        #expect(refused == 0)
+        #expect(broker.memory.used <= limits.memory + Chunk.largest)
+    }
+
+    /// Whoever waits without credit for the messages of deleted topics cannot fill the memory with them.
+    @Test func deletedTopicsCountAsMemory() {
+        var limits = Limits()
+        limits.memory = 1 << 20
+        let broker = TestBroker(limits: limits)
+        let stalled = broker.connect()
+        let client = broker.connect()
+        for round in 0..<20 {
+            stalled.subscribe("t?buffer=1000000", n: 1, stream: UInt32(2 * round + 1))
+            fill(client, "t", 300)
+            client.publish("$SYS.topic.delete?name=t", "")
+        }
+        #expect(broker.memory.used < 3 << 19, "\(broker.memory.used)")
+        stalled.disconnect()
+        broker.advance(seconds: 1)
+        #expect(broker.shards[0].topics.values.allSatisfy { TopicName.isSystem($0.name) })
+        #expect(broker.memory.used < 200_000)
+    }
+
+    @Test func aChannelIsGrantedMoreOnceThereIsMemory() {
+        var limits = Limits()
+        limits.memory = 1 << 20
+        limits.grant = 1
+        limits.retain = 10
+        let broker = TestBroker(limits: limits)
+        let stalled = broker.connect()
+        stalled.subscribe("full?buffer=1000000", n: 1)
+        fill(stalled, "full", 700)
+        let publisher = broker.connect()
+        stalled.subscribe("t?buffer=1000000", n: 1, stream: 3)
+        publisher.channel("t", String(repeating: "x", count: 1000))
+        var credit = 0
+        func read() { credit += publisher.received().count { $0 == "5:+1" } }
+        read()
+        while credit > 0 {
+            publisher.items([String(repeating: "x", count: 1000)])
+            credit -= 1
+            read()
+        }
+        #expect(broker.memory.used > limits.memory)
+        stalled.cancel(stream: 1)
+        broker.advance(seconds: 1)
+        #expect(broker.memory.used < limits.memory)
+        read()
+        #expect(credit == 1)
+    }
+
+    @Test func parkedPublishesAndFragmentsAreMemory() {
+        let broker = TestBroker()
+        let subscriber = broker.connect()
+        subscriber.subscribe("t?overflow=block&buffer=1", n: 1)
+        let publisher = broker.connect()
+        for stream in [1, 3] { publisher.publish("t", "x", stream: UInt32(stream)) }
+        let before = broker.memory.used
+        let text = String(repeating: "x", count: 10_000)
+        for stream in stride(from: 5, to: 25, by: 2) { publisher.publish("t", text, stream: UInt32(stream)) }
+        #expect(broker.memory.used >= before + 100_000)
+        for stream in stride(from: 5, to: 25, by: 4) { publisher.cancel(stream: UInt32(stream)) }
+        #expect(broker.memory.used < before + 60_000)
+        // A frame of 10,000 bytes of which half comes.
+        publisher.send { buffer in
+            buffer.append([0, 39, 16, 0, 0, 0, 99, 0x10, 0])
+            buffer.append([UInt8](repeating: 1, count: 5000))
+        }
+        #expect(broker.memory.used >= before + 55_000)
+        publisher.disconnect()
+        subscriber.disconnect()
+        #expect(broker.memory.used <= before)
+    }
+}
