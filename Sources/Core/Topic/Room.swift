@@ -40,20 +40,34 @@ final class Channel {
 
 struct Room {
     /// What `block` subscriptions allow: the smallest horizon. Nil when there is none.
-    var horizon: SequenceNumber?
+    private(set) var horizon: SequenceNumber?
     /// From here on, nothing can be evicted to make room: a `block` subscription waits for it. Nil when there is none.
-    var floor: SequenceNumber?
+    private(set) var floor: SequenceNumber?
+    /// What the topic had been charged before `floor`, so that nothing has to be looked up for each message.
+    private var chargedBeforeFloor: UInt64 = 0
     /// Reserved by unexpired grants.
     var reserved = 0
     /// A recent message's charge in bytes, smoothed; what a grant is expected to bring.
     private(set) var typical = 1024
 
-    /// Messages that may still be appended at `end`, with nobody's reservation touched.
-    func messages(end: SequenceNumber, log: Log, byteLimit: Int) -> Int {
-        guard let horizon, let floor else { return Int.max }
-        let free = byteLimit - log.bytes(from: floor)
+    /// What `block` subscriptions of all views need now.
+    mutating func update(horizon: SequenceNumber?, floor: SequenceNumber?, log: Log) {
+        self.horizon = horizon
+        self.floor = floor
+        chargedBeforeFloor = floor.map { log.charged - UInt64(log.bytes(from: $0)) } ?? 0
+    }
+
+    /// Bytes that cannot be evicted; nil when all can.
+    func held(_ log: Log) -> Int? {
+        floor == nil ? nil : Int(log.charged - chargedBeforeFloor)
+    }
+
+    /// Messages that may still be appended, with nobody's reservation touched.
+    func messages(log: Log, byteLimit: Int) -> Int {
+        guard let horizon, let held = held(log) else { return Int.max }
         // A message larger than the limit is refused, so the limit itself is room for one.
-        return Swift.max(0, Swift.min(horizon - end, free / Swift.min(typical, byteLimit)) - reserved)
+        let fitting = (byteLimit - held) / Swift.min(typical, byteLimit)
+        return Swift.max(0, Swift.min(horizon - log.end, fitting) - reserved)
     }
 
     mutating func observe(charge: Int) {

@@ -55,7 +55,8 @@ final class Topic {
     /// Lost by subscriptions that have ended, and by shards that are no longer linked.
     var pastDropped: UInt64 = 0
 
-    unowned let shard: Shard
+    /// Outlives its topics; checked references cost too much on the path of a message.
+    unowned(unsafe) let shard: Shard
 
     init(name: String, epoch: UInt64, shard: Shard, now: UInt64) {
         self.name = name
@@ -141,7 +142,7 @@ final class Topic {
             return reject(channel, .rejected(sent))
         }
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
-        if let floor = room.floor, log.bytes(from: floor) + charge > 2 * limits.retainBytes {
+        if let held = room.held(log), held + charge > 2 * limits.retainBytes {
             return reject(
                 channel,
                 .rejected(
@@ -188,12 +189,12 @@ final class Topic {
     }
 
     /// Room that is neither used nor reserved.
-    var freeRoom: Int { room.messages(end: log.end, log: log, byteLimit: limits.retainBytes) }
+    var freeRoom: Int { room.messages(log: log, byteLimit: limits.retainBytes) }
 
     /// Whether a message fits between what cannot be evicted and the byte limit.
     func bytesFit(_ charge: Int) -> Bool {
-        guard let floor = room.floor else { return true }
-        return log.bytes(from: floor) + charge <= limits.retainBytes
+        guard let held = room.held(log) else { return true }
+        return held + charge <= limits.retainBytes
     }
 
     func markDirty() {
