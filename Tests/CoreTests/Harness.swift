@@ -12,9 +12,14 @@ final class TestBroker {
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private var clients: [Int: [ConnectionID: TestClient]] = [:]
     private(set) var log: [LogRecord] = []
+    /// What each shard has been sent and has not looked at, oldest first.
+    private var inboxes: [[[Mail]]]
+    /// Shards take their turns at random, and leave work for later.
+    var chaos: LedgerRandom?
 
     init(shards count: Int = 1, limits: Limits = Limits()) {
         memory = MemoryBudget(limit: limits.memory)
+        inboxes = Array(repeating: [], count: count)
         for index in 0..<count {
             shards.append(
                 Shard(
@@ -54,28 +59,53 @@ final class TestBroker {
         }
     }
 
-    /// Carries out effects until there are none.
+    /// Carries out effects until there are none; or, with `chaos`, only some of them, shard by shard in any order.
     func run() {
+        guard chaos != nil else { return runAll() }
+        for _ in 0..<chaos!.next(2 * shards.count) {
+            let index = chaos!.next(shards.count)
+            turn(index, batches: chaos!.next(inboxes[index].count + 1))
+        }
+    }
+
+    /// Until nothing is left to do.
+    func runAll() {
         var busy = true
         while busy {
             busy = false
-            for (index, shard) in shards.enumerated() {
-                busy = flush(shard, index) || busy
-                for lane in [\Effects.mail, \Effects.lateMail] {
-                    for (target, mail) in shard.effects[keyPath: lane].enumerated() where !mail.isEmpty {
-                        shard.effects[keyPath: lane][target].removeAll()
-                        shards[target].receive(mail, now: now)
-                        busy = true
-                    }
-                }
-                for id in shard.effects.close { clients[index]![id]?.isClosed = true }
-                for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
-                log += shard.effects.log
-                shard.effects.close.removeAll()
-                shard.effects.reading.removeAll()
-                shard.effects.log.removeAll()
+            for index in shards.indices { busy = turn(index, batches: inboxes[index].count) || busy }
+        }
+    }
+
+    /// One turn of a shard's loop, with so many batches out of its inbox. Returns whether there was anything to do.
+    @discardableResult
+    private func turn(_ index: Int, batches: Int) -> Bool {
+        let shard = shards[index]
+        for batch in inboxes[index].prefix(batches) { shard.receive(batch, now: now) }
+        inboxes[index].removeFirst(batches)
+        let posted = post(shard)
+        let flushed = flush(shard, index)
+        let postedBehind = post(shard)
+        for id in shard.effects.close { clients[index]![id]?.isClosed = true }
+        for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
+        log += shard.effects.log
+        shard.effects.close.removeAll()
+        shard.effects.reading.removeAll()
+        shard.effects.log.removeAll()
+        return batches > 0 || posted || flushed || postedBehind
+    }
+
+    /// Puts a shard's mail into the inboxes, in the order that a real loop keeps to.
+    private func post(_ shard: Shard) -> Bool {
+        var posted = false
+        for lane in [\Effects.mail, \Effects.lateMail] {
+            for (target, mail) in shard.effects[keyPath: lane].enumerated() where !mail.isEmpty {
+                shard.effects[keyPath: lane][target].removeAll()
+                inboxes[target].append(mail)
+                posted = true
             }
         }
+        return posted
     }
 
     private func flush(_ shard: Shard, _ index: Int) -> Bool {
@@ -203,12 +233,17 @@ final class TestClient {
     /// "5:+8" REQUEST_N, "5:ack" …
     func received() -> [String] {
         var lines: [String] = []
+        takeFrames { lines.append(TestClient.describe($0)) }
+        return lines
+    }
+
+    /// Takes the whole frames that came since the last call, each without its length.
+    func takeFrames(_ body: (UnsafeRawBufferPointer) -> Void) {
         while bytes.count >= 3, bytes.count >= 3 + bytes.readable.u24(at: 0) {
             let length = bytes.readable.u24(at: 0)
-            lines.append(TestClient.describe(bytes.readable.slice(3..<3 + length)))
+            body(bytes.readable.slice(3..<3 + length))
             bytes.consume(3 + length)
         }
-        return lines
     }
 
     private static func describe(_ frame: UnsafeRawBufferPointer) -> String {

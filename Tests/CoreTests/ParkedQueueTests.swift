@@ -7,7 +7,7 @@ import Testing
 @Suite struct ParkedQueueTests {
     @Test(arguments: 0..<50)
     func equalsAnArray(_ seed: Int) {
-        var random = LedgerTests.Random(state: UInt64(seed))
+        var random = LedgerRandom(state: UInt64(seed))
         let budget = MemoryBudget(limit: .max)
         var queue = ParkedQueue(budget: budget)
         var model: [(key: StreamKey, bytes: Int)] = []

@@ -1,0 +1,205 @@
+// Ledger: what random clients asked for and saw, held against what every client must see of one broker.
+
+import Bytes
+import Replay
+import RSocket
+import Testing
+
+@testable import Core
+
+/// A small generator with a seed: what a test finds, it finds again.
+struct LedgerRandom {
+    var state: UInt64
+
+    mutating func next(_ bound: Int) -> Int {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return bound <= 1 ? 0 : Int((state >> 33) % UInt64(bound))
+    }
+    mutating func pick<T>(_ values: [T]) -> T { values[next(values.count)] }
+}
+
+/// What all clients agree on: which message stands at which place, and nowhere else.
+final class Books {
+    struct Place: Hashable {
+        var epoch: UInt64
+        var sequence: UInt64
+    }
+
+    let seed: Int
+    private var texts: [Place: String] = [:]
+    private var places: [String: Place] = [:]
+
+    init(seed: Int) { self.seed = seed }
+
+    func saw(_ text: String, _ epoch: UInt64, _ sequence: UInt64) {
+        let place = Place(epoch: epoch, sequence: sequence)
+        let known = texts[place] ?? text
+        #expect(known == text, "seed \(seed): two messages at \(sequence) of \(epoch)")
+        let old = places[text] ?? place
+        #expect(old == place, "seed \(seed): \(text.prefix(20)) stands twice")
+        texts[place] = text
+        places[text] = place
+    }
+
+    func acknowledged(_ text: String, _ sequence: UInt64) {
+        guard let place = places[text] else { return }
+        #expect(place.sequence == sequence, "seed \(seed): \(text.prefix(20)) was acknowledged as another")
+    }
+}
+
+/// One stream of a client, as the client sees it.
+class Account {
+    let books: Books
+    let peer: LedgerPeer
+    let stream: UInt32
+    let route: String
+    /// COMPLETE, or the text of the error that ended it.
+    private(set) var end: String?
+    /// The client cancelled it: nothing may come from then on but what was on its way.
+    var isCancelled = false
+
+    init(_ books: Books, _ peer: LedgerPeer, _ stream: UInt32, _ route: String) {
+        self.books = books
+        self.peer = peer
+        self.stream = stream
+        self.route = route
+        peer.accounts[stream] = self
+    }
+
+    var name: String { "seed \(books.seed): stream \(stream) of \(route)" }
+    var isOver: Bool { end != nil || isCancelled || peer.client.isClosed }
+
+    func item(_ metadata: [UInt8]?, _ text: String) {}
+    func granted(_ n: Int) {}
+    func ended(_ metadata: [UInt8]?, _ error: String?) {
+        #expect(end == nil, "\(name) ended twice")
+        end = error ?? "|"
+    }
+}
+
+/// A subscription with `meta=on`.
+final class SubscriberAccount: Account {
+    var requested = 0
+    var isUnbounded = false
+    private(set) var delivered = 0
+    private(set) var epoch: UInt64 = 0
+    private(set) var last: UInt64?
+    /// Lost between deliveries.
+    private(set) var lost: UInt64 = 0
+    /// Lost behind the last delivery, as the end told.
+    private(set) var tail: UInt64 = 0
+
+    override func item(_ metadata: [UInt8]?, _ text: String) {
+        guard let (epoch, sequence, dropped) = Self.figures(metadata) else {
+            Issue.record("\(name) got a message without metadata")
+            return
+        }
+        delivered += 1
+        #expect(isUnbounded || delivered <= requested, "\(name) got more than it asked for")
+        #expect(end == nil, "\(name) got a message after its end")
+        if let last {
+            #expect(epoch == self.epoch, "\(name) changed its epoch")
+            #expect(sequence == last + dropped + 1, "\(name) saw \(sequence) (\(dropped) dropped) after \(last)")
+            lost += dropped
+        }
+        #expect(sequence > dropped, "\(name) lost more than there was")
+        self.epoch = epoch
+        last = sequence
+        books.saw(text, epoch, sequence)
+    }
+
+    override func ended(_ metadata: [UInt8]?, _ error: String?) {
+        super.ended(metadata, error)
+        if let (_, _, dropped) = Self.figures(metadata) { tail = dropped }
+    }
+
+    /// Epoch, sequence and dropped-before.
+    private static func figures(_ metadata: [UInt8]?) -> (UInt64, UInt64, UInt64)? {
+        guard let metadata, metadata.count >= MessageMetadata.entry else { return nil }
+        return metadata.withUnsafeBytes {
+            let at = MessageMetadata.entry - 32
+            return ($0.bigEndian(at: at), $0.bigEndian(at: at + 8), $0.bigEndian(at: at + 24))
+        }
+    }
+}
+
+/// An acknowledged publish, or a channel.
+final class PublisherAccount: Account {
+    var credit = 0
+    var sent: [String] = []
+    private(set) var accepted = 0
+    private var sequence: UInt64 = 0
+    private(set) var acknowledgements = 0
+    var acknowledgementsAsked = 0
+    let isChannel: Bool
+    /// The client has completed its half.
+    var isComplete = false
+
+    init(_ books: Books, _ peer: LedgerPeer, _ stream: UInt32, _ route: String, isChannel: Bool, first: String) {
+        self.isChannel = isChannel
+        super.init(books, peer, stream, route)
+        sent.append(first)
+    }
+
+    override func granted(_ n: Int) { credit += n }
+
+    override func item(_ metadata: [UInt8]?, _ text: String) {
+        acknowledgements += 1
+        let number = UInt64(text) ?? 0
+        #expect(number > sequence, "\(name): acknowledgements must grow")
+        sequence = number
+        guard isChannel else { return books.acknowledged(sent[0], number) }
+        #expect(acknowledgements <= acknowledgementsAsked, "\(name) got more acknowledgements than it asked for")
+        let count = metadata?.withUnsafeBytes { $0.bigEndian(at: $0.count - 8, as: UInt64.self) } ?? 0
+        #expect(Int(count) >= accepted && Int(count) <= sent.count, "\(name) sent \(sent.count), accepted \(count)")
+        accepted = Int(count)
+        if accepted > 0, accepted <= sent.count { books.acknowledged(sent[accepted - 1], number) }
+    }
+
+    override func ended(_ metadata: [UInt8]?, _ error: String?) {
+        super.ended(metadata, error)
+        guard let error else { return }
+        #expect(!error.contains("beyond its credit"), "\(name) kept to its credit: \(error)")
+    }
+}
+
+/// A client with its streams.
+final class LedgerPeer {
+    let client: TestClient
+    var accounts: [UInt32: Account] = [:]
+    var nextStream: UInt32 = 1
+    private var partial: [UInt32: (metadata: [UInt8]?, data: [UInt8])] = [:]
+
+    init(_ client: TestClient) { self.client = client }
+
+    func freshStream() -> UInt32 {
+        defer { nextStream += 2 }
+        return nextStream
+    }
+
+    /// Deals with what came.
+    func read() { client.takeFrames { take($0) } }
+
+    private func take(_ bytes: UnsafeRawBufferPointer) {
+        guard let frame = try? Frame.decode(bytes.bytes) else {
+            Issue.record("a frame that cannot be decoded")
+            return
+        }
+        guard let account = accounts[frame.stream] else { return }
+        switch frame.body {
+        case .payload(let next, let complete, let content):
+            var message = partial.removeValue(forKey: frame.stream) ?? (nil, [])
+            if let metadata = content.metadata { message.metadata = (message.metadata ?? []) + bytes[metadata] }
+            message.data += bytes[content.data]
+            if frame.flags.contains(.follows) {
+                partial[frame.stream] = message
+                return
+            }
+            if next { account.item(message.metadata, String(decoding: message.data, as: UTF8.self)) }
+            if complete { account.ended(message.metadata, nil) }
+        case .error(_, let text): account.ended(nil, String(decoding: bytes[text], as: UTF8.self))
+        case .requestN(let n): account.granted(Int(n))
+        default: break
+        }
+    }
+}
