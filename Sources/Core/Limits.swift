@@ -35,6 +35,8 @@ public struct Limits: Sendable {
     /// Unread control output above which a connection is read no more.
     public var controlOutput = 64 << 10
     public var keepaliveData = 1 << 10
+    /// Unread control output above which acknowledgements wait, each channel's latest taking the place of earlier ones.
+    public var acknowledgementBacklog = 4 << 10
     /// Bytes of unfinished fragmented requests and of parked publishes, each, for one connection.
     public var reassembly = 4 << 20
     public var parked = 4 << 20

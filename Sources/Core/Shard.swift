@@ -34,6 +34,8 @@ public final class Shard {
     // Topics that this shard owns, by name while they can be used, and by epoch
     var names: [String: Topic] = [:]
     var topics: [UInt64: Topic] = [:]
+    /// Those that have a name, in places that lists go over page by page.
+    var topicPlaces = Slab<Topic>()
     var dirtyTopics: [Topic] = []
     /// Channels of publishers on other shards.
     var remoteChannels: [StreamKey: Channel] = [:]

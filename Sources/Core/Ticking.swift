@@ -77,7 +77,7 @@ extension Shard {
 
     /// A `block` subscription that stays full without progress gives way.
     private func tick(_ mirror: Mirror, now: Instant) {
-        for subscriber in mirror.members where subscriber.cursor!.overflow == .block {
+        for subscriber in mirror.blocking > 0 ? mirror.members : [] where subscriber.cursor!.overflow == .block {
             guard let floor = subscriber.cursor!.floor, isFull(subscriber, from: floor) else {
                 subscriber.fullSince = nil
                 continue

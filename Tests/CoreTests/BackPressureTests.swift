@@ -141,6 +141,43 @@ import Testing
         #expect(client.received().count == 20)
     }
 
+    /// Each read of a channel is acknowledged; a client that does not read them finds the last one.
+    @Test(arguments: [1, 2])
+    func acknowledgementsConflateWhileUnread(_ shards: Int) {
+        let broker = TestBroker(shards: shards)
+        let client = broker.connect()
+        client.channel("t", "0")
+        _ = client.received()
+        client.window = 0
+        for index in 1...1000 { client.items(["\(index)"]) }
+        #expect(connection(client).output.controlCount < 8 << 10 && client.isRead)
+        client.read(.max)
+        let acknowledged = client.received().filter { !$0.contains("+") }
+        #expect(acknowledged.count < 200 && acknowledged.last == "5:1001", "\(acknowledged.count)")
+        client.items(["on"])
+        #expect(client.received().contains("5:1002"))
+    }
+
+    @Test func smallMessagesWithMetadataLieTogether() {
+        let broker = TestBroker()
+        let composite = broker.connect(metadata: "message/x.rsocket.composite-metadata.v0")
+        let client = broker.connect()
+        client.subscribe("t")
+        // A routing entry, and one of the publisher's own, of which the message makes a metadata entry.
+        let metadata: [UInt8] = [0xFE, 0, 0, 2, 1, 0x74, 0xFA, 0, 0, 1, 0x85]
+        composite.send { buffer in
+            metadata.withUnsafeBytes { metadata in
+                for stream in 0..<100 {
+                    FrameWriter.requestFNF(
+                        stream: UInt32(2 * stream + 1), metadata: metadata, data: metadata, fragment: 1 << 20,
+                        into: &buffer)
+                }
+            }
+        }
+        #expect(client.received().count == 100)
+        #expect(connection(client).output.copied == UInt64(100 * (metadata.count + PayloadFraming.header)))
+    }
+
     @Test func listsTakeLittleMemory() {
         var limits = Limits()
         limits.output = 1000

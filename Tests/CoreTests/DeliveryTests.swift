@@ -1,5 +1,6 @@
 // What subscriptions receive: credit, overflow, replay, ends – the same on one shard and across several.
 
+import RSocket
 import Replay
 import Testing
 
@@ -94,6 +95,44 @@ import Testing
         #expect(subscriber.received() == ["1:1", "1:2"])
         let more = publisher.received().filter { $0.hasPrefix("5:+") }
         #expect(more.reduce(0) { $0 + Int($1.dropFirst(3))! } == 2, "\(more)")
+    }
+
+    /// The bytes that one `block` subscription frees are granted at once, though another one limits the messages.
+    @Test(arguments: placements)
+    func bytesThatBlockFreesAreGrantedAtOnce(_ shards: Int, _ at: Int, _ from: Int) {
+        var limits = Limits()
+        limits.retainBytes = 10_000
+        let broker = TestBroker(shards: shards, limits: limits)
+        let slow = broker.connect(at)
+        let fast = broker.connect(at)
+        slow.subscribe("t?overflow=block&buffer=1000", n: 1)
+        fast.subscribe("t?overflow=block&buffer=100")
+        let publisher = broker.connect(from)
+        let text = String(repeating: "x", count: 1000)
+        publisher.channel("t", text)
+        func granted() -> Int {
+            publisher.received().filter { $0.hasPrefix("5:+") }.reduce(0) { $0 + Int($1.dropFirst(3))! }
+        }
+        var credit = granted()
+        while credit > 0 {
+            publisher.items(Array(repeating: text, count: credit))
+            credit = granted()
+        }
+        slow.requestN(4)
+        #expect(granted() > 0)
+    }
+
+    @Test(arguments: placements)
+    func aLongReasonIsCut(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        let publisher = broker.connect(from)
+        subscriber.subscribe("t")
+        publisher.channel("t?complete=true", "a")
+        let reason = String(repeating: "why ", count: 800)
+        publisher.send { FrameWriter.error(stream: 5, code: .applicationError, message: reason, into: &$0) }
+        let end = subscriber.received().last!
+        #expect(end.hasPrefix("1:! 201 topic failed: why why") && end.utf8.count < 1100)
     }
 
     @Test(arguments: placements)

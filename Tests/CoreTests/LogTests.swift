@@ -50,6 +50,27 @@ import Testing
         }
     }
 
+    /// What is charged is what is held, or nearly: the byte limit of a topic is one of memory.
+    @Test(arguments: [[10], [1000], [9_000], [70_000], [100_000], [131_000], [200_000], [255_000], [1 << 20], [
+        10, 100_000,
+    ], [200_000, 10, 60_000]])
+    func chunksAreFilled(_ sizes: [Int]) {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        while log.bytes < 8 << 20 { fill(log, sizes, budget: budget) }
+        #expect(budget.used < log.bytes + log.bytes / 2, "\(budget.used) for \(log.bytes)")
+    }
+
+    @Test func publishersWithAndWithoutMetadataShareChunks() {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        for _ in 0..<1000 { fill(log, [1000, 1000, 1000], metadata: [0, 20], budget: budget) }
+        #expect(budget.used < log.bytes + log.bytes / 4)
+        // And when only those without are left, messages lie one behind the other again.
+        fill(log, Array(repeating: 1000, count: 2000), budget: budget)
+        #expect(log.allPieces.last!.chunk.hasMetadata == false)
+    }
+
     @Test func evictionFreesChunksAndKeepsCount() {
         let budget = MemoryBudget(limit: .max)
         let log = Log()

@@ -48,6 +48,8 @@ final class Connection {
     /// Requests that were read wait in `rsocket` until the peer reads its answers, or a topic's owner has caught up.
     var isHeld = false
     var isFlushing = false
+    /// Acknowledgements wait until the peer has read others.
+    var hasUntold = false
     /// An event told that it was opened.
     var isAnnounced = false
     var subscriptions = 0

@@ -113,6 +113,7 @@ extension Shard {
             close(connection, reason: "closed after an error", now: now)
         } else {
             resume(connection, now: now)
+            tellUntold(on: connection)
             if !blocked { fill(connection, now: now) }
         }
         settle(now)

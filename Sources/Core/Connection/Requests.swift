@@ -23,7 +23,8 @@ extension Shard {
             leave(stream, .cancelled, now: now)
         case .error(_, let handle, _, let message):
             guard let stream = self.stream(handle, nil) else { return }
-            leave(stream, .failed(String(decoding: message, as: UTF8.self)), now: now)
+            let reason = UnsafeRawBufferPointer(rebasing: message.prefix(ControlCall.longestReason))
+            leave(stream, .failed(String(decoding: reason, as: UTF8.self)), now: now)
         case .keepalive(let respond, _, let data):
             guard respond else { return }
             connection.output.keepalive { FrameWriter.keepalive(respond: false, position: 0, data: data, into: &$0) }

@@ -145,13 +145,11 @@ extension Shard {
         var place = after
         switch list {
         case .topics:
-            // By name, so that a page has a place to go on from; a topic made meanwhile may be missed.
-            let sorted = names.values.sorted { $0.name < $1.name }
-            while place < sorted.count, rows.count < Listing.page {
-                rows.append(describe(sorted[place]))
+            while place < topicPlaces.bound, rows.count < Listing.page {
+                if let topic = topicPlaces.at(place) { rows.append(describe(topic)) }
                 place += 1
             }
-            return (rows, place < sorted.count ? place : nil)
+            return (rows, place < topicPlaces.bound ? place : nil)
         case .subscriptions:
             while place < streams.bound, rows.count < Listing.page {
                 if let stream = streams.at(place), stream.kind == .subscriber {

@@ -23,6 +23,8 @@ final class Log {
     private(set) var charged: UInt64
     private var pieces: [LogPiece] = []
     private var nextCapacity = Chunk.smallest
+    /// A message of the last chunk carries metadata.
+    private var isCarrying = false
 
     init(
         head: SequenceNumber = SequenceNumber(1), end: SequenceNumber = SequenceNumber(1), charged: UInt64 = 0,
@@ -56,12 +58,15 @@ final class Log {
         let needed = carried + framed
         var last = pieces.count - 1
         if last < 0 || !pieces[last].chunk.fits(needed) || (carried > 0 && !pieces[last].chunk.hasMetadata) {
-            let capacity = Swift.max(nextCapacity, needed + Chunk.entrySize)
-            nextCapacity = Swift.min(nextCapacity * 2, Chunk.largest)
-            let chunk = Chunk(first: end, hasMetadata: carried > 0, capacity: capacity, budget: budget)
+            // A topic whose publishers differ is not to begin a chunk for each of them.
+            let hasMetadata = carried > 0 || isCarrying
+            let capacity = capacity(for: needed + Chunk.entrySize)
+            let chunk = Chunk(first: end, hasMetadata: hasMetadata, capacity: capacity, budget: budget)
             pieces.append(LogPiece(chunk: chunk, visible: 0))
             last = pieces.count - 1
+            isCarrying = false
         }
+        if carried > 0 { isCarrying = true }
         pieces[last].chunk.append(
             metadata: metadata, payload: payload, framed: framed, timestamp: timestamp, chargedBefore: charged)
         pieces[last].visible += 1
@@ -69,6 +74,14 @@ final class Log {
         let sequence = end
         end = end.advanced(by: 1)
         return sequence
+    }
+
+    /// The size of a chunk whose first message needs `needed` bytes. A large message has one of its own: what it would
+    /// leave free of a common one is too little for the next.
+    private func capacity(for needed: Int) -> Int {
+        if needed > Chunk.largest / 4 { return needed }
+        defer { nextCapacity = Swift.min(nextCapacity * 2, Chunk.largest) }
+        return Swift.max(nextCapacity, needed)
     }
 
     /// What messages in `head ..< end` are charged, in bytes.

@@ -216,12 +216,27 @@ extension Shard {
         reply(String(sequence.value), to: publisher)
     }
 
+    /// Tells the latest acknowledgement, if there is credit for it. While earlier answers are unread it waits, and a
+    /// later one takes its place.
     private func tellUntold(_ publisher: Publisher) {
         guard let news = publisher.untold, publisher.credit.available > 0 else { return }
+        guard publisher.connection.output.controlCount < limits.acknowledgementBacklog else {
+            publisher.connection.hasUntold = true
+            return
+        }
         publisher.untold = nil
         publisher.credit.spend(1)
         acknowledge(publisher, news, complete: false)
         flush(publisher.connection)
+    }
+
+    /// The peer has read on: acknowledgements that waited for it are told.
+    func tellUntold(on connection: Connection) {
+        guard connection.hasUntold, connection.output.controlCount < limits.acknowledgementBacklog else { return }
+        connection.hasUntold = false
+        for stream in connection.streams where stream.kind == .publisher {
+            tellUntold(unsafeDowncast(stream, to: Publisher.self))
+        }
     }
 
     private func acknowledge(

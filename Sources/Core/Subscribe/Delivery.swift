@@ -9,6 +9,10 @@ extension Shard {
     /// Bytes that one subscription is given at a time while others of its connection wait for output too.
     static let subscriptionQuantum = 64 << 10
 
+    /// Bytes below which a message that stands apart from the next one is copied: to send it from where it lies costs
+    /// more, and so does the memory that remembers where that is.
+    static let worthASegment = 512
+
     /// Hands over what may be handed over now, applies the overflow policy to the rest, and ends the subscription if
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
@@ -68,7 +72,8 @@ extension Shard {
         // One message larger than all the room goes alone.
         guard size <= room || connection.output.count == 0 else { return 0 }
         let bytes = chunk.bytes(Int(first.offset), size)
-        if subscriber.stream == PayloadFraming.commonStream {
+        let isApart = chunk.hasMetadata && size < Shard.worthASegment
+        if subscriber.stream == PayloadFraming.commonStream, !isApart {
             connection.output.append(bytes, of: chunk)
         } else {
             let target = connection.output.reserve(size)

@@ -22,9 +22,11 @@ final class Mirror {
     /// What a recent message was charged, in bytes.
     var typical = 0
 
-    // What publishers may do, over the `block` subscriptions; and how many of them stand at the limit.
+    // What publishers may do, over the `block` subscriptions; how many of them stand at the limit, and how many there
+    // are.
     private(set) var horizon: SequenceNumber?
     private var limiting = 0
+    private(set) var blocking = 0
     /// What was told last; told again when it differs.
     private var told: MirrorProgress?
     private var pastDropped: UInt64 = 0
@@ -48,7 +50,10 @@ final class Mirror {
     func add(_ subscriber: Subscriber) {
         subscriber.member = members.count
         members.append(subscriber)
-        if subscriber.cursor!.overflow == .block { recount() }
+        if subscriber.cursor!.overflow == .block {
+            blocking += 1
+            recount()
+        }
         // The head of a shared log must not go before the owner has heard of the newcomer.
         let needed = subscriber.cursor!.cursor
         if sharesLog, needed < told?.needed ?? .init(.max) {
@@ -69,7 +74,10 @@ final class Mirror {
             members[subscriber.member] = last
             last.member = subscriber.member
         }
-        if subscriber.cursor!.overflow == .block { recount() }
+        if subscriber.cursor!.overflow == .block {
+            blocking -= 1
+            recount()
+        }
         markDirty()
     }
 
@@ -130,13 +138,18 @@ final class Mirror {
 
     /// A `block` subscription moved on from `before`: if it was the last one at the limit, the limit has moved.
     func moved(_ subscriber: Subscriber, from before: SequenceNumber?) {
-        guard let before, before == horizon, subscriber.cursor?.horizon != before else { return }
+        guard let before, subscriber.cursor?.horizon != before else { return }
+        // The one furthest back has moved, so there may be bytes to grant: its buffer may be larger than that of the
+        // one which limits the messages.
+        if let floor = told?.floor, floor.advanced(by: subscriber.options.buffer) == before { markDirty() }
+        guard before == horizon else { return }
         limiting -= 1
         if limiting <= 0 { recount() }
     }
 
     /// Where publishers are to stop, over all `block` subscriptions here.
     func recount() {
+        guard blocking > 0 || horizon != nil else { return }
         var smallest: SequenceNumber?
         var count = 0
         for subscriber in members {

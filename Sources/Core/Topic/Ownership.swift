@@ -10,7 +10,9 @@ extension Shard {
         guard names.count < (limits.topics + shards - 1) / shards else {
             throw .rejected("The broker has \(limits.topics) topics, its limit; delete some or try again later.")
         }
-        let topic = Topic(name: name, epoch: random(), shard: self, now: now.monotonic)
+        let topic = topicPlaces.insert { place in
+            Topic(name: name, epoch: random(), place: place, shard: self, now: now.monotonic)
+        }
         names[name] = topic
         topics[topic.epoch] = topic
         event("topic-created", topic: name, epoch: topic.epoch)
@@ -73,7 +75,10 @@ extension Shard {
     }
 
     func remove(_ topic: Topic) {
-        if names[topic.name] === topic { names[topic.name] = nil }
+        if names[topic.name] === topic {
+            names[topic.name] = nil
+            topicPlaces.remove(topic.place)
+        }
         if topic.mirrors.isEmpty { topics[topic.epoch] = nil }
     }
 

@@ -25,6 +25,8 @@ struct MirrorLink {
 final class Topic {
     let name: String
     let epoch: UInt64
+    /// Where its shard lists it.
+    let place: Handle
     let log = Log()
     var state: TopicState = .live
     var room = Room()
@@ -58,9 +60,10 @@ final class Topic {
     /// Outlives its topics; checked references cost too much on the path of a message.
     unowned(unsafe) let shard: Shard
 
-    init(name: String, epoch: UInt64, shard: Shard, now: UInt64) {
+    init(name: String, epoch: UInt64, place: Handle, shard: Shard, now: UInt64) {
         self.name = name
         self.epoch = epoch
+        self.place = place
         self.shard = shard
         parked = ParkedQueue(budget: shard.memory)
         idleSince = now
