@@ -158,6 +158,18 @@ import Testing
         #expect(client.received().contains("5:1002"))
     }
 
+    @Test func aChannelThatFailsTellsHowFarItCame() {
+        let broker = TestBroker()
+        let client = broker.connect()
+        client.channel("t", "0")
+        client.window = 0
+        for index in 1...1000 { client.items(["\(index)"]) }
+        broker.connect().publish("$SYS.topic.fail?name=t", "")
+        client.read(.max)
+        let lines = client.received().filter { !$0.contains("+") }
+        #expect(lines.dropLast().last == "5:1001" && lines.last?.hasPrefix("5:! 202") == true)
+    }
+
     @Test func smallMessagesWithMetadataLieTogether() {
         let broker = TestBroker()
         let composite = broker.connect(metadata: "message/x.rsocket.composite-metadata.v0")

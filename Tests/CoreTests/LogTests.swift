@@ -51,9 +51,12 @@ import Testing
     }
 
     /// What is charged is what is held, or nearly: the byte limit of a topic is one of memory.
-    @Test(arguments: [[10], [1000], [9_000], [70_000], [100_000], [131_000], [200_000], [255_000], [1 << 20], [
-        10, 100_000,
-    ], [200_000, 10, 60_000]])
+    @Test(arguments: [
+        [10], [1000], [9_000], [70_000], [100_000], [131_000], [200_000], [255_000], [1 << 20],
+        [
+            10, 100_000,
+        ], [200_000, 10, 60_000],
+    ])
     func chunksAreFilled(_ sizes: [Int]) {
         let budget = MemoryBudget(limit: .max)
         let log = Log()

@@ -207,6 +207,8 @@ extension Shard {
         case .finished:
             finish(publisher)
         case .refused(let refusal):
+            // The last chance to say how far the channel came.
+            tellUntold(publisher, atOnce: true)
             fail(publisher, refusal)
         }
     }
@@ -218,9 +220,9 @@ extension Shard {
 
     /// Tells the latest acknowledgement, if there is credit for it. While earlier answers are unread it waits, and a
     /// later one takes its place.
-    private func tellUntold(_ publisher: Publisher) {
+    private func tellUntold(_ publisher: Publisher, atOnce: Bool = false) {
         guard let news = publisher.untold, publisher.credit.available > 0 else { return }
-        guard publisher.connection.output.controlCount < limits.acknowledgementBacklog else {
+        guard atOnce || publisher.connection.output.controlCount < limits.acknowledgementBacklog else {
             publisher.connection.hasUntold = true
             return
         }
