@@ -1,0 +1,127 @@
+// Bench: runs single figures. What all kinds of cases have in common is here: a broker of its own for each figure, and
+// the meter.
+
+import CBench
+import EventLoop
+import Glibc
+
+/// How long is measured.
+struct Budget {
+    /// Time to get going that is not measured.
+    var warmUp: UInt64
+    /// CPU time of the broker that a figure is taken over, and the wall time after which it is given up.
+    var cpu: UInt64
+    var wall: UInt64
+    /// Wall time of the cases that send at a given rate.
+    var paced: UInt64
+    /// The factor by which large numbers (connections, retained messages) are divided.
+    var divisor: Int
+
+    private static let second: UInt64 = 1_000_000_000
+    static let full = Budget(warmUp: second, cpu: 3 * second, wall: 30 * second, paced: 10 * second, divisor: 1)
+    static let quick = Budget(
+        warmUp: second / 5, cpu: second / 2, wall: 3 * second, paced: 2 * second, divisor: 10)
+}
+
+final class Bench {
+    let budget: Budget
+    let programs: Programs
+    /// CPUs of the brokers, and that of the generator.
+    let brokerCPUs: [Int]
+    let generatorCPU: Int
+    private let scratch: String
+    private var started = 0
+    /// Messages per second, once known.
+    var halfOfNATS: Double?
+
+    init(_ budget: Budget, _ programs: Programs, brokerCPUs: [Int], generatorCPU: Int) throws(BenchError) {
+        self.budget = budget
+        self.programs = programs
+        self.brokerCPUs = brokerCPUs
+        self.generatorCPU = generatorCPU
+        scratch = try Files.scratch()
+        var cpu = Int32(generatorCPU)
+        let result = cb_pin(&cpu, 1)
+        if result < 0 { throw BenchError("cannot run on CPU \(generatorCPU): \(SystemError.text(of: -result))") }
+    }
+
+    deinit { Files.remove(scratch) }
+
+    /// Takes one figure.
+    func run(_ kind: Case.Kind, _ contender: Contender) throws(BenchError) -> Figure {
+        switch kind {
+        case .throughput(let throughput): return try run(throughput, contender)
+        case .latency(let latency): return try run(latency, contender)
+        case .acknowledged(let inFlight, let payload):
+            return try acknowledged(inFlight: inFlight, payload: payload, contender)
+        case .retained(let messages, let subscribers, let window, let payload):
+            return try retained(messages / budget.divisor, subscribers, window: window, payload: payload, contender)
+        case .idle(let connections): return try idle(connections / budget.divisor, contender)
+        }
+    }
+
+    /// Runs `body` with a broker that is stopped afterwards.
+    func withBroker(
+        _ contender: Contender, _ body: (BrokerProcess) throws(BenchError) -> Figure
+    ) throws(BenchError) -> Figure {
+        started += 1
+        let directory = "\(scratch)/\(started)"
+        guard mkdir(directory, 0o755) == 0 else { throw BenchError("cannot make \(directory)") }
+        // The broker inherits the limit.
+        let files = Int32(contender.connections + 1000)
+        if cb_open_files(files) < 0 { throw BenchError("\(files) open files are needed: raise `ulimit -n`") }
+        let broker = try BrokerProcess(contender, programs, cpus: cpus(contender), directory: directory)
+        defer {
+            broker.stop()
+            Files.remove(directory)
+        }
+        return try body(broker)
+    }
+
+    /// One CPU for each thread, the generator's last.
+    private func cpus(_ contender: Contender) -> [Int] {
+        Array((brokerCPUs + [generatorCPU]).prefix(contender.threads))
+    }
+
+    func version(of system: System) -> String {
+        let arguments = [programs.path(system)] + system.versionArguments
+        return BrokerProcess.firstLine(of: arguments, cpus: brokerCPUs, directory: scratch) ?? "?"
+    }
+}
+
+/// Reads the clocks at two moments.
+struct Meter {
+    private let broker: BrokerProcess
+    private let wall = Clock.monotonic()
+    private let cpu: UInt64
+    private let generator = Meter.ownCPU()
+
+    init(_ broker: BrokerProcess) {
+        self.broker = broker
+        cpu = ProcessFigures.cpu(of: broker.id)
+    }
+
+    /// Nanoseconds since it was made.
+    var elapsed: UInt64 { Clock.monotonic() - wall }
+
+    var brokerCPU: UInt64 { ProcessFigures.cpu(of: broker.id) - cpu }
+
+    /// What the process needed since then, and its memory.
+    func figure() -> (Figure, cpu: Double, seconds: Double) {
+        var figure = Figure()
+        let wall = Double(elapsed)
+        let cpu = Double(brokerCPU)
+        let memory = ProcessFigures.memory(of: broker.id)
+        figure[.utilisation] = cpu / wall
+        figure[.generator] = Double(Meter.ownCPU() - generator) / wall
+        figure[.resident] = Double(memory.resident)
+        figure[.peak] = Double(memory.peak)
+        return (figure, cpu, wall / 1e9)
+    }
+
+    private static func ownCPU() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+}
