@@ -9,6 +9,8 @@ struct Options {
     var cases = Catalogue.cases.map(\.name)
     var systems = System.allCases
     var json: String?
+    /// Messages that a publisher at full speed may be ahead; nil for what the case says.
+    var lag: Int?
     var programs: [System: String] = [:]
     var brokerCPUs: [Int]
     var generatorCPU: Int
@@ -25,6 +27,8 @@ struct Options {
           --system NAME[,NAME…]    these systems only: \(System.allCases.map(\.rawValue).joined(separator: ", "))
           --rounds N               figures per case and system (default 5)
           --quick                  short figures and smaller numbers, for development: they say little
+          --lag N                  at full speed, how many messages a publisher may be ahead of its slowest
+                                   reading subscriber (default: 1 MiB of payload, 64 to 8,192 messages)
           --json FILE              write every figure there as well
           --forebayd PATH, --nats PATH, --redis PATH, --mosquitto PATH
                                    where the programs are
@@ -66,6 +70,11 @@ struct Options {
                 throw BenchError("--rounds \(value) is no number from 1 to 1000")
             }
             rounds = number
+        case "--lag":
+            guard let number = Int(value), (1...1_000_000).contains(number) else {
+                throw BenchError("--lag \(value) is no number from 1 to 1,000,000")
+            }
+            lag = number
         case "--case":
             if let unknown = list.first(where: { name in !Catalogue.cases.contains { $0.name == name } }) {
                 throw BenchError("there is no case \(unknown): see bench --list")

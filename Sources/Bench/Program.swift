@@ -35,9 +35,7 @@ enum Program {
     private static func measure(_ options: Options) throws(BenchError) -> Int32 {
         _ = signal(SIGPIPE, SIG_IGN)
         let programs = Programs(paths: options.programs.mapValues(absolute))
-        let bench = try Bench(
-            options.isQuick ? .quick : .full, programs, brokerCPUs: options.brokerCPUs,
-            generatorCPU: options.generatorCPU)
+        let bench = try Bench(options, programs)
         let cases = Catalogue.cases.filter { options.cases.contains($0.name) }.compactMap { entry -> Case? in
             var entry = entry
             entry.contenders.removeAll { !options.systems.contains($0.system) }

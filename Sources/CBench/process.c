@@ -40,10 +40,12 @@ int cb_cpus(int *cpus, int capacity) {
 int cb_open_files(int count) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return -errno;
-    if (limit.rlim_cur >= (rlim_t)count) return 0;
-    limit.rlim_cur = (rlim_t)count;
-    if (limit.rlim_max < limit.rlim_cur) limit.rlim_max = limit.rlim_cur;
-    return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+    if (limit.rlim_cur >= (rlim_t)count) return count;
+    struct rlimit wanted = {.rlim_cur = (rlim_t)count, .rlim_max = limit.rlim_max};
+    if (wanted.rlim_max < wanted.rlim_cur) wanted.rlim_max = wanted.rlim_cur;
+    if (setrlimit(RLIMIT_NOFILE, &wanted) == 0) return count;
+    limit.rlim_cur = limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : (int)limit.rlim_cur;
 }
 
 int cb_spawn(char *const argv[], const int *cpus, int count, const char *directory, const char *output) {

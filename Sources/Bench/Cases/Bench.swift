@@ -25,21 +25,30 @@ struct Budget {
 
 final class Bench {
     let budget: Budget
+    /// In place of what the case says.
+    let lag: Int?
     let programs: Programs
     /// CPUs of the brokers, and that of the generator.
     let brokerCPUs: [Int]
     let generatorCPU: Int
     private let scratch: String
     private var started = 0
+    /// The limit on open files, of this process and the brokers.
+    let openFiles: Int32
+    /// Those that are not connections of the case, in either process.
+    static let reservedFiles = 200
     /// Messages per second, once known.
     var halfOfNATS: Double?
 
-    init(_ budget: Budget, _ programs: Programs, brokerCPUs: [Int], generatorCPU: Int) throws(BenchError) {
-        self.budget = budget
+    init(_ options: Options, _ programs: Programs) throws(BenchError) {
+        budget = options.isQuick ? .quick : .full
+        lag = options.lag
         self.programs = programs
-        self.brokerCPUs = brokerCPUs
-        self.generatorCPU = generatorCPU
+        brokerCPUs = options.brokerCPUs
+        generatorCPU = options.generatorCPU
         scratch = try Files.scratch()
+        openFiles = cb_open_files(Int32(Catalogue.connections + Bench.reservedFiles))
+        if openFiles < 1200 + Int32(Bench.reservedFiles) { throw BenchError("too few open files: raise `ulimit -n`") }
         var cpu = Int32(generatorCPU)
         let result = cb_pin(&cpu, 1)
         if result < 0 { throw BenchError("cannot run on CPU \(generatorCPU): \(SystemError.text(of: -result))") }
@@ -67,9 +76,6 @@ final class Bench {
         started += 1
         let directory = "\(scratch)/\(started)"
         guard mkdir(directory, 0o755) == 0 else { throw BenchError("cannot make \(directory)") }
-        // The broker inherits the limit.
-        let files = Int32(contender.connections + 1000)
-        if cb_open_files(files) < 0 { throw BenchError("\(files) open files are needed: raise `ulimit -n`") }
         let broker = try BrokerProcess(contender, programs, cpus: cpus(contender), directory: directory)
         defer {
             broker.stop()

@@ -1,6 +1,9 @@
 // Catalogue: every case there is.
 
 enum Catalogue {
+    /// The most connections that a case has.
+    static let connections = 20_000
+
     static let cases: [Case] = fanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle]
 
     private static func all(_ systems: [System]) -> [Contender] { systems.map { Contender(system: $0) } }
@@ -107,7 +110,7 @@ enum Catalogue {
 
     private static let idle = Case(
         name: "idle-20000", title: "20,000 idle connections, one subscription each",
-        contenders: [System.forebay, .nats, .redis, .mosquitto].map { Contender(system: $0, connections: 20_000) },
-        kind: .idle(connections: 20_000), compared: .perSubscriber,
+        contenders: [System.forebay, .nats, .redis, .mosquitto].map { Contender(system: $0, connections: connections) },
+        kind: .idle(connections: connections), compared: .perSubscriber,
         goals: [Goal(.value("forebay"), .perSubscriber, .atMost(3 * 1024))])
 }

@@ -28,7 +28,7 @@ extension Bench {
             figure[.deliveriesPerSecond] = deliveries / seconds
             figure[.batch] = deliveries / Double(receivers.reads - before.reads)
             figure[.rate] = deliveries / seconds / Double(latency.subscribers)
-            figure[.lost] = try Double(drain(load))
+            figure[.lost] = try drain(load).map(Double.init)
             // Those still on their way when the time was up count too: they are the late ones.
             figure.set(receivers.histogram)
             return figure

@@ -17,11 +17,11 @@ extension Bench {
             }
             defer { for fd in stalled { close(fd) } }
             try load.probe()
-            load.pace = .full(lag: throughput.lag)
+            load.pace = .full(lag: lag ?? throughput.lag)
             try keepGoing(load, for: budget.warmUp)
             var figure = try measure(load, broker)
             figure[.rate] = figure[.deliveriesPerSecond].map { $0 / Double(throughput.subscribers) }
-            figure[.lost] = try Double(drain(load))
+            figure[.lost] = try drain(load).map(Double.init)
             if contender.stalled > 0 {
                 figure[.disconnected] = Double(stalled.reduce(0) { $0 + (hasEnded($1) ? 1 : 0) })
             }
@@ -78,10 +78,17 @@ extension Bench {
         return figure
     }
 
-    /// Stops publishing and waits for what is on its way; returns how many deliveries are missing then.
-    func drain(_ load: Load) throws(BenchError) -> Int {
+    /// Stops publishing and waits for what is on its way; returns how many deliveries are missing once nothing arrives
+    /// any more, or nil if the broker is still busy after some seconds.
+    func drain(_ load: Load) throws(BenchError) -> Int? {
         load.pace = .silent
-        _ = try load.run(for: Bench.standstill) { load.missing <= 0 }
+        let deadline = Clock.monotonic() + Bench.standstill
+        var bytes = -1
+        while load.missing > 0, load.receivers.bytes != bytes {
+            if Clock.monotonic() > deadline { return nil }
+            bytes = load.receivers.bytes
+            _ = try load.run(for: 1_000_000_000) { load.missing <= 0 }
+        }
         return max(0, load.missing)
     }
 

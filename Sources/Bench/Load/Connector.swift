@@ -16,7 +16,7 @@ enum Connector {
             throw BenchError(error.description)
         }
         do throws(BenchError) {
-            try send(greeting.bytes, on: fd)
+            try send(greeting.bytes + greeting.question, on: fd)
             try wait(for: greeting.sign, on: fd)
         } catch {
             close(fd)

@@ -64,9 +64,8 @@ final class Receivers {
         buffer = .allocate(byteCount: Receivers.readSize, alignment: 16)
         sockets.reserveCapacity(count)
         for subscription in subscriptions {
-            var greeting = try wire.subscriber(subscription)
-            if !awaiting { greeting.sign = [] }
-            sockets.append(try Connector.open(port: port, greeting))
+            let greeting = try wire.subscriber(subscription)
+            sockets.append(try Connector.open(port: port, awaiting ? greeting : greeting.unanswered))
         }
     }
 
@@ -141,9 +140,8 @@ final class Receivers {
         unrefilled[index] += count
         let half = max(1, window / 2)
         let halves = unrefilled[index] / (half * frame.size)
-        guard halves > 0 else { return }
+        guard halves > 0, let request = wire.refill(subscriptions[index], halves * half) else { return }
         unrefilled[index] -= halves * half * frame.size
-        let request = RSocketWire.request(halves * half, stream: subscriptions[index].stream)
         // A few bytes behind a connection that hardly sends: its socket has room.
         _ = request.withUnsafeBytes { Socket.write(sockets[index], $0) }
     }

@@ -21,6 +21,7 @@ enum Metric: String, CaseIterable {
     case p9999 = "p99_99_ns"
     case maximum = "max_ns"
     case seconds = "seconds"
+    case connections = "connections"
     case rate = "messages_per_second"
 }
 
@@ -52,7 +53,8 @@ struct Series {
 
     func median(_ metric: Metric) -> Double? { Statistics.median(values(metric)) }
 
-    /// How far the runs are apart: the largest less the smallest, as a fraction of the median.
+    /// How far the runs are apart: the largest less the smallest, as a fraction of the median. Nil for a single
+    /// run.
     func spread(_ metric: Metric) -> Double? { Statistics.spread(values(metric)) }
 }
 
@@ -65,7 +67,7 @@ enum Statistics {
     }
 
     static func spread(_ values: [Double]) -> Double? {
-        guard let median = median(values), median > 0, let least = values.min(), let most = values.max() else {
+        guard values.count > 1, let median = median(values), median > 0, let least = values.min(), let most = values.max() else {
             return nil
         }
         return (most - least) / median

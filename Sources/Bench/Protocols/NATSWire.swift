@@ -8,14 +8,16 @@ struct NATSWire: Wire {
     static let connect = "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":true,\"protocol\":0}\r\n"
     /// Where acknowledgements arrive.
     static let inbox = "_INBOX.b"
+    private static let ping = Array("PING\r\n".utf8)
     private static let pong = Array("PONG\r\n".utf8)
 
     func subscriber(_ subscription: Subscription) -> Greeting {
-        Greeting(Array((NATSWire.connect + "SUB \(name(subscription.topic)) 1\r\nPING\r\n").utf8), sign: NATSWire.pong)
+        let subscribe = NATSWire.connect + "SUB \(name(subscription.topic)) 1\r\n"
+        return Greeting(Array(subscribe.utf8), question: NATSWire.ping, sign: NATSWire.pong)
     }
 
     func publisher(topic: Int, payload: Int) -> Greeting {
-        Greeting(Array((NATSWire.connect + "PING\r\n").utf8), sign: NATSWire.pong)
+        Greeting(Array(NATSWire.connect.utf8), question: NATSWire.ping, sign: NATSWire.pong)
     }
 
     func published(topic: Int, payload: Int) -> MessageFrame {

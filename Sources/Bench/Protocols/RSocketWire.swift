@@ -11,7 +11,7 @@ struct RSocketWire: Wire {
     static let stream: UInt32 = 1
     /// "Without bounds".
     static let unbounded: UInt32 = 0x7fff_ffff
-    private static let ready = "ready"
+    private static let ready = Array("ready".utf8)
 
     func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting {
         var out = ByteBuffer()
@@ -22,10 +22,12 @@ struct RSocketWire: Wire {
             stream: subscription.stream, initialN: subscription.window.map(UInt32.init) ?? RSocketWire.unbounded,
             metadata: route.readable, data: RSocketWire.nothing, fragment: 0, into: &out)
         // Answered behind the request, and so a sign that it was taken.
-        RSocketWire.bytes(RSocketWire.ready) {
-            FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &out)
+        var keepalive = ByteBuffer()
+        RSocketWire.ready.withUnsafeBytes {
+            FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &keepalive)
         }
-        return Greeting(Array(out.readable), sign: Array(RSocketWire.ready.utf8))
+        return Greeting(
+            Array(out.readable), question: Array(keepalive.readable), sign: RSocketWire.ready)
     }
 
     func publisher(topic: Int, payload: Int) throws(BenchError) -> Greeting {
@@ -57,9 +59,9 @@ struct RSocketWire: Wire {
         return Array(out.readable)
     }
 
-    static func request(_ n: Int, stream: UInt32) -> [UInt8] {
+    func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]? {
         var out = ByteBuffer()
-        FrameWriter.requestN(stream: stream, n: UInt32(n), into: &out)
+        FrameWriter.requestN(stream: subscription.stream, n: UInt32(count), into: &out)
         return Array(out.readable)
     }
 
@@ -106,9 +108,4 @@ struct RSocketWire: Wire {
     }
 
     private static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
-
-    private static func bytes(_ text: String, _ body: (UnsafeRawBufferPointer) -> Void) {
-        var text = text
-        text.withUTF8 { body(UnsafeRawBufferPointer($0)) }
-    }
 }

@@ -5,13 +5,19 @@
 /// What is said first on a connection, and the bytes at the end of the answer that tell that it took effect.
 struct Greeting: Equatable {
     var bytes: [UInt8]
+    /// What has no purpose but to be answered.
+    var question: [UInt8]
     /// Empty when there is nothing to wait for.
     var sign: [UInt8]
 
-    init(_ bytes: [UInt8], sign: [UInt8] = []) {
+    init(_ bytes: [UInt8], question: [UInt8] = [], sign: [UInt8] = []) {
         self.bytes = bytes
+        self.question = question
         self.sign = sign
     }
+
+    /// The same without waiting for it to take effect.
+    var unanswered: Greeting { Greeting(bytes) }
 }
 
 /// A message on the wire. Its size is the same for every message of a case, so that bytes count messages.
@@ -62,11 +68,15 @@ protocol Wire {
     func publisher(topic: Int, payload: Int) throws(BenchError) -> Greeting
     func published(topic: Int, payload: Int) -> MessageFrame
     func delivered(to subscription: Subscription, payload: Int) -> MessageFrame
+    /// What asks for `count` more messages; nil where everything is sent unasked.
+    func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]?
 }
 
 extension Wire {
     var noise: Noise? { nil }
     var grantsPublishers: Bool { false }
+
+    func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]? { nil }
 
     /// Every name of a topic has the same length.
     func name(_ topic: Int) -> String { "bench\(topic)" }

@@ -27,6 +27,7 @@ extension Machine {
                 "figures",
                 "\(options.rounds) rounds, "
                     + (options.isQuick ? "QUICK: too short to rely on" : "3 s of broker CPU or 30 s each")
+                    + (options.lag.map { ", publishers at most \($0) messages ahead" } ?? "")
             ),
         ]
     }

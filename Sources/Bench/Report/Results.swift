@@ -20,7 +20,7 @@ struct Results {
         ("deliveries/s", .deliveriesPerSecond), ("msg/read", .batch), ("broker", .utilisation),
         ("generator", .generator), ("p50 µs", .p50), ("p99 µs", .p99), ("p99.9 µs", .p999), ("p99.99 µs", .p9999),
         ("max µs", .maximum), ("RSS MiB", .resident), ("peak MiB", .peak), ("lost", .lost),
-        ("disconnected", .disconnected),
+        ("disconnected", .disconnected), ("connections", .connections),
     ]
 
     func table() -> String {

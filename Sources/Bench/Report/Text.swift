@@ -46,7 +46,8 @@ enum Text {
         case .utilisation, .generator: return number(value * 100, decimals: 0) + " %"
         case .seconds: return short(value) + " s"
         case .deliveriesPerSecond, .acknowledgementsPerCPUSecond, .rate: return number(value, decimals: 0) + "/s"
-        case .batch, .lost, .disconnected: return short(value)
+        case .batch: return short(value)
+        case .lost, .disconnected, .connections: return number(value, decimals: 0)
         }
     }
 

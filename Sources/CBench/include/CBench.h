@@ -16,7 +16,7 @@ int cb_pin(const int *cpus, int count);
 // CPUs that the calling thread may run on, in ascending order; returns how many were written to `cpus`.
 int cb_cpus(int *cpus, int capacity);
 
-// Raises the process's limit on open files to `count`, the hard limit too if it is allowed.
+// Raises the process's limit on open files to `count`, or as far as it may. Returns the limit.
 int cb_open_files(int count);
 
 // Takes up to `count` bytes from a TCP socket without copying them anywhere. 0 is the end of the stream.
