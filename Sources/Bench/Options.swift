@@ -57,7 +57,9 @@ struct Options {
                 isQuick = true
                 continue
             }
-            guard let value = rest.popFirst() else { throw BenchError("there is no option \(word), or it needs a value") }
+            guard let value = rest.popFirst() else {
+                throw BenchError("there is no option \(word), or it needs a value")
+            }
             try set(word, value)
         }
     }

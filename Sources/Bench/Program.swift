@@ -49,6 +49,7 @@ enum Program {
                 }
             }
         }
+        results.freeCPUs = options.brokerCPUs.filter { $0 != options.generatorCPU }.count
         results.machine = Machine.describe(bench, options)
         results.systems = System.allCases.filter { system in
             cases.contains { $0.contenders.contains { $0.system == system } }

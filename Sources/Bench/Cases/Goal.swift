@@ -16,11 +16,14 @@ struct Goal {
     var quantity: Quantity
     var metric: Metric
     var bound: Bound
+    /// CPUs beside the generator's without which it says nothing.
+    var cpus: Int
 
-    init(_ quantity: Quantity, _ metric: Metric, _ bound: Bound) {
+    init(_ quantity: Quantity, _ metric: Metric, _ bound: Bound, cpus: Int = 1) {
         self.quantity = quantity
         self.metric = metric
         self.bound = bound
+        self.cpus = cpus
     }
 
     /// What came out; nil when a contender has no figure.

@@ -19,8 +19,8 @@ extension Bench {
         }
     }
 
-    /// Resident bytes once they stay the same for two seconds, or after ten: some give back what they needed to take the
-    /// connections.
+    /// Resident bytes once they stay the same for two seconds, or after ten: some give back what they needed to take
+    /// the connections.
     private func settledMemory(of broker: BrokerProcess) -> Int {
         var last = ProcessFigures.memory(of: broker.id).resident
         var same = 0

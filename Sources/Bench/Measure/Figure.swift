@@ -67,7 +67,9 @@ enum Statistics {
     }
 
     static func spread(_ values: [Double]) -> Double? {
-        guard values.count > 1, let median = median(values), median > 0, let least = values.min(), let most = values.max() else {
+        guard values.count > 1, let median = median(values), median > 0, let least = values.min(),
+            let most = values.max()
+        else {
             return nil
         }
         return (most - least) / median

@@ -7,6 +7,8 @@ struct Results {
     var machine: [(name: String, value: String)] = []
     /// What ran, and its own words on its version.
     var systems: [(name: String, version: String)] = []
+    /// CPUs that no generator runs on.
+    var freeCPUs = 1
     /// Messages per second that the case of that name was run at, if it was.
     var halfOfNATS: Double?
 
@@ -38,7 +40,8 @@ struct Results {
         return text
     }
 
-    private func row(_ entry: Case, _ contender: Contender, _ series: Series, first: Series, _ isFirst: Bool) -> [String]
+    private func row(_ entry: Case, _ contender: Contender, _ series: Series, first: Series, _ isFirst: Bool)
+        -> [String]
     {
         let median = series.median(entry.compared)
         var row = [isFirst ? entry.name : "", contender.name]
@@ -104,12 +107,17 @@ struct Results {
                 case .atMost(let most): bound = "≤ \(bare(most, goal))"
                 case .atLeast(let least): bound = "≥ \(bare(least, goal))"
                 }
-                let verdict = goal.isReached(by: outcome) ? "reached" : "NOT REACHED"
+                let verdict = judge(goal, outcome).map { $0 ? "reached" : "NOT REACHED" } ?? "not judged: too few CPUs"
                 text += Text.pad(entry.name, 14) + Text.pad(goal.title, 58)
                 text += Text.padLeft(bare(outcome, goal), 12) + "  (\(bound))  \(verdict)\n"
             }
         }
         return text.isEmpty ? "" : "\nGoals:\n" + text
+    }
+
+    /// Whether a goal is reached; nil when this machine cannot tell.
+    func judge(_ goal: Goal, _ outcome: Double) -> Bool? {
+        goal.cpus <= freeCPUs ? goal.isReached(by: outcome) : nil
     }
 
     private func bare(_ value: Double, _ goal: Goal) -> String {

@@ -36,7 +36,7 @@ extension Results {
                 }
                 return object([
                     ("what", string(goal.title)), bound, ("outcome", outcome.map(number) ?? "null"),
-                    ("reached", outcome.map { goal.isReached(by: $0) ? "true" : "false" } ?? "null"),
+                    ("reached", outcome.flatMap { judge(goal, $0) }.map { $0 ? "true" : "false" } ?? "null"),
                 ])
             })
     }
