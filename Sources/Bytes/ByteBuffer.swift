@@ -31,7 +31,7 @@ public struct ByteBuffer: ~Copyable {
 
     /// Makes room for `count` more bytes and returns where to write them; follow it with `commit`.
     public mutating func reserve(_ count: Int) -> UnsafeMutableRawPointer {
-        if capacity - tail < count { makeRoom(count) }
+        if capacity - tail < count || base == nil { makeRoom(count) }
         return base! + tail
     }
 

@@ -27,9 +27,7 @@ public struct ClientConnection: ~Copyable {
     public var output = ByteBuffer()
 
     private var state = State.open
-    /// Ascending by id, so that looking one up is a search by halves.
-    private var streams: [ClientStream] = []
-    private var nextID: UInt32 = 1
+    private var streams = ClientStreams()
     /// The whole frame (with its length) that the last event pointed into, to be dropped at the next call.
     private var spent = 0
     /// The stream whose put-together message the last event pointed into.
@@ -40,6 +38,8 @@ public struct ClientConnection: ~Copyable {
     private var lastHeard: UInt64
     private var nextKeepalive: UInt64
     private var isReading = true
+    /// The first bytes were looked at.
+    private var hasHeard = false
 
     /// Begins a connection: SETUP stands in `output`. Times are nanoseconds of one clock that never steps back.
     public init(limits: ClientLimits = ClientLimits(), now: UInt64) {
@@ -101,7 +101,7 @@ public struct ClientConnection: ~Copyable {
         let id = try newStream()
         try Frames.request(
             .response, id, n: 0, route, data, complete: false, fragment: limits.fragment, into: &output)
-        insert(ClientStream(id: id, kind: .response, demand: 1, sends: false))
+        streams.insert(ClientStream(id: id, kind: .response, demand: 1, sends: false))
         return id
     }
 
@@ -111,7 +111,7 @@ public struct ClientConnection: ~Copyable {
         let id = try newStream()
         try Frames.request(
             .stream, id, n: n, route, Frames.nothing, complete: false, fragment: limits.fragment, into: &output)
-        insert(ClientStream(id: id, kind: .stream, demand: n, sends: false))
+        streams.insert(ClientStream(id: id, kind: .stream, demand: n, sends: false))
         return id
     }
 
@@ -124,7 +124,7 @@ public struct ClientConnection: ~Copyable {
         let id = try newStream()
         try Frames.request(
             .channel, id, n: n, route, data, complete: complete, fragment: limits.fragment, into: &output)
-        insert(ClientStream(id: id, kind: .channel, demand: n, sends: !complete))
+        streams.insert(ClientStream(id: id, kind: .channel, demand: n, sends: !complete))
         return id
     }
 
@@ -138,44 +138,32 @@ public struct ClientConnection: ~Copyable {
         guard streams.count < limits.streams else {
             throw ClientError(.rejected, "\(limits.streams) streams are open on this connection: end one first.")
         }
-        while index(of: nextID) != nil { advanceID() }
-        let id = StreamID(nextID)
-        advanceID()
-        return id
+        return streams.freshID()
     }
-
-    private mutating func insert(_ stream: ClientStream) {
-        // After a wrap of the ids a new stream can stand before older ones.
-        let place = streams.lastIndex { $0.id.value < stream.id.value }.map { $0 + 1 } ?? 0
-        streams.insert(stream, at: place)
-    }
-
-    /// Ids are odd; after the last one they begin anew (RSocket, "Stream Identifiers").
-    private mutating func advanceID() { nextID = nextID >= 0x7fff_ffff ? 1 : nextID + 2 }
 
     // MARK: Credit, items, ends
 
     /// REQUEST_N: `n` more messages, 1 to 2³¹−1. Nothing happens on a stream that has ended.
     public mutating func requestN(_ id: StreamID, _ n: UInt32) {
         precondition((1...Refill.unbounded).contains(n))
-        guard let stream = stream(id), stream.receives, stream.kind != .response else { return }
+        guard let stream = streams[id], stream.receives, stream.kind != .response else { return }
         stream.ask(n)
         FrameWriter.requestN(stream: id.value, n: n, into: &output)
     }
 
     /// Messages that the broker may still send; 2³¹−1 is unbounded, 0 also stands for a stream that has ended.
     public func outstanding(on id: StreamID) -> UInt32 {
-        stream(id).map { $0.receives ? $0.outstanding : 0 } ?? 0
+        streams[id].map { $0.receives ? $0.outstanding : 0 } ?? 0
     }
 
     /// Items that may be sent now on a channel; 2³¹−1 is unbounded, 0 also stands for a channel that has ended.
     public func credit(of id: StreamID) -> UInt32 {
-        stream(id).map { UInt32($0.credit) } ?? 0
+        streams[id].map { UInt32($0.credit) } ?? 0
     }
 
     /// PAYLOAD on a channel, for one credit of the broker's; false when there is none, and then nothing is sent.
     public mutating func send(_ id: StreamID, data: UnsafeRawBufferPointer) -> Bool {
-        guard let stream = stream(id), stream.useCredit() else { return false }
+        guard let stream = streams[id], stream.useCredit() else { return false }
         FrameWriter.payload(
             stream: id.value, next: true, complete: false, metadata: nil, data: data, fragment: limits.fragment,
             into: &output)
@@ -184,7 +172,7 @@ public struct ClientConnection: ~Copyable {
 
     /// COMPLETE of our half of a channel. What the broker sends goes on until it completes too.
     public mutating func complete(_ id: StreamID) {
-        guard let stream = stream(id), stream.sends else { return }
+        guard let stream = streams[id], stream.sends else { return }
         FrameWriter.payload(
             stream: id.value, next: false, complete: true, metadata: nil, data: Frames.nothing, fragment: 0,
             into: &output)
@@ -194,7 +182,7 @@ public struct ClientConnection: ~Copyable {
 
     /// CANCEL: no event of this stream follows.
     public mutating func cancel(_ id: StreamID) {
-        guard let stream = stream(id) else { return }
+        guard let stream = streams[id] else { return }
         FrameWriter.cancel(stream: id.value, into: &output)
         remove(stream)
     }
@@ -214,7 +202,7 @@ public struct ClientConnection: ~Copyable {
         if case .dead(let error) = state { throw error }
         if let id = pendingEnd {
             pendingEnd = nil
-            if let stream = stream(id) {
+            if let stream = streams[id] {
                 end(stream)
                 return .completed(id, metadata: nil)
             }
@@ -223,6 +211,12 @@ public struct ClientConnection: ~Copyable {
             let bytes = input.readable
             guard bytes.count >= 3 else { return nil }
             let length = bytes.u24(at: 0)
+            if !hasHeard {
+                if bytes.starts(with: "HTTP/".utf8) { throw notRSocket() }
+                // As a length it would have us wait for megabytes; the two letters behind it decide.
+                if bytes.count < 5, "HTTP/".utf8.starts(with: bytes) { return nil }
+                hasHeard = true
+            }
             guard bytes.count >= 3 + length else {
                 if length > limits.message + 64 { throw tooLong(length) }
                 return nil
@@ -231,6 +225,10 @@ public struct ClientConnection: ~Copyable {
             if let event = try handle(Frames.decode(bytes.slice(3..<3 + length))) { return event }
             forgetDelivered()
         }
+    }
+
+    private mutating func notRSocket() -> ClientError {
+        die(ClientError(.protocolViolation, "What answers speaks HTTP, not RSocket: is it the right port?"))
     }
 
     private mutating func tooLong(_ length: Int) -> ClientError {
@@ -255,11 +253,11 @@ public struct ClientConnection: ~Copyable {
         switch frame {
         case .payload(let id, let payload): return receive(payload, on: id)
         case .requestN(let id, let n):
-            guard let stream = stream(StreamID(id)), stream.sends, n > 0 else { return nil }
+            guard let stream = streams[StreamID(id)], stream.sends, n > 0 else { return nil }
             stream.grant(n)
             return .granted(stream.id, n: n)
         case .cancel(let id):
-            guard let stream = stream(StreamID(id)), stream.sends else { return nil }
+            guard let stream = streams[StreamID(id)], stream.sends else { return nil }
             stream.endSending()
             forgetIfOver(stream)
             return .declined(stream.id)
@@ -289,7 +287,7 @@ public struct ClientConnection: ~Copyable {
     ) throws(ClientError) -> ClientEvent? {
         let message = String(decoding: text, as: UTF8.self)
         if id != 0 {
-            guard let stream = stream(StreamID(id)) else { return nil }
+            guard let stream = streams[StreamID(id)] else { return nil }
             remove(stream)
             return .failed(stream.id, ClientError(ClientError.Code(stream: code), message))
         }
@@ -303,7 +301,7 @@ public struct ClientConnection: ~Copyable {
     }
 
     private mutating func receive(_ payload: Inbound.Payload, on id: UInt32) -> ClientEvent? {
-        guard let stream = stream(StreamID(id)), stream.receives else { return nil }
+        guard let stream = streams[StreamID(id)], stream.receives else { return nil }
         if stream.isAssembling || payload.follows { return assemble(payload, stream) }
         let size = (payload.metadata?.count ?? 0) + payload.data.count
         guard size <= limits.message else { return tooLarge(stream) }
@@ -373,7 +371,7 @@ public struct ClientConnection: ~Copyable {
     }
 
     private mutating func remove(_ stream: ClientStream) {
-        if let place = index(of: stream.id.value) { streams.remove(at: place) }
+        streams.remove(stream)
         // What was delivered is given up with the next call, since the event's bytes lie there.
         if delivered !== stream {
             reassembling -= stream.assembled
@@ -392,32 +390,5 @@ public struct ClientConnection: ~Copyable {
     private mutating func refuse(_ text: String) -> ClientError {
         FrameWriter.error(stream: 0, code: .connectionError, message: text, into: &output)
         return die(ClientError(.protocolViolation, text))
-    }
-
-    private func stream(_ id: StreamID) -> ClientStream? { index(of: id.value).map { streams[$0] } }
-
-    private func index(of id: UInt32) -> Int? {
-        // Nearly always there is one stream, or the newest is meant.
-        if let last = streams.last, last.id.value == id { return streams.count - 1 }
-        var low = 0
-        var high = streams.count
-        while low < high {
-            let middle = (low + high) / 2
-            if streams[middle].id.value < id { low = middle + 1 } else { high = middle }
-        }
-        return low < streams.count && streams[low].id.value == id ? low : nil
-    }
-}
-
-extension ClientError.Code {
-    /// The meaning of an ERROR's code on a stream (RSocket, "Error Codes").
-    init(stream code: UInt32) {
-        switch code {
-        case 0x201: self = .applicationError
-        case 0x202: self = .rejected
-        case 0x203: self = .canceled
-        case 0x204: self = .invalid
-        default: self = .otherStreamError(code)
-        }
     }
 }

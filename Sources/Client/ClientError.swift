@@ -62,3 +62,16 @@ public struct ClientError: Error, Equatable, Sendable {
         }
     }
 }
+
+extension ClientError.Code {
+    /// The meaning of an ERROR's code on a stream (RSocket, "Error Codes").
+    init(stream code: UInt32) {
+        switch code {
+        case 0x201: self = .applicationError
+        case 0x202: self = .rejected
+        case 0x203: self = .canceled
+        case 0x204: self = .invalid
+        default: self = .otherStreamError(code)
+        }
+    }
+}

@@ -1,7 +1,8 @@
 // Session: a connection with its socket, and the one place where a client waits – for the broker, the standard input
 // and output, signals and the clock.
 //
-// It uses poll(2), not the broker's Poller: epoll refuses regular files, and a client's input and output often are some.
+// It uses poll(2), not the broker's Poller: epoll refuses regular files, and a client's input and output often are
+// some.
 
 import Bytes
 import EventLoop
@@ -15,6 +16,8 @@ public struct Session: ~Copyable {
         public var input = false
         /// The descriptor that output goes to can take more.
         public var output = false
+        /// Whoever reads the output is to be watched, whether there is some or not.
+        public var outputGone = false
         /// Take what the broker sends. Otherwise it stays in the socket, and TCP tells the broker.
         public var reading = true
         /// Nanoseconds of the monotonic clock; nil waits for ever.
@@ -116,7 +119,9 @@ public struct Session: ~Copyable {
             pollfd(fd: socket, events: socketEvents(wants), revents: 0),
             pollfd(fd: signals.descriptor, events: Int16(POLLIN), revents: 0),
             pollfd(fd: wants.input ? 0 : -1, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: outputDescriptor, events: wants.output ? Int16(POLLOUT) : 0, revents: 0),
+            pollfd(
+                fd: wants.output || wants.outputGone ? outputDescriptor : -1,
+                events: wants.output ? Int16(POLLOUT) : 0, revents: 0),
         ]
         // A dead socket that is neither read nor written would wake us again and again.
         if descriptors[0].events == 0 { descriptors[0].fd = -1 }

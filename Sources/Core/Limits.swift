@@ -28,6 +28,8 @@ public struct Limits: Sendable {
     public var connections = 100_000
     public var connectionsPerAddress = 100_000
     public var streamsPerConnection = 10_000
+    /// Lists (`$SYS.topics` …) of one connection at a time, each of which may hold a page of rows.
+    public var listingsPerConnection = 16
     /// Bytes handed over to a connection and not yet taken by its socket, above which messages wait.
     public var output = 256 << 10
     /// Unread control output above which a connection is read no more.
@@ -36,7 +38,8 @@ public struct Limits: Sendable {
     /// Bytes of unfinished fragmented requests and of parked publishes, each, for one connection.
     public var reassembly = 4 << 20
     public var parked = 4 << 20
-    /// Bytes of one connection's publishes on their way to another shard, above which it is read no more.
+    /// Bytes of one connection's publishes on their way to another shard (`MessageBatch.weight`), above which it is
+    /// read no more.
     public var forwarded = 1 << 20
     /// Publishes of one connection that wait for room.
     public var parkedCount = 4096

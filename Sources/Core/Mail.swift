@@ -143,6 +143,11 @@ struct MessageBatch: Sendable {
 
     /// Bytes that one message is charged beside its own while it is carried.
     static let overhead = 8
+    /// What a batch is charged beside its bytes on its way to another shard, whatever it holds.
+    static let envelope = 512
+
+    /// What it is charged on its way to another shard.
+    var weight: Int { bytes.count + MessageBatch.envelope }
 
     mutating func append(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer) {
         for length in [metadata?.count ?? 0, payload.count] {

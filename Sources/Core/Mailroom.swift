@@ -43,7 +43,7 @@ extension Shard {
         case .processed(let id, let bytes):
             guard let connection = find(id) else { return }
             connection.forwarded -= bytes
-            updateReading(connection)
+            resume(connection, now: now)
 
         case .call(let key, let call): answer(key, perform(call, now: now))
         case .answer(let key, let result): answer(key, result)

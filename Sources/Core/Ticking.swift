@@ -31,11 +31,14 @@ extension Shard {
     private func tick(_ connection: Connection, now: Instant) {
         let time = now.monotonic
         switch connection.phase {
+        case .new where draining:
+            close(connection, reason: "the broker is shutting down", now: now)
         case .new:
             guard time - connection.openedAt >= limits.setupTime else { return }
             fatal(connection, error(.invalidSetup, "SETUP did not come in time; send it first and at once."), now: now)
         case .open:
             tickOpen(connection, now: now)
+            if draining, connection.isOpen { closeIfDrained(connection, now: now) }
         case .closing(let deadline):
             if time >= deadline { close(connection, reason: "closed after an error", now: now) }
         case .closed:
@@ -44,6 +47,8 @@ extension Shard {
     }
 
     private func tickOpen(_ connection: Connection, now: Instant) {
+        // Nothing can be heard from a peer that is not read.
+        if !connection.isReading { connection.lastHeard = now.monotonic }
         let silent = now.monotonic - connection.lastHeard
         if silent >= connection.lifetime {
             let seconds = connection.lifetime / Limits.second

@@ -46,7 +46,7 @@ public struct ServerConnection: ~Copyable {
 
     // MARK: In
 
-    /// Hands in one read. The bytes are touched until `next` has returned nil, and not later.
+    /// Hands in one read. The bytes are touched until `next` has returned nil, or until `hold`.
     ///
     /// - Parameter now: the time, of a clock that never steps back; only compared with that of `expireReassembly`.
     public mutating func feed(_ bytes: UnsafeRawBufferPointer, now: UInt64 = 0) {
@@ -55,6 +55,13 @@ public struct ServerConnection: ~Copyable {
         guard phase != .closed else { return }
         putAside()
         input = bytes
+    }
+
+    /// Stops for now: what has not been dealt with is kept, and comes out of `next` later. The caller's bytes are not
+    /// touched any more. Feed nothing until `next` has returned nil again, or what is kept has no bound.
+    public mutating func hold() {
+        release()
+        putAside()
     }
 
     /// Takes SETUP for good. Requests that the client sent right behind it come out of `next` from now on.
@@ -93,7 +100,7 @@ public struct ServerConnection: ~Copyable {
         return nil
     }
 
-    /// A frame has begun whose end has not come, or requests wait for `acceptSetup`.
+    /// A frame has begun whose end has not come, or frames wait for `acceptSetup` or were put aside by `hold`.
     public var hasPartialFrame: Bool { !aside.isEmpty || discarding > 0 }
 
     /// The time at which the oldest unfinished fragmented message began, nil when there is none.

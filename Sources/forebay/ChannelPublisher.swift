@@ -36,6 +36,8 @@ struct ChannelPublisher: ~Copyable {
     /// Bytes handed to the socket's queue above which no more are made.
     private static let outputLimit = 256 << 10
     private static let readQuantum = 64 << 10
+    /// Acknowledgements that may come while the channel ends.
+    private static let closingCredit: UInt32 = 64
     private static let patience: UInt64 = 2_000_000_000
 
     init(_ settings: PublishSettings, _ address: BrokerAddress) throws(ClientError) {
@@ -55,7 +57,23 @@ struct ChannelPublisher: ~Copyable {
     }
 
     mutating func run() throws -> Int32 {
-        defer { progress.clear() }
+        do {
+            return try publish()
+        } catch let error as ClientError {
+            progress.clear()
+            throw ClientError(error.code, error.message + account)
+        }
+    }
+
+    /// How far it came, for whoever has to go on from there.
+    private var account: String {
+        guard sent > 0 else { return "" }
+        let messages = sent == 1 ? "1 message was" : "\(sent) messages were"
+        let told = lastSequence.map { "acknowledged up to sequence \($0)" } ?? "none of them acknowledged"
+        return " (\(messages) sent, \(told).)"
+    }
+
+    private mutating func publish() throws -> Int32 {
         while true {
             while let event = try session.next() {
                 progress.clearForMessage(event)
@@ -105,9 +123,9 @@ struct ChannelPublisher: ~Copyable {
                 case .none: return .input
                 case .end: endSending()
                 case .tooLong:
+                    let limit = Units.bytes(UInt64(PublishSettings.lineLimit))
                     mistake = UsageError(
-                        "Line \(sent + 1) is longer than \(settings.lineLimitText): it and what follows was not published."
-                    )
+                        "Line \(sent + 1) is longer than \(limit): it and what follows was not published.")
                     stop()
                 }
             }
@@ -146,6 +164,8 @@ struct ChannelPublisher: ~Copyable {
             phase = .ended
             return
         }
+        // Without credit the broker could not tell the last sequence, since its completion acknowledges all anyway.
+        session.connection.requestN(stream, Self.closingCredit)
         session.connection.complete(stream)
     }
 
@@ -190,18 +210,15 @@ struct ChannelPublisher: ~Copyable {
             session.connection.requestN(id, 1)
         case .completed:
             if phase == .sending {
-                throw ClientError(
-                    .rejected,
-                    
-                    "The broker ended the channel after \(sent) messages; the last of them may not be in the topic.")
+                throw ClientError(.rejected, "The broker ended the channel before the last message.")
             }
             phase = .ended
         case .failed(_, let error): throw error
         case .declined:
             guard phase == .sending else { break }
-            throw ClientError(.rejected, "The broker takes no more messages on this channel: \(sent) were sent.")
-        case .closing(let why): tell("The broker is about to end the connection: \(why)")
-        case .granted, .pong: break
+            throw ClientError(.rejected, "The broker takes no more messages on this channel.")
+        // Should the connection end of it, that is told then.
+        case .closing, .granted, .pong: break
         }
     }
 
@@ -244,8 +261,4 @@ struct ChannelPublisher: ~Copyable {
         }
         output.drain()
     }
-}
-
-extension PublishSettings {
-    var lineLimitText: String { Units.bytes(UInt64(Self.lineLimit)) }
 }

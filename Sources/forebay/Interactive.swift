@@ -61,6 +61,7 @@ struct Interactive: ~Copyable {
             var wants = Session.Wants()
             wants.input = true
             wants.output = !output.isEmpty
+            wants.outputGone = true
             wants.until = min(isDirty ? nextDraw : UInt64.max, rateSince.time + Self.rateInterval, nextListing)
             let woken = try session.wait(wants)
             if woken.outputGone { break }

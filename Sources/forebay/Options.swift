@@ -115,9 +115,8 @@ struct Arguments {
             return (nil, ["-h"])
         }
         guard let second else { throw UsageError("Say what to do with it: 'forebay \(first) \(list(seconds)) NAME'.") }
-        throw UsageError(
-            "There is no command '\(first) \(second)'\(guess(second, among: seconds)). There are \(list(seconds, "and"))."
-        )
+        let near = guess(second, among: seconds)
+        throw UsageError("There is no command '\(first) \(second)'\(near). There are \(list(seconds, "and")).")
     }
 
     private static func find(_ word: String, in specs: [OptionSpec]) -> OptionSpec? {
@@ -146,9 +145,8 @@ struct Arguments {
             guard let spec = Self.find(word, in: known) else {
                 let name = String(word.prefix { $0 != "=" })
                 let names = known.map { "--" + $0.name }
-                throw UsageError(
-                    "There is no option '\(name)'\(Self.guess(name, among: names)). Known are \(Self.list(names, "and"))."
-                )
+                let near = Self.guess(name, among: names)
+                throw UsageError("There is no option '\(name)'\(near). Known are \(Self.list(names, "and")).")
             }
             let equals = word.hasPrefix("--") ? word.firstIndex(of: "=") : nil
             let inline = equals.map { String(word[word.index(after: $0)...]) }
@@ -185,7 +183,8 @@ struct Arguments {
         }
         if operands.count > command.operands.count {
             let extra = operands[command.operands.count]
-            throw UsageError("'forebay \(name)' does not know what to do with '\(extra)': quote what belongs together.")
+            throw UsageError(
+                "'forebay \(name)' does not know what to do with '\(extra)': quote what belongs together.")
         }
     }
 

@@ -17,12 +17,18 @@ enum ExitCode {
 }
 
 enum Program {
+    /// A standard descriptor that the caller closed must not become the connection's.
+    static func openStandardDescriptors() {
+        for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) < 0 { _ = open("/dev/null", O_RDWR) }
+    }
+
     /// The words of the command line, without the program's name; nil when they are not UTF-8, of which Swift would
     /// make something else.
     static func words() -> [String]? {
         var words: [String] = []
         for index in 1..<max(Int(CommandLine.argc), 1) {
-            guard let word = CommandLine.unsafeArgv[index].flatMap({ String(validatingCString: $0) }) else { return nil }
+            let argument = CommandLine.unsafeArgv[index]
+            guard let word = argument.flatMap({ String(validatingCString: $0) }) else { return nil }
             words.append(word)
         }
         return words

@@ -65,8 +65,7 @@ struct Progress {
         clear()
         guard wasShown else { return }
         let seconds = Double(now - start) / 1e9
-        writeError(
-            "\(Units.grouped(sent)) messages in \(Units.fixed(seconds, 1)) s, \(Units.rate(Double(sent) / max(seconds, 1e-9)))\n"
-        )
+        let rate = Units.rate(Double(sent) / max(seconds, 1e-9))
+        writeError("\(Units.grouped(sent)) messages in \(Units.fixed(seconds, 1)) s, \(rate)\n")
     }
 }

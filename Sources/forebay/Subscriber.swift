@@ -44,6 +44,7 @@ struct Subscriber: ~Copyable {
             var wants = Session.Wants()
             wants.reading = !output.isFull
             wants.output = !output.isEmpty
+            wants.outputGone = true
             let woken = try session.wait(wants)
             if woken.signal != nil {
                 session.connection.cancel(stream)
@@ -51,7 +52,7 @@ struct Subscriber: ~Copyable {
                 output.flush()
                 return ExitCode.done
             }
-            if woken.outputGone, !output.isTerminal { return finishWithoutReader() }
+            if woken.outputGone { return finishWithoutReader() }
         }
     }
 
@@ -93,8 +94,8 @@ struct Subscriber: ~Copyable {
             }
             end = .completed
         case .failed(_, let error): end = .failed(error)
-        case .closing(let why): tell("The broker is about to end the connection: \(why)")
-        case .granted, .declined, .pong: break
+        // Should the connection end of it, that is told then.
+        case .closing, .granted, .declined, .pong: break
         }
     }
 
@@ -121,9 +122,8 @@ struct Subscriber: ~Copyable {
         if n > 0 { session.connection.requestN(stream, n) }
         if settings.once, !hasToldSpent, session.connection.outstanding(on: stream) == 0 {
             hasToldSpent = true
-            tell(
-                "The credit of \(settings.request ?? 0) is used up. The subscription stays open, and shows its end; ^C cancels it."
-            )
+            let spent = "The credit of \(settings.request ?? 0) is used up."
+            tell("\(spent) The subscription stays open, and shows its end; ^C cancels it.")
         }
     }
 

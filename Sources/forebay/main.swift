@@ -2,4 +2,5 @@
 
 import Glibc
 
+Program.openStandardDescriptors()
 exit(Program.run(Program.words()))

@@ -32,7 +32,8 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         var connection = ClientConnection(now: 0)
         // SETUP 1.0, keepalive 10 s, lifetime 60 s, composite metadata, octet-stream.
         let expected =
-            hex("00005c 00000000 0400 0001 0000 00002710 0000ea60 27") + Array(MimeType.compositeMetadata.utf8) + hex("18")
+            hex("00005c 00000000 0400 0001 0000 00002710 0000ea60 27") + Array(MimeType.compositeMetadata.utf8)
+            + hex("18")
             + Array("application/octet-stream".utf8)
         same(connection.takeOutput(), hex("000053") + expected.dropFirst(3))
     }
@@ -132,7 +133,9 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         connection.cancel(id)
         connection.requestN(id, 1)
         same(connection.takeOutput(), cancel(1))
-        same(connection.feed(payload(1, "y") + error(1, 0x201, "late") + payload(1, "", next: false, complete: true)), [])
+        same(
+            connection.feed(payload(1, "y") + error(1, 0x201, "late") + payload(1, "", next: false, complete: true)), []
+        )
     }
 
     @Test func cancelBetweenAMessageAndTheEndInItsFrame() throws {
@@ -295,13 +298,21 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         var limits = ClientLimits()
         limits.message = 1 << 16
         var connection = ClientConnection(limits: limits, now: 0)
-        // "HTTP/1.1 400": an HTTP server's answer read as a length.
-        let seen = connection.feed(Array("HTTP/1.1 400 Bad Request\r\n".utf8))
+        let seen = connection.feed(hex("010041 00000000 2800"))
         guard case .died(let error)? = seen.first else {
             Issue.record("\(seen)")
             return
         }
         #expect(error.code == .protocolViolation && error.message.contains("not RSocket"))
+    }
+
+    @Test(arguments: [1, 3, 4, 100])
+    func aWebServerIsNoBroker(step: Int) throws {
+        var connection = ClientConnection(now: 0)
+        let seen = connection.feed(Array("HTTP/1.1 400 Bad Request\r\n".utf8), step: step)
+        same(
+            seen,
+            [.died(ClientError(.protocolViolation, "What answers speaks HTTP, not RSocket: is it the right port?"))])
     }
 
     @Test func keepaliveAndLifetime() throws {

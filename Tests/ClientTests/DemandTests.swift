@@ -126,18 +126,20 @@ import Testing
 }
 
 @Suite struct BrokerAddressTests {
-    @Test(arguments: [
-        ("rsocket://127.0.0.1:7690", "127.0.0.1", 7690), ("rsocket://broker", "broker", 7690),
-        ("rsocket://broker:1/", "broker", 1), ("broker:65535", "broker", 65535), ("broker", "broker", 7690),
-        ("rsocket://[::1]:80", "::1", 80), ("[fe80::1]", "fe80::1", 7690), ("RSOCKET://x", "x", 7690),
-    ] as [(String, String, UInt16)])
+    @Test(
+        arguments: [
+            ("rsocket://127.0.0.1:7690", "127.0.0.1", 7690), ("rsocket://broker", "broker", 7690),
+            ("rsocket://broker:1/", "broker", 1), ("broker:65535", "broker", 65535), ("broker", "broker", 7690),
+            ("rsocket://[::1]:80", "::1", 80), ("[fe80::1]", "fe80::1", 7690), ("RSOCKET://x", "x", 7690),
+        ] as [(String, String, UInt16)])
     func reads(url: String, host: String, port: UInt16) throws {
         #expect(try BrokerAddress(url: url) == BrokerAddress(host: host, port: port))
     }
 
     @Test(arguments: [
         "http://x", "https://x", "rsockets://x", "ws://x", "gopher://x", "rsocket://", "rsocket://x:", "rsocket://x:0",
-        "rsocket://x:65536", "rsocket://x:+1", "rsocket://x:1x", "rsocket://::1:7690", "rsocket://[::1", "rsocket://a/b",
+        "rsocket://x:65536", "rsocket://x:+1", "rsocket://x:1x", "rsocket://::1:7690", "rsocket://[::1",
+        "rsocket://a/b",
         "rsocket://[::1]x", "rsocket://u@h:1", "", "rsocket://h h", "rsocket://x:١",
     ])
     func refuses(url: String) {

@@ -38,11 +38,15 @@ import Testing
                     case .text: "some text"
                     }
                 let operands = command.operands.map { _ in "operand" }
-                for words in value.map({ [["--" + option.name, $0], ["--\(option.name)=\($0)"]] }) ?? [["--" + option.name]] {
-                    let after = try Arguments(command.path + operands + words, commands: commandTable, common: commonOptions)
+                for words in value.map({ [["--" + option.name, $0], ["--\(option.name)=\($0)"]] }) ?? [
+                    ["--" + option.name]
+                ] {
+                    let after = try Arguments(
+                        command.path + operands + words, commands: commandTable, common: commonOptions)
                     #expect(after.has(option.name) && after.text(option.name) == value ?? "")
                     #expect(after.operands == operands && after.command?.id == command.id)
-                    let before = try Arguments(command.path + words + operands, commands: commandTable, common: commonOptions)
+                    let before = try Arguments(
+                        command.path + words + operands, commands: commandTable, common: commonOptions)
                     #expect(before.operands == operands)
                 }
             }
@@ -62,10 +66,16 @@ import Testing
 
     @Test func examplesOfTheHelpAreRight() throws {
         for example in commandTable.flatMap(\.examples) {
-            let command = example.line.split(separator: "|").map { $0.drop { $0 == " " } }.first { $0.hasPrefix("forebay ") }
+            let command = example.line.split(separator: "|").map { $0.drop { $0 == " " } }.first {
+                $0.hasPrefix("forebay ")
+            }
             var words: [String] = []
             for (index, part) in (command ?? "").split(separator: "'", omittingEmptySubsequences: false).enumerated() {
-                if index % 2 == 1 { words.append(String(part)) } else { words += part.split(separator: " ").map(String.init) }
+                if index % 2 == 1 {
+                    words.append(String(part))
+                } else {
+                    words += part.split(separator: " ").map(String.init)
+                }
             }
             #expect(throws: Never.self) {
                 let arguments = try Arguments(Array(words.dropFirst()), commands: commandTable, common: commonOptions)
@@ -78,9 +88,12 @@ import Testing
     @Test func valuesAreChecked() {
         #expect(refusal("sub", "t", "--buffer", "x") == "--buffer takes a number from 1 to 2147483647, not 'x'.")
         for value in ["0", "-1", "2147483648", "", " 1", "1 ", "0x10", "1e3", "99999999999999999999999", "+1"] {
-            #expect(refusal("sub", "t", "--request=\(value)") == "--request takes a number from 1 to 2147483647, not '\(value)'.")
+            #expect(
+                refusal("sub", "t", "--request=\(value)")
+                    == "--request takes a number from 1 to 2147483647, not '\(value)'.")
         }
-        #expect(refusal("sub", "t", "--replay", "al") == "--replay takes all or a number from 0 to 2147483647, not 'al'.")
+        #expect(
+            refusal("sub", "t", "--replay", "al") == "--replay takes all or a number from 0 to 2147483647, not 'al'.")
         #expect(refusal("sub", "t", "--format", "xml") == "--format takes text, json or raw, not 'xml'.")
         #expect(refusal("pub", "t", "m", "--rate", "0").hasPrefix("--rate takes a number from 0.001 to 10000000"))
         #expect(refusal("pub", "t", "m", "--rate", "nan").hasPrefix("--rate takes"))
@@ -91,13 +104,19 @@ import Testing
 
     @Test func mistakesGetASentence() {
         #expect(refusal().hasPrefix("Say what to do: sub, pub, topics, topic, subs, conns or ping."))
-        #expect(refusal("sup", "t") == "There is no command 'sup' (did you mean 'sub'?). There are sub, pub, topics, topic, subs, conns and ping.")
+        #expect(
+            refusal("sup", "t")
+                == "There is no command 'sup' (did you mean 'sub'?). There are sub, pub, topics, topic, subs, "
+                + "conns and ping."
+        )
         #expect(refusal("sub").hasPrefix("'forebay sub' needs TOPIC"))
         #expect(refusal("sub", "a", "b").contains("does not know what to do with 'b'"))
         #expect(refusal("sub", "t", "--meta=1") == "--meta takes no value.")
         #expect(refusal("sub", "t", "--count") == "--count takes a value: a number from 1 to 9223372036854775807.")
         #expect(refusal("sub", "t", "--buffer", "1", "--buffer", "2") == "--buffer is given twice, as '1' and as '2'.")
-        #expect(refusal("sub", "t", "--bufer", "1").hasPrefix("There is no option '--bufer' (did you mean '--buffer'?). Known are"))
+        #expect(
+            refusal("sub", "t", "--bufer", "1").hasPrefix(
+                "There is no option '--bufer' (did you mean '--buffer'?). Known are"))
         #expect(refusal("sub", "t", "-x").hasPrefix("There is no option '-x'. Known are"))
         #expect(refusal("topic") == "Say what to do with it: 'forebay topic info, complete, fail or delete NAME'.")
         #expect(refusal("topic", "inf", "x").hasPrefix("There is no command 'topic inf' (did you mean 'info'?)."))

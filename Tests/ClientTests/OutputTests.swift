@@ -8,7 +8,8 @@ import Testing
 @testable import forebay
 
 private func formatted(
-    _ kind: MessageFormat.Kind, _ data: [UInt8], terminal: Bool = false, info: MessageInfo? = nil, metadata: [UInt8]? = nil
+    _ kind: MessageFormat.Kind, _ data: [UInt8], terminal: Bool = false, info: MessageInfo? = nil,
+    metadata: [UInt8]? = nil
 ) -> String {
     var out = ByteBuffer()
     data.withUnsafeBytes { data in
@@ -38,11 +39,12 @@ private func formatted(
         #expect(formatted(.text, Array(text.utf8), terminal: true) == shown + "\n")
     }
 
-    @Test(arguments: [
-        ([0x61, 0xff, 0x62], "a\\xffb"), ([0xc3], "\\xc3"), ([0xc0, 0x80], "\\xc0\\x80"),
-        ([0xed, 0xa0, 0x80], "\\xed\\xa0\\x80"), ([0xf4, 0x90, 0x80, 0x80], "\\xf4\\x90\\x80\\x80"),
-        ([0xe2, 0x82, 0x41], "\\xe2\\x82A"),
-    ] as [([UInt8], String)])
+    @Test(
+        arguments: [
+            ([0x61, 0xff, 0x62], "a\\xffb"), ([0xc3], "\\xc3"), ([0xc0, 0x80], "\\xc0\\x80"),
+            ([0xed, 0xa0, 0x80], "\\xed\\xa0\\x80"), ([0xf4, 0x90, 0x80, 0x80], "\\xf4\\x90\\x80\\x80"),
+            ([0xe2, 0x82, 0x41], "\\xe2\\x82A"),
+        ] as [([UInt8], String)])
     func bytesThatAreNotUTF8(bytes: [UInt8], shown: String) {
         #expect(formatted(.text, bytes, terminal: true) == shown + "\n")
     }
@@ -54,7 +56,9 @@ private func formatted(
     }
 
     @Test func json() {
-        #expect(formatted(.json, Array("say \"ä\"\\\n\u{1}\u{7f}".utf8)) == #"{"payload":"say \"ä\"\\\n\u0001\u007f"}"# + "\n")
+        #expect(
+            formatted(.json, Array("say \"ä\"\\\n\u{1}\u{7f}".utf8)) == #"{"payload":"say \"ä\"\\\n\u0001\u007f"}"#
+                + "\n")
         #expect(formatted(.json, [0xff, 0xfe]) == #"{"payload_base64":"//4="}"# + "\n")
         #expect(formatted(.json, []) == #"{"payload":""}"# + "\n")
         let info = MessageInfo(epoch: .max, sequence: 42, timestamp: -1, dropped: 7)
@@ -68,10 +72,13 @@ private func formatted(
             [UInt8(3)].withUnsafeBytes { CompositeMetadata.appendEntry(name: "x/y", $0, into: &out) }
         }
         let list = #""metadata":[{"type":125,"base64":"AQI="},{"type":"x/y","base64":"Aw=="}],"#
-        #expect(formatted(.json, Array("x".utf8), info: info, metadata: entries) == head + list + #""payload":"x"}"# + "\n")
+        #expect(
+            formatted(.json, Array("x".utf8), info: info, metadata: entries) == head + list + #""payload":"x"}"# + "\n")
     }
 
-    @Test(arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")])
+    @Test(arguments: [
+        ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy"),
+    ])
     func base64(text: String, expected: String) {
         // The vectors of RFC 4648, section 10.
         var out = ByteBuffer()
@@ -84,7 +91,9 @@ private func formatted(
             [UInt8(9)].withUnsafeBytes { CompositeMetadata.appendEntry(id: 0x7d, $0, into: &out) }
             // Two bytes more than known: later versions may add to it.
             let body = hex("0000000000000007 0000000000000008 ffffffffffffffff 0000000000000009 abcd")
-            body.withUnsafeBytes { CompositeMetadata.appendEntry(name: "application/vnd.forebay.message", $0, into: &out) }
+            body.withUnsafeBytes {
+                CompositeMetadata.appendEntry(name: "application/vnd.forebay.message", $0, into: &out)
+            }
         }
         let info = metadata.withUnsafeBytes { MessageInfo(metadata: $0) }
         #expect(info == MessageInfo(epoch: 7, sequence: 8, timestamp: -1, dropped: 9))
@@ -95,7 +104,9 @@ private func formatted(
 }
 
 @Suite struct JSONTests {
-    @Test(arguments: ["", "{", "[1,]", "{\"a\"}", "01x", "nul", "\"a", "\"\u{1}\"", "1 2", "-", "1.", "1e", "\"\\x\"", "\"\\u12\""])
+    @Test(arguments: [
+        "", "{", "[1,]", "{\"a\"}", "01x", "nul", "\"a", "\"\u{1}\"", "1 2", "-", "1.", "1e", "\"\\x\"", "\"\\u12\"",
+    ])
     func refuses(text: String) { #expect(JSON(text) == nil) }
 
     @Test func reads() {
@@ -121,15 +132,17 @@ private func formatted(
 @Suite struct TableTests {
     @Test func columnsAreAligned() {
         let rows = [
-            #"{"id":1,"topic":"a.b","peer":"127.0.0.1:5","policy":"block","buffer":16,"requested":"unbounded","outstanding":"unbounded","delivered":123456,"waiting":0,"dropped":0,"new":[]}"#,
+            #"{"id":1,"topic":"a.b","peer":"127.0.0.1:5","policy":"block","buffer":16,"#
+                + #""requested":"unbounded","outstanding":"unbounded","delivered":123456,"waiting":0,"#
+                + #""dropped":0,"new":[]}"#,
             #"{"id":12,"topic":"long.name","policy":"x\u001b[2J","buffer":1024,"requested":7,"delivered":7}"#, "3",
         ].map { JSON($0)! }
         #expect(
             Table.render(Table.subscriptions, rows) == """
                 ID  TOPIC      PEER         POLICY    BUFFER  REQUESTED       LEFT  DELIVERED  WAITING  DROPPED
-                 1  a.b        127.0.0.1:5  block         16  unbounded  unbounded     123456        0        0
+                1   a.b        127.0.0.1:5  block         16  unbounded  unbounded     123456        0        0
                 12  long.name  -            x\\x1b[2J    1024          7          -          7        -        -
-                 -  -          -            -              -          -          -          -        -        -
+                -   -          -            -              -          -          -          -        -        -
 
                 """)
         #expect(Table.render(Table.topics, []).split(separator: "\n").count == 1)
@@ -142,18 +155,22 @@ private func formatted(
     }
 
     @Test func units() {
-        #expect([0, 1023, 1024, 1536, 1 << 20, (1 << 20) - 1, 5 << 30, .max].map(Units.bytes) == [
-            "0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 GiB", "16777216.0 TiB",
-        ])
-        #expect([950, 12_345, 245_000, 12_000_000, 200_000_000].map { Units.duration(milliseconds: $0) } == [
-            "950 ms", "12.3 s", "4 min 05 s", "3 h 20 min", "2 d 7 h",
-        ])
+        #expect(
+            [0, 1023, 1024, 1536, 1 << 20, (1 << 20) - 1, 5 << 30, .max].map(Units.bytes) == [
+                "0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 GiB", "16777216.0 TiB",
+            ])
+        #expect(
+            [950, 12_345, 245_000, 12_000_000, 200_000_000].map { Units.duration(milliseconds: $0) } == [
+                "950 ms", "12.3 s", "4 min 05 s", "3 h 20 min", "2 d 7 h",
+            ])
         #expect([0, 999, 1000, 1_234_567].map(Units.grouped) == ["0", "999", "1,000", "1,234,567"])
         #expect(Units.rate(3.25) == "3.3/s" && Units.rate(12345.6) == "12,346/s")
     }
 
     @Test func progress() {
-        #expect(Progress.line(sent: 1_234_567, rate: 98765, credit: 512, ending: false) == "1,234,567 messages · 98,765/s · credit 512")
+        #expect(
+            Progress.line(sent: 1_234_567, rate: 98765, credit: 512, ending: false)
+                == "1,234,567 messages · 98,765/s · credit 512")
         #expect(Progress.line(sent: 1, rate: 0, credit: 0, ending: false).hasSuffix("waiting for credit"))
         #expect(Progress.line(sent: 1, rate: 0, credit: 0, ending: true).hasSuffix("waiting for the acknowledgement"))
     }
@@ -175,7 +192,9 @@ private func formatted(
                 if part.isEmpty {
                     reader.end()
                 } else {
-                    part.withUnsafeBytes { reader.reserve(part.count).copyMemory(from: $0.baseAddress!, byteCount: part.count) }
+                    part.withUnsafeBytes {
+                        reader.reserve(part.count).copyMemory(from: $0.baseAddress!, byteCount: part.count)
+                    }
                     reader.commit(part.count)
                 }
                 place += part.count
@@ -236,7 +255,9 @@ private func formatted(
         state.policy = "drop-oldest"
         state.dropped = 17
         state.note = "Granted 10 more."
-        state.messages = (1...3).map { .init(sequence: $0, clock: "12:00:00.00\($0)", text: "message \($0)", dropped: $0 == 2 ? 5 : 0) }
+        state.messages = (1...3).map {
+            .init(sequence: $0, clock: "12:00:00.00\($0)", text: "message \($0)", dropped: $0 == 2 ? 5 : 0)
+        }
         return state
     }
 

@@ -1,3 +1,5 @@
+// What subscriptions receive: credit, overflow, replay, ends – the same on one shard and across several.
+
 import Replay
 import Testing
 

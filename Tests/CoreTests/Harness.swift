@@ -120,6 +120,7 @@ final class TestClient {
     func send(_ write: (inout ByteBuffer) -> Void) {
         var buffer = ByteBuffer()
         write(&buffer)
+        broker.now.monotonic += 1000
         broker.shards[shard].receive(buffer.readable, on: id, now: broker.now)
         broker.run()
     }

@@ -1,3 +1,5 @@
+// The log: framing, eviction, byte limits, and views of it.
+
 import Bytes
 import Replay
 import Testing

@@ -1,3 +1,5 @@
+// What `meta=on` puts before a message.
+
 import Bytes
 import RSocket
 import Replay

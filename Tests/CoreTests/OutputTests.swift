@@ -1,3 +1,5 @@
+// A connection's output: order, frame boundaries, memory, conflation.
+
 import Bytes
 import RSocket
 import Replay

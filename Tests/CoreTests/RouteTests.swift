@@ -1,3 +1,5 @@
+// Routes and their options.
+
 import Replay
 import Testing
 

@@ -13,6 +13,9 @@ final class Peer {
     var accepts = true
     /// Called for every event, right after it has been written down.
     var onEvent: ((inout ServerConnection, String) -> Void)?
+    /// Asked after every event: whether to hold there. What is held comes with the next `feed` or `drain`.
+    var holds: (() -> Bool)?
+    private(set) var isHeld = false
     private var clock: UInt64 = 0
 
     init(limits: ConnectionLimits = ConnectionLimits()) {
@@ -31,11 +34,17 @@ final class Peer {
     }
 
     func drain() {
+        isHeld = false
         while let event = connection.next() {
             let line = describe(event)
             transcript.append(line)
             if case .setup = event, accepts { connection.acceptSetup() }
             onEvent?(&connection, line)
+            if holds?() == true {
+                connection.hold()
+                isHeld = true
+                return
+            }
         }
     }
 

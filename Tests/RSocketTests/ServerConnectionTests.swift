@@ -110,6 +110,36 @@ import Testing
         }
     }
 
+    /// Wherever the server stops for a while, and however the bytes were cut, it sees what it would have seen anyway.
+    @Test(arguments: 0..<50) func holdingChangesNothing(_ seed: UInt64) {
+        var random = SplitMix(seed)
+        var bytes = setup
+        for stream in stride(from: 1, to: 60, by: 2) as StrideTo<UInt32> {
+            let data = pattern(Int(random.next() % 300), UInt8(stream))
+            bytes += encoded { write(.requestChannel, [1, 2], data, stream: stream, into: &$0) }
+            bytes += encoded { FrameWriter.requestN(stream: stream, n: 3, into: &$0) }
+            // Too long, so that its header decides; and a stream in use.
+            if stream % 9 == 0 { bytes += [0, 8, 0, 0, 0, 0, UInt8(stream), 0x28, 0x20] + pattern(2042, 9) }
+            if stream % 7 == 0 { bytes += encoded { write(.requestChannel, nil, [7], stream: stream, into: &$0) } }
+        }
+        var limits = ConnectionLimits()
+        limits.maxPayload = 1000
+        limits.maxMetadata = 100
+        let steady = Peer(limits: limits)
+        let holding = Peer(limits: limits)
+        holding.holds = { random.next() % 3 == 0 }
+        steady.feed(bytes)
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let part = rest.prefix(1 + Int(random.next() % 2000))
+            rest = rest.dropFirst(part.count)
+            holding.feed(part)
+        }
+        while holding.isHeld { holding.drain() }
+        #expect(holding.transcript == steady.transcript)
+        #expect(holding.connection.bufferedBytes == 0)
+    }
+
     @Test func nothingComesAfterAFatalError() {
         let peer = Peer()
         peer.feed(setup + [0, 0, 1, 9] + setup)

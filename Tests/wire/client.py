@@ -303,7 +303,7 @@ def eventually(observe, condition, timeout=DEADLINE):
 
 
 def arrive(subscriber: Peer, publisher: Peer, topic: str, first: int, last: int):
-    """Publishes b"first"… b"last" and waits until they have reached the subscriber's side of the broker, so that what it
+    """Publishes b"first"… b"last" and waits until they have reached the side of the subscriber, so that what it
     asks for afterwards comes after them."""
     publisher.numbers(topic, first, last)
     subscriber.barrier(topic)

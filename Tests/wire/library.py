@@ -36,7 +36,7 @@ class Library:
 
 
 class Collector(DefaultSubscriber):
-    """Gathers what comes, and counts: the library does not police credits. It swallows what its callbacks raise, so that
+    """Gathers what comes, and counts: the library does not police credits. It swallows what callbacks raise, so that
     faults are kept, and raised by whoever waits."""
 
     def __init__(self, n=0x7FFFFFFF):

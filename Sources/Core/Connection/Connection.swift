@@ -23,7 +23,10 @@ final class Connection {
     var phase = Phase.new
     var streams: [BoundStream] = []
     /// Subscribers with messages to hand over for which the output had no room, in turn.
-    var hungry: [Subscriber] = []
+    private var hungry: [Subscriber] = []
+    private var firstHungry = 0
+    /// How many of them have left since.
+    private var leftHungry = 0
     /// Lists with rows and credit for which the output had no room.
     var waitingListings: [Listing] = []
 
@@ -31,7 +34,7 @@ final class Connection {
     var lastHeard: UInt64
     var lifetime: UInt64 = 0
     var probed = false
-    /// Since when more control output than `controlOutput` is unread.
+    /// Since when more answers than `controlOutput` are unread, and none of the output was taken.
     var unreadSince: UInt64?
 
     /// Bytes of publishes that a topic's owner on another shard has not dealt with yet.
@@ -40,11 +43,14 @@ final class Connection {
     var parkedBytes = 0
     var parkedCount = 0
     var isReading = true
+    /// Requests that were read wait in `rsocket` until the peer reads its answers, or a topic's owner has caught up.
+    var isHeld = false
     var isFlushing = false
     /// An event told that it was opened.
     var isAnnounced = false
     var subscriptions = 0
     var publishers = 0
+    var listings = 0
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
 
@@ -73,6 +79,52 @@ final class Connection {
             streams[stream.place] = last
             last.place = stream.place
         }
+    }
+
+    // Those that wait for room
+
+    var hungryCount: Int { hungry.count - firstHungry - leftHungry }
+
+    func add(hungry subscriber: Subscriber) {
+        subscriber.isHungry = true
+        hungry.append(subscriber)
+    }
+
+    /// A hungry subscriber is gone. The list is gone over once half of it is, so that leaving costs little and who
+    /// comes and leaves again and again holds no memory.
+    func leave(hungry subscriber: Subscriber) {
+        subscriber.isHungry = false
+        leftHungry += 1
+        guard leftHungry * 2 > hungry.count - firstHungry else { return }
+        hungry.removeFirst(firstHungry)
+        firstHungry = 0
+        hungry.removeAll { !$0.isHungry }
+        leftHungry = 0
+    }
+
+    /// The one whose turn it is.
+    func nextHungry() -> Subscriber? {
+        while firstHungry < hungry.count {
+            let subscriber = hungry[firstHungry]
+            firstHungry += 1
+            if firstHungry * 2 > hungry.count {
+                hungry.removeFirst(firstHungry)
+                firstHungry = 0
+            }
+            guard subscriber.isHungry else {
+                leftHungry -= 1
+                continue
+            }
+            subscriber.isHungry = false
+            return subscriber
+        }
+        return nil
+    }
+
+    func removeHungry() {
+        hungry.removeAll()
+        firstHungry = 0
+        leftHungry = 0
     }
 
     /// "127.0.0.1:50312" and "[::1]:50312" without the port.

@@ -40,14 +40,30 @@ extension Shard {
 
     /// Deals with all that the peer has sent and that may be dealt with now.
     func take(_ connection: Connection, now: Instant) {
-        while let event = connection.rsocket.next() {
+        connection.isHeld = false
+        while !mustWait(connection) {
+            guard let event = connection.rsocket.next() else {
+                updateReading(connection)
+                return
+            }
             handle(event, on: connection, now: now)
             switch connection.phase {
             case .new, .open: continue
             case .closing, .closed: return
             }
         }
+        connection.isHeld = true
+        connection.rsocket.hold()
         updateReading(connection)
+    }
+
+    /// Goes on with what was put aside, as soon as the peer has read enough or a topic's owner has caught up.
+    func resume(_ connection: Connection, now: Instant) {
+        if connection.isHeld, !mustWait(connection) {
+            take(connection, now: now)
+        } else {
+            updateReading(connection)
+        }
     }
 
     /// The peer will send nothing more (a FIN): it cannot ask for anything, so the connection is over.
@@ -81,22 +97,30 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         connection.output.wrote(count, blocked: blocked)
+        if count > 0 { connection.unreadSince = nil }
         connection.bytesOut &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
         if case .closing = connection.phase, connection.output.isEmpty {
             close(connection, reason: "closed after an error", now: now)
-            return
+        } else {
+            resume(connection, now: now)
+            if !blocked { fill(connection, now: now) }
         }
-        updateReading(connection)
-        guard !blocked else { return }
-        if !connection.hungry.isEmpty { feedHungry(connection, now: now) }
+        settle(now)
+    }
+
+    /// The output has room: what waited for it goes on.
+    private func fill(_ connection: Connection, now: Instant) {
+        feedHungry(connection, now: now)
         if !connection.waitingListings.isEmpty {
             let listings = connection.waitingListings
             connection.waitingListings.removeAll()
-            for listing in listings where streams[listing.handle] === listing { proceed(listing, now: now) }
+            for listing in listings where streams[listing.handle] === listing {
+                listing.isWaiting = false
+                proceed(listing, now: now)
+            }
         }
         if !connection.output.isEmpty { flush(connection) }
-        settle(now)
     }
 
     /// A socket that was blocked takes bytes again.
@@ -107,18 +131,23 @@ extension Shard {
         if !connection.output.isEmpty { flush(connection) }
     }
 
-    /// Begin to shut down: no new connections or streams; connections are told, and closed once what was handed over
-    /// to them is written.
+    /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they have
+    /// credit for; a connection is told and closed once there is nothing more for it.
     public func drain(now: Instant) {
         moment = now
         draining = true
+        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { topic.refusePublishers(Shard.drainingRefusal) }
+        settle(now)
+        // Not at once: what other shards have under way is to arrive before a connection is found to be done.
+        nextTick = now.monotonic + Shard.tickInterval
+    }
+
+    /// A connection of a draining shard goes when nothing more can be delivered to it.
+    func closeIfDrained(_ connection: Connection, now: Instant) {
+        guard connection.output.isEmpty, connection.hungryCount == 0, connection.waitingListings.isEmpty else { return }
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
-        for place in 0..<connections.bound {
-            guard let connection = connections.at(place) else { continue }
-            fatal(connection, goodbye, keepingMessages: true, now: now)
-        }
-        settle(now)
+        fatal(connection, goodbye, now: now)
     }
 
     static var drainingRefusal: Refusal { .rejected("The broker is shutting down; connect again later.") }
@@ -130,14 +159,14 @@ extension Shard {
     // A connection's end
 
     /// Tells the peer what was wrong with the connection, and closes it when that is written.
-    func fatal(_ connection: Connection, _ error: RSocketError, keepingMessages: Bool = false, now: Instant) {
+    func fatal(_ connection: Connection, _ error: RSocketError, now: Instant) {
         switch connection.phase {
         case .new, .open: break
         case .closing, .closed: return
         }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         dropStreams(of: connection, now: now)
-        if !keepingMessages { connection.output.dropMessages() }
+        connection.output.dropMessages()
         connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }
@@ -151,7 +180,9 @@ extension Shard {
         dropStreams(of: connection, now: now)
         connection.phase = .closed
         connection.output.removeAll()
-        connection.hungry.removeAll()
+        // They refer to the connection in turn.
+        connection.removeHungry()
+        connection.waitingListings.removeAll()
         connections.remove(connection.handle)
         if let count = perAddress[connection.address] {
             perAddress[connection.address] = count > 1 ? count - 1 : nil
@@ -171,16 +202,19 @@ extension Shard {
         }
     }
 
-    /// Reading pauses while the peer leaves too much control output unread, or a topic's owner lags behind.
+    /// The peer leaves too many answers unread, or a topic's owner lags behind: it is to ask for nothing more now.
+    private func mustWait(_ connection: Connection) -> Bool {
+        connection.output.unreadAnswers > limits.controlOutput || connection.forwarded > limits.forwarded
+    }
+
+    /// Reading pauses while what was read must wait.
     func updateReading(_ connection: Connection) {
-        var reading = true
-        if connection.output.controlCount > limits.controlOutput {
-            reading = false
+        if connection.output.unreadAnswers > limits.controlOutput {
             connection.unreadSince = connection.unreadSince ?? moment.monotonic
         } else {
             connection.unreadSince = nil
         }
-        if connection.forwarded > limits.forwarded { reading = false }
+        var reading = !connection.isHeld && !mustWait(connection)
         if case .closing = connection.phase { reading = false }
         guard reading != connection.isReading, !connection.isClosed else { return }
         connection.isReading = reading

@@ -36,12 +36,19 @@ struct Output: ~Copyable {
     private(set) var count = 0
     /// Payload bytes copied for this connection, beside those sent from the log.
     private(set) var copied: UInt64 = 0
+    /// Bytes of messages that the socket has taken.
+    private var sent: UInt64 = 0
+    /// Bytes of errors and completions among the messages, and where the last of them ends, in terms of `sent`.
+    private var answers = 0
+    private var answersEnd: UInt64 = 0
     /// The socket takes nothing until it is writable again.
     var blocked = false
 
     init(pool: BlockPool) { self.pool = pool }
 
     var controlCount: Int { control.count + keepalive.count }
+    /// Bytes that answer what the peer did, wherever they stand: control frames, and the ends of streams.
+    var unreadAnswers: Int { controlCount + answers }
     var isEmpty: Bool { count == 0 && control.isEmpty && keepalive.isEmpty }
 
     // Handing over
@@ -49,6 +56,11 @@ struct Output: ~Copyable {
     /// Whole frames that are sent as they lie in `chunk`.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: Chunk) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
+        if blocked {
+            // A socket that takes nothing is to keep no chunk alive, whenever its messages came.
+            reserve(bytes.count).copyMemory(from: bytes)
+            return
+        }
         count += bytes.count
         if segments.count > first, case .chunk(let last) = segments[segments.count - 1].owner, last === chunk,
             segments[segments.count - 1].start + segments[segments.count - 1].count == start
@@ -75,6 +87,13 @@ struct Output: ~Copyable {
         let (block, target) = space(count)
         segments.append(Segment(owner: .block(block), start: UnsafeRawPointer(target), count: count))
         return UnsafeMutableRawBufferPointer(start: target, count: count)
+    }
+
+    /// The end of a stream, behind its messages. Written whole.
+    mutating func answer(_ frames: UnsafeRawBufferPointer) {
+        reserve(frames.count).copyMemory(from: frames)
+        answers += frames.count
+        answersEnd = sent &+ UInt64(count)
     }
 
     /// A place for a new segment, in the block in use if it has room.
@@ -156,6 +175,7 @@ struct Output: ~Copyable {
             rest -= segment.count
             takeFront(segment.count)
         }
+        if sent >= answersEnd { answers = 0 }
         self.blocked = blocked
         if blocked { releaseChunks() }
         if first == segments.count {
@@ -195,6 +215,7 @@ struct Output: ~Copyable {
 
     private mutating func takeFront(_ bytes: Int) {
         count -= bytes
+        sent &+= UInt64(bytes)
         segments[first].start += bytes
         segments[first].count -= bytes
         if segments[first].count == 0 {

@@ -180,7 +180,7 @@ extension Shard {
     func fail(_ stream: BoundStream, _ refusal: Refusal) {
         guard streams[stream.handle] === stream else { return }
         if stream.kind == .subscriber {
-            queue(on: stream.connection) {
+            queueEnd(on: stream.connection) {
                 FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
             }
             counters.streamErrors += 1
@@ -198,6 +198,14 @@ extension Shard {
         flush(connection)
     }
 
+    /// As `queue`, for the end of a stream: it counts among the answers that a peer must read.
+    func queueEnd(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
+        scratch.removeAll()
+        write(&scratch)
+        connection.output.answer(scratch.readable)
+        flush(connection)
+    }
+
     /// Forgets a stream: its end has been told, or nobody wants to know.
     func drop(_ stream: BoundStream) {
         stream.connection.rsocket.closeStream(stream.stream)
@@ -206,7 +214,8 @@ extension Shard {
         switch stream.kind {
         case .subscriber: forget(unsafeDowncast(stream, to: Subscriber.self))
         case .publisher: forget(unsafeDowncast(stream, to: Publisher.self))
-        case .call, .listing: break
+        case .listing: stream.connection.listings -= 1
+        case .call: break
         }
     }
 }

@@ -34,6 +34,8 @@ final class Listing: BoundStream {
     var shard = 0
     var after = 0
     var isFetching = false
+    /// It is in its connection's `waitingListings`.
+    var isWaiting = false
 
     init(list: SystemList, credit: Credit, connection: Connection, stream: UInt32, handle: Handle) {
         self.list = list
@@ -43,7 +45,15 @@ final class Listing: BoundStream {
 }
 
 extension Shard {
-    func openListing(_ connection: Connection, stream: UInt32, initialN: UInt32, _ list: SystemList, now: Instant) {
+    func openListing(
+        _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: SystemList, now: Instant
+    ) throws(Refusal) {
+        guard connection.listings < limits.listingsPerConnection else {
+            throw .rejected(
+                "The connection has \(limits.listingsPerConnection) lists under way, the most allowed; "
+                    + "read one to its end.")
+        }
+        connection.listings += 1
         var credit = Credit(mode: .outstanding)
         _ = credit.add(initialN)
         let bound = streams.insert {
@@ -82,11 +92,14 @@ extension Shard {
             }
             listing.rows.removeFirst(sent)
             guard listing.rows.isEmpty else {
-                if listing.credit.available > 0 { listing.connection.waitingListings.append(listing) }
+                if listing.credit.available > 0, !listing.isWaiting {
+                    listing.isWaiting = true
+                    listing.connection.waitingListings.append(listing)
+                }
                 return
             }
             guard listing.shard < shards else {
-                queue(on: listing.connection) {
+                queueEnd(on: listing.connection) {
                     FrameWriter.payload(
                         stream: listing.stream, next: false, complete: true, metadata: nil,
                         data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &$0)

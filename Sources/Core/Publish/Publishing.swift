@@ -26,7 +26,7 @@ extension Shard {
         } else {
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
-            forward(message.bytes.count, of: connection)
+            forward(message.weight, of: connection)
             send(.fire(name: name, connection.id, shard: index, message), to: owner)
         }
     }
@@ -67,7 +67,7 @@ extension Shard {
         if publisher.owner == index {
             open(key(publisher), request, now: now)
         } else {
-            forward(message.bytes.count, of: connection)
+            forward(message.weight, of: connection)
             send(.publish(key(publisher), request), to: publisher.owner)
         }
     }
@@ -117,7 +117,7 @@ extension Shard {
 
     private func sendOutgoing(_ publisher: Publisher) {
         guard publisher.outgoing.count > 0 else { return }
-        forward(publisher.outgoing.bytes.count, of: publisher.connection)
+        forward(publisher.outgoing.weight, of: publisher.connection)
         send(.items(key(publisher), publisher.connection.id, publisher.outgoing), to: publisher.owner)
         publisher.outgoing.removeAll()
     }
@@ -171,7 +171,7 @@ extension Shard {
     }
 
     func tellProcessed(_ batch: MessageBatch, _ shard: Int, _ connection: ConnectionID) {
-        send(.processed(connection, bytes: batch.bytes.count), to: shard)
+        send(.processed(connection, bytes: batch.weight), to: shard)
     }
 
     // Back to the peer

@@ -16,8 +16,7 @@ extension Shard {
         let isWaiting = handOver(subscriber, quantum: quantum)
         subscriber.cursor!.settle()
         if isWaiting, !subscriber.isHungry {
-            subscriber.isHungry = true
-            subscriber.connection.hungry.append(subscriber)
+            subscriber.connection.add(hungry: subscriber)
         }
         if before != nil { subscriber.mirror.moved(subscriber, from: before) }
         if let end = subscriber.cursor!.takeEnd() { finish(subscriber, end, now: now) }
@@ -124,16 +123,11 @@ extension Shard {
 
     /// Output has room again: subscribers that waited for it have their turns.
     func feedHungry(_ connection: Connection, now: Instant) {
-        var turns = connection.hungry.count
-        var taken = 0
-        while turns > 0, connection.output.count < limits.output, !connection.output.blocked {
-            let subscriber = connection.hungry[taken]
-            taken += 1
-            turns -= 1
-            subscriber.isHungry = false
-            guard streams[subscriber.handle] === subscriber else { continue }
-            deliver(subscriber, quantum: connection.hungry.count > 1 ? Shard.subscriptionQuantum : .max, now: now)
+        for _ in 0..<connection.hungryCount {
+            guard connection.output.count < limits.output, !connection.output.blocked,
+                let subscriber = connection.nextHungry()
+            else { return }
+            deliver(subscriber, quantum: connection.hungryCount > 0 ? Shard.subscriptionQuantum : .max, now: now)
         }
-        if taken > 0 { connection.hungry.removeFirst(taken) }
     }
 }

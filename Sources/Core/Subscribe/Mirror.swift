@@ -28,7 +28,8 @@ final class Mirror {
     private var pastDropped: UInt64 = 0
     var isDirty = false
 
-    unowned let shard: Shard
+    /// Outlives its views.
+    unowned(unsafe) let shard: Shard
 
     init(name: String, owner: Int, shard: Shard, log: Log?) {
         self.name = name

@@ -13,7 +13,7 @@ extension Shard {
     ) throws(Refusal) {
         if let list = SystemList(name: route.name) {
             try route.expect([], for: route.name)
-            openListing(connection, stream: stream, initialN: initialN, list, now: now)
+            try openListing(connection, stream: stream, initialN: initialN, list, now: now)
             return
         }
         let options = try SubscribeOptions(route)
@@ -135,7 +135,7 @@ extension Shard {
                 timestamp: moment.wall, droppedBefore: lost)
             metadata = info.bytes
         }
-        queue(on: subscriber.connection) { buffer in
+        queueEnd(on: subscriber.connection) { buffer in
             let none = UnsafeRawBufferPointer(start: nil, count: 0)
             if let metadata {
                 metadata.withUnsafeBytes {
@@ -153,6 +153,7 @@ extension Shard {
 
     func forget(_ subscriber: Subscriber) {
         subscriber.connection.subscriptions -= 1
+        if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
         subscriptionCount -= 1
         let mirror = subscriber.mirror
         if subscriber.cursor != nil { event("unsubscribed", subscriber: subscriber) }

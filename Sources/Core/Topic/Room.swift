@@ -1,8 +1,9 @@
 // Room: how many messages a topic's publishers may append before a `block` subscription is full, or before the topic's
 // log passes its byte limit; and the grants made out of it.
 //
-// Without a `block` subscription there is always room: the head of the log goes. A grant reserves room for a second: until then nobody else can
-// use it. What is granted stays valid after that, so late use may overshoot, by the outstanding grants at most.
+// Without a `block` subscription there is always room: the head of the log goes. A grant reserves room for a second:
+// until then nobody else can use it. What is granted stays valid after that, so late use may overshoot, by the
+// outstanding grants at most.
 
 import Replay
 
@@ -37,19 +38,32 @@ final class Channel {
 
 struct Room {
     /// What `block` subscriptions allow: the smallest horizon. Nil when there is none.
-    var horizon: SequenceNumber?
+    private(set) var horizon: SequenceNumber?
     /// From here on, nothing can be evicted to make room: a `block` subscription waits for it. Nil when there is none.
-    var floor: SequenceNumber?
+    private(set) var floor: SequenceNumber?
+    /// What the topic had been charged before `floor`, so that nothing has to be looked up for each message.
+    private var chargedBeforeFloor: UInt64 = 0
     /// Reserved by unexpired grants.
     var reserved = 0
     /// A recent message's charge in bytes, smoothed; what a grant is expected to bring.
     private var typical = 1024
 
-    /// Messages that may still be appended at `end`, with nobody's reservation touched.
-    func messages(end: SequenceNumber, log: Log, byteLimit: Int) -> Int {
-        guard let horizon, let floor else { return Int.max }
-        let free = byteLimit - log.bytes(from: floor)
-        return Swift.max(0, Swift.min(horizon - end, free / typical) - reserved)
+    /// What `block` subscriptions of all views need now.
+    mutating func update(horizon: SequenceNumber?, floor: SequenceNumber?, log: Log) {
+        self.horizon = horizon
+        self.floor = floor
+        chargedBeforeFloor = floor.map { log.charged - UInt64(log.bytes(from: $0)) } ?? 0
+    }
+
+    /// Bytes that cannot be evicted; nil when all can.
+    func held(_ log: Log) -> Int? {
+        floor == nil ? nil : Int(log.charged - chargedBeforeFloor)
+    }
+
+    /// Messages that may still be appended, with nobody's reservation touched.
+    func messages(log: Log, byteLimit: Int) -> Int {
+        guard let horizon, let held = held(log) else { return Int.max }
+        return Swift.max(0, Swift.min(horizon - log.end, (byteLimit - held) / typical) - reserved)
     }
 
     mutating func observe(charge: Int) {

@@ -62,7 +62,8 @@ final class Topic {
     /// Lost by subscriptions that have ended, and by shards that are no longer linked.
     var pastDropped: UInt64 = 0
 
-    unowned let shard: Shard
+    /// Outlives its topics; checked references cost too much on the path of a message.
+    unowned(unsafe) let shard: Shard
 
     init(name: String, epoch: UInt64, shard: Shard, now: UInt64) {
         self.name = name
@@ -148,12 +149,12 @@ final class Topic {
             return reject(channel, .rejected(sent))
         }
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
-        if let floor = room.floor, log.bytes(from: floor) + charge > 2 * limits.retainBytes {
+        if let held = room.held(log), held + charge > 2 * limits.retainBytes {
             return reject(
                 channel,
                 .rejected(
-                    "The channel drove the topic past twice its limit of \(limits.retainBytes) bytes; send smaller messages."
-                ))
+                    "The channel drove the topic past twice its limit of \(limits.retainBytes) bytes; "
+                        + "send smaller messages."))
         }
         channel.outstanding -= 1
         if channel.reserved > 0 {
@@ -194,12 +195,12 @@ final class Topic {
     }
 
     /// Room that is neither used nor reserved.
-    var freeRoom: Int { room.messages(end: log.end, log: log, byteLimit: limits.retainBytes) }
+    var freeRoom: Int { room.messages(log: log, byteLimit: limits.retainBytes) }
 
     /// Whether a message fits between what cannot be evicted and the byte limit.
     func bytesFit(_ charge: Int) -> Bool {
-        guard let floor = room.floor else { return true }
-        return log.bytes(from: floor) + charge <= limits.retainBytes
+        guard let held = room.held(log) else { return true }
+        return held + charge <= limits.retainBytes
     }
 
     func markDirty() {
@@ -276,14 +277,18 @@ final class Topic {
     private func shut(_ end: TopicState, now: Instant) {
         state = end
         advanceViews(now: now)
-        let refusal = refusal(charge: 0)!
+        refusePublishers(refusal(charge: 0)!)
+        noteUse(now)
+    }
+
+    /// Ends every channel and parked publish. What was accepted is acknowledged before.
+    func refusePublishers(_ refusal: Refusal) {
         for waiting in parked { shard.tell(waiting.key, .refused(refusal)) }
         parked.removeAll()
         for channel in turns {
             channel.isParked = false
             _ = reject(channel, refusal)
         }
-        noteUse(now)
     }
 
     func tellNews(_ channel: Channel) {

@@ -159,12 +159,13 @@ extension Topic {
     }
 
     private func updateRoom() {
-        room.horizon = nil
-        room.floor = nil
+        var horizon: SequenceNumber?
+        var floor: SequenceNumber?
         for link in mirrors {
-            if let its = link.progress.horizon { room.horizon = Swift.min(room.horizon ?? its, its) }
-            if let its = link.progress.floor { room.floor = Swift.min(room.floor ?? its, its) }
+            if let its = link.progress.horizon { horizon = Swift.min(horizon ?? its, its) }
+            if let its = link.progress.floor { floor = Swift.min(floor ?? its, its) }
         }
+        room.update(horizon: horizon, floor: floor, log: log)
     }
 
     private func giveUpParked(now: Instant) {

@@ -87,7 +87,8 @@ class Subscriber(Publisher, Subscription):
         self.meta = options.get('meta') == 'on'
         self.credit = self.requested = self.delivered = self.dropped = self.untold = 0
         replay = options.get('replay', '0')
-        self.waiting = topic.log[-int(replay):] if replay not in ('0', 'all') else list(topic.log) if replay == 'all' else []
+        count = len(topic.log) if replay == 'all' else int(replay)
+        self.waiting = topic.log[len(topic.log) - min(count, len(topic.log)):]
         if 'from' in options:
             self.waiting = [m for m in topic.log if m[0] >= int(options['from'])]
         self.target = None

@@ -1,0 +1,40 @@
+// Draining: what still happens on the way to the end.
+
+import Testing
+
+@testable import Core
+
+/// A broker that shuts down delivers what waits, within the credit that there is, and takes nothing more.
+@Suite struct DrainTests {
+    @Test(arguments: [(1, 0, 0), (2, 0, 1), (2, 1, 0)])
+    func whatWaitsIsDelivered(_ shards: Int, _ at: Int, _ from: Int) {
+        var limits = Limits()
+        limits.output = 500
+        let broker = TestBroker(shards: shards, limits: limits)
+        let eager = broker.connect(at)
+        let measured = broker.connect(at)
+        eager.subscribe("t")
+        measured.subscribe("t", n: 3)
+        eager.window = 0
+        let publisher = broker.connect(from)
+        publisher.channel("t", String(repeating: "x", count: 100))
+        publisher.items((0..<49).map { _ in String(repeating: "x", count: 100) })
+        for shard in broker.shards { shard.drain(now: broker.now) }
+        broker.run()
+        publisher.publish("t", "late", stream: 7)
+        let answers = publisher.received()
+        #expect(answers.contains("5:50"))
+        #expect(answers.contains { $0.hasPrefix("5:! 202 The broker is shutting down") })
+        #expect(answers.contains { $0.hasPrefix("7:! 202 The broker is shutting down") })
+        broker.advance(seconds: 1)
+        #expect(measured.received().count == 4 && measured.isClosed)
+        #expect(publisher.isClosed && !eager.isClosed)
+        eager.read(.max)
+        broker.advance(seconds: 1)
+        let lines = eager.received()
+        #expect(lines.count == 51)
+        #expect(lines.last?.hasPrefix("0:! 102") == true)
+        #expect(broker.shards.allSatisfy { $0.isIdle })
+        #expect(broker.shards.allSatisfy { $0.open(peer: "127.0.0.1:1", now: broker.now) == nil })
+    }
+}
