@@ -99,35 +99,33 @@ final class Bench {
 struct Meter {
     private let broker: BrokerProcess
     private let wall = Clock.monotonic()
-    private let cpu: UInt64
-    private let generator = Meter.ownCPU()
+    private let time: CPUTime
+    private let generator = ProcessFigures.time(of: getpid())
 
     init(_ broker: BrokerProcess) {
         self.broker = broker
-        cpu = ProcessFigures.cpu(of: broker.id)
+        time = ProcessFigures.time(of: broker.id)
     }
 
     /// Nanoseconds since it was made.
     var elapsed: UInt64 { Clock.monotonic() - wall }
 
-    var brokerCPU: UInt64 { ProcessFigures.cpu(of: broker.id) - cpu }
+    var brokerCPU: UInt64 { ProcessFigures.time(of: broker.id).used - time.used }
 
     /// What the process needed since then, and its memory.
     func figure() -> (Figure, cpu: Double, seconds: Double) {
         var figure = Figure()
         let wall = Double(elapsed)
-        let cpu = Double(brokerCPU)
-        let memory = ProcessFigures.memory(of: broker.id)
+        let broker = ProcessFigures.time(of: self.broker.id)
+        let generator = ProcessFigures.time(of: getpid())
+        let cpu = Double(broker.used - time.used)
+        let memory = ProcessFigures.memory(of: self.broker.id)
         figure[.utilisation] = cpu / wall
-        figure[.generator] = Double(Meter.ownCPU() - generator) / wall
+        figure[.brokerWaited] = Double(broker.waited - time.waited) / wall
+        figure[.generator] = Double(generator.used - self.generator.used) / wall
+        figure[.generatorWaited] = Double(generator.waited - self.generator.waited) / wall
         figure[.resident] = Double(memory.resident)
         figure[.peak] = Double(memory.peak)
         return (figure, cpu, wall / 1e9)
-    }
-
-    private static func ownCPU() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 }

@@ -9,6 +9,8 @@ enum Metric: String, CaseIterable {
     case batch = "messages_per_read"
     case utilisation = "broker_cpu_per_wall"
     case generator = "generator_cpu_per_wall"
+    case brokerWaited = "broker_waited_for_cpu_per_wall"
+    case generatorWaited = "generator_waited_for_cpu_per_wall"
     case resident = "rss_bytes"
     case peak = "peak_rss_bytes"
     case perSubscriber = "rss_bytes_per_subscriber"

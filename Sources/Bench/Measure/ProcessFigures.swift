@@ -3,16 +3,23 @@
 import EventLoop
 import Glibc
 
+/// Nanoseconds on CPUs, and ready to run while something else had them.
+struct CPUTime: Equatable {
+    var used: UInt64 = 0
+    var waited: UInt64 = 0
+}
+
 enum ProcessFigures {
-    /// CPU time of all threads, in nanoseconds, to the precision of a scheduler tick.
-    static func cpu(of process: Int32) -> UInt64 {
-        var sum: UInt64 = 0
+    /// What all threads of a process had of CPUs, to the precision of a scheduler tick.
+    static func time(of process: Int32) -> CPUTime {
+        var sum = CPUTime()
         let directory = "/proc/\(process)/task"
         for thread in entries(of: directory) {
             guard let text = Machine.text(ofFile: "\(directory)/\(thread)/schedstat"),
                 let time = schedstat(text)
             else { continue }
-            sum += time
+            sum.used += time.used
+            sum.waited += time.waited
         }
         return sum
     }
@@ -23,9 +30,11 @@ enum ProcessFigures {
         return (kilobytes("VmRSS", in: status) << 10, kilobytes("VmHWM", in: status) << 10)
     }
 
-    /// The first of schedstat's three figures: nanoseconds on a CPU.
-    static func schedstat(_ text: String) -> UInt64? {
-        text.split(whereSeparator: { $0 == " " || $0 == "\n" }).first.flatMap { UInt64($0) }
+    /// The first two of schedstat's three figures.
+    static func schedstat(_ text: String) -> CPUTime? {
+        let words = text.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { UInt64($0) }
+        guard words.count == 3, let used = words[0], let waited = words[1] else { return nil }
+        return CPUTime(used: used, waited: waited)
     }
 
     /// A line `Name:   1234 kB` of /proc/PID/status; 0 when it is not there.

@@ -36,7 +36,7 @@ struct Results {
         }
         var text = "\n" + machine.map { "\(Text.pad($0.name, 11))\($0.value)\n" }.joined()
         text += systems.map { "\(Text.pad($0.name, 11))\($0.version)\n" }.joined() + "\n"
-        text += layOut(rows) + "\n" + legend + goals() + failures()
+        text += layOut(rows) + "\n" + legend + goals() + disturbances() + failures()
         return text
     }
 
@@ -123,6 +123,23 @@ struct Results {
     private func bare(_ value: Double, _ goal: Goal) -> String {
         if case .ratio = goal.quantity { return Text.number(value, decimals: 2) }
         return Text.value(value, goal.metric)
+    }
+
+    /// Waiting for a CPU, by wall time, above which a figure says as much about what else ran.
+    private static let disturbed = 0.03
+
+    private func disturbances() -> String {
+        var text = ""
+        for (place, entry) in cases.enumerated() {
+            for (index, contender) in entry.contenders.enumerated() {
+                for (who, metric) in [("broker", Metric.brokerWaited), ("generator", .generatorWaited)] {
+                    guard let waited = series[place][index].median(metric), waited > Results.disturbed else { continue }
+                    text +=
+                        "\(entry.name), \(contender.name): the \(who) waited \(Text.value(waited, metric)) of the time\n"
+                }
+            }
+        }
+        return text.isEmpty ? "" : "\nDisturbed: something else ran on their CPUs\n" + text
     }
 
     private func failures() -> String {

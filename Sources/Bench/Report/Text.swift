@@ -43,7 +43,7 @@ enum Text {
         case .resident, .peak, .growth: return short(value / 1_048_576) + " MiB"
         case .perSubscriber: return short(value / 1024) + " KiB"
         case .cpuPerDelivery, .cpuPerAcknowledgement: return short(value) + " ns"
-        case .utilisation, .generator: return number(value * 100, decimals: 0) + " %"
+        case .utilisation, .generator, .brokerWaited, .generatorWaited: return number(value * 100, decimals: 0) + " %"
         case .seconds: return short(value) + " s"
         case .deliveriesPerSecond, .acknowledgementsPerCPUSecond, .rate: return number(value, decimals: 0) + "/s"
         case .batch: return short(value)
