@@ -134,8 +134,8 @@ struct Results {
             for (index, contender) in entry.contenders.enumerated() {
                 for (who, metric) in [("broker", Metric.brokerWaited), ("generator", .generatorWaited)] {
                     guard let waited = series[place][index].median(metric), waited > Results.disturbed else { continue }
-                    text +=
-                        "\(entry.name), \(contender.name): the \(who) waited \(Text.value(waited, metric)) of the time\n"
+                    let share = Text.value(waited, metric)
+                    text += "\(entry.name), \(contender.name): the \(who) waited \(share) of the time\n"
                 }
             }
         }
