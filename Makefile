@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test swift-test wire-test lint format clean
+.PHONY: help deps build run test swift-test wire-test bench lint format clean
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -12,6 +12,8 @@ export SWIFT_BACKTRACE := enable=no
 
 # Arguments for the broker: make run ARGS="--listen 127.0.0.1:7000"
 ARGS ?=
+# Arguments for the measurements: make bench BENCH="--quick --case fanout-10,acked-64"
+BENCH ?=
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +38,10 @@ swift-test: deps ## run the Swift tests alone: make swift-test FILTER=RSocketTes
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
 
+bench: build .venv-bench/ready ## measure beside NATS, Redis, Mosquitto: make bench BENCH="--quick --case fanout-10"
+	@.ci/bench-peers
+	@.build/release/bench --json .build/bench.json $(BENCH)
+
 lint: deps ## check format and style
 	@swift format lint --strict --recursive --parallel Sources Tests Package.swift
 	@python3 .ci/style.py
@@ -50,5 +56,12 @@ format: deps ## format the Swift sources in place
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -r Tests/wire/requirements.txt
 	@touch $@
 
+# nats-server, which Debian does not have in this version.
+.venv-bench/ready: Bench/requirements.txt
+	@rm -rf .venv-bench
+	@python3 -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r Bench/requirements.txt
+	@touch $@
+
 clean: ## remove everything that was built
-	rm -rf .build .venv .pytest_cache
+	rm -rf .build .venv .venv-bench .pytest_cache

@@ -19,6 +19,7 @@ let package = Package(
     products: [
         .executable(name: "forebayd", targets: ["forebayd"]),
         .executable(name: "forebay", targets: ["forebay"]),
+        .executable(name: "bench", targets: ["Bench"]),
     ],
     targets: [
         .target(name: "CLinux", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
@@ -32,6 +33,9 @@ let package = Package(
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
             name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes"], swiftSettings: strict),
+        .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
+        .executableTarget(
+            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes"], swiftSettings: strict),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
@@ -44,6 +48,7 @@ let package = Package(
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "EventLoop", "Bytes"],
             swiftSettings: strict),
+        .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

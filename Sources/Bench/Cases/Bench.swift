@@ -1,0 +1,131 @@
+// Bench: runs single figures. What all kinds of cases have in common is here: a broker of its own for each figure, and
+// the meter.
+
+import CBench
+import EventLoop
+import Glibc
+
+/// How long is measured.
+struct Budget {
+    /// Time to get going that is not measured.
+    var warmUp: UInt64
+    /// CPU time of the broker that a figure is taken over, and the wall time after which it is given up.
+    var cpu: UInt64
+    var wall: UInt64
+    /// Wall time of the cases that send at a given rate.
+    var paced: UInt64
+    /// The factor by which large numbers (connections, retained messages) are divided.
+    var divisor: Int
+
+    private static let second: UInt64 = 1_000_000_000
+    static let full = Budget(warmUp: second, cpu: 3 * second, wall: 30 * second, paced: 10 * second, divisor: 1)
+    static let quick = Budget(
+        warmUp: second / 5, cpu: second / 2, wall: 3 * second, paced: 2 * second, divisor: 10)
+}
+
+final class Bench {
+    let budget: Budget
+    /// In place of what the case says.
+    let lag: Int?
+    let programs: Programs
+    /// CPUs of the brokers, and that of the generator.
+    let brokerCPUs: [Int]
+    let generatorCPU: Int
+    private let scratch: String
+    private var started = 0
+    /// The limit on open files, of this process and the brokers.
+    let openFiles: Int32
+    /// Those that are not connections of the case, in either process.
+    static let reservedFiles = 200
+    /// Messages per second, once known.
+    var halfOfNATS: Double?
+
+    init(_ options: Options, _ programs: Programs) throws(BenchError) {
+        budget = options.isQuick ? .quick : .full
+        lag = options.lag
+        self.programs = programs
+        brokerCPUs = options.brokerCPUs
+        generatorCPU = options.generatorCPU
+        scratch = try Files.scratch()
+        openFiles = cb_open_files(Int32(Catalogue.connections + Bench.reservedFiles))
+        if openFiles < 1200 + Int32(Bench.reservedFiles) { throw BenchError("too few open files: raise `ulimit -n`") }
+        var cpu = Int32(generatorCPU)
+        let result = cb_pin(&cpu, 1)
+        if result < 0 { throw BenchError("cannot run on CPU \(generatorCPU): \(SystemError.text(of: -result))") }
+    }
+
+    deinit { Files.remove(scratch) }
+
+    /// Takes one figure.
+    func run(_ kind: Case.Kind, _ contender: Contender) throws(BenchError) -> Figure {
+        switch kind {
+        case .throughput(let throughput): return try run(throughput, contender)
+        case .latency(let latency): return try run(latency, contender)
+        case .acknowledged(let inFlight, let payload):
+            return try acknowledged(inFlight: inFlight, payload: payload, contender)
+        case .retained(let messages, let subscribers, let window, let payload):
+            return try retained(messages / budget.divisor, subscribers, window: window, payload: payload, contender)
+        case .idle(let connections): return try idle(connections / budget.divisor, contender)
+        }
+    }
+
+    /// Runs `body` with a broker that is stopped afterwards.
+    func withBroker(
+        _ contender: Contender, _ body: (BrokerProcess) throws(BenchError) -> Figure
+    ) throws(BenchError) -> Figure {
+        started += 1
+        let directory = "\(scratch)/\(started)"
+        guard mkdir(directory, 0o755) == 0 else { throw BenchError("cannot make \(directory)") }
+        let broker = try BrokerProcess(contender, programs, cpus: cpus(contender), directory: directory)
+        defer {
+            broker.stop()
+            Files.remove(directory)
+        }
+        return try body(broker)
+    }
+
+    /// One CPU for each thread, the generator's last.
+    private func cpus(_ contender: Contender) -> [Int] {
+        Array((brokerCPUs + [generatorCPU]).prefix(contender.threads))
+    }
+
+    func version(of system: System) -> String {
+        let arguments = [programs.path(system)] + system.versionArguments
+        return BrokerProcess.firstLine(of: arguments, cpus: brokerCPUs, directory: scratch) ?? "?"
+    }
+}
+
+/// Reads the clocks at two moments.
+struct Meter {
+    private let broker: BrokerProcess
+    private let wall = Clock.monotonic()
+    private let time: CPUTime
+    private let generator = ProcessFigures.time(of: getpid())
+
+    init(_ broker: BrokerProcess) {
+        self.broker = broker
+        time = ProcessFigures.time(of: broker.id)
+    }
+
+    /// Nanoseconds since it was made.
+    var elapsed: UInt64 { Clock.monotonic() - wall }
+
+    var brokerCPU: UInt64 { ProcessFigures.time(of: broker.id).used - time.used }
+
+    /// What the process needed since then, and its memory.
+    func figure() -> (Figure, cpu: Double, seconds: Double) {
+        var figure = Figure()
+        let wall = Double(elapsed)
+        let broker = ProcessFigures.time(of: self.broker.id)
+        let generator = ProcessFigures.time(of: getpid())
+        let cpu = Double(broker.used - time.used)
+        let memory = ProcessFigures.memory(of: self.broker.id)
+        figure[.utilisation] = cpu / wall
+        figure[.brokerWaited] = Double(broker.waited - time.waited) / wall
+        figure[.generator] = Double(generator.used - self.generator.used) / wall
+        figure[.generatorWaited] = Double(generator.waited - self.generator.waited) / wall
+        figure[.resident] = Double(memory.resident)
+        figure[.peak] = Double(memory.peak)
+        return (figure, cpu, wall / 1e9)
+    }
+}

@@ -1,0 +1,116 @@
+// Catalogue: every case there is.
+
+enum Catalogue {
+    /// The most connections that a case has.
+    static let connections = 20_000
+
+    static let cases: [Case] = fanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle]
+
+    private static func all(_ systems: [System]) -> [Contender] { systems.map { Contender(system: $0) } }
+
+    private static func ratio(_ a: String, _ b: String, _ bound: Goal.Bound) -> Goal {
+        Goal(.ratio(a, over: b), .cpuPerDelivery, bound)
+    }
+
+    private static let fanOuts: [Case] = [
+        (1, 1.5, 4.0, 4.0), (10, 1.3, 6.0, 6.0), (100, 1.3, 9.0, 5.0), (1000, 1.3, 12.0, 6.0),
+    ].map { (count, pump, nats, redis) in
+        Case(
+            name: "fanout-\(count)", title: "\(count) subscriber\(count == 1 ? "" : "s"), 128 B",
+            contenders: all([.forebay, .pump, .nats, .redis, .mosquitto]),
+            kind: .throughput(Throughput(subscribers: count)), compared: .cpuPerDelivery,
+            goals: [
+                ratio("forebay", "pump", .atMost(pump)), ratio("nats", "forebay", .atLeast(nats)),
+                ratio("redis", "forebay", .atLeast(redis)),
+            ])
+    }
+
+    private static let variations: [Case] = [
+        Case(
+            name: "streams-100", title: "100 subscribers, each on another stream id",
+            contenders: all([.forebay, .nats]),
+            kind: .throughput(Throughput(subscribers: 100, ownStreams: true)), compared: .cpuPerDelivery,
+            goals: [ratio("nats", "forebay", .atLeast(6))]),
+        Case(
+            name: "window-100", title: "100 subscribers, credit window 256, refilled at half",
+            contenders: all([.forebay, .nats]),
+            kind: .throughput(Throughput(subscribers: 100, window: 256)), compared: .cpuPerDelivery,
+            goals: [ratio("nats", "forebay", .atLeast(6))]),
+        Case(
+            name: "small-10", title: "10 subscribers, 16 B", contenders: all([.forebay, .pump, .nats, .redis]),
+            kind: .throughput(Throughput(subscribers: 10, payload: 16)), compared: .cpuPerDelivery,
+            goals: [ratio("nats", "forebay", .atLeast(1)), ratio("redis", "forebay", .atLeast(1))]),
+        Case(
+            name: "large-10", title: "10 subscribers, 16 KiB", contenders: all([.forebay, .pump, .nats, .redis]),
+            kind: .throughput(Throughput(subscribers: 10, payload: 16 << 10)), compared: .cpuPerDelivery,
+            goals: [ratio("nats", "forebay", .atLeast(1)), ratio("redis", "forebay", .atLeast(1))]),
+    ]
+
+    private static let acknowledged = Case(
+        name: "acked-64", title: "acknowledged publishes, 64 in flight, 1 subscriber",
+        contenders: [Contender(system: .forebay), Contender(system: .nats, acknowledges: true)],
+        kind: .acknowledged(inFlight: 64, payload: 128), compared: .acknowledgementsPerCPUSecond,
+        goals: [Goal(.ratio("forebay", over: "nats"), .acknowledgementsPerCPUSecond, .atLeast(1))])
+
+    private static let threads = Case(
+        name: "threads-2", title: "8 topics × 20 subscribers",
+        contenders: [Contender(system: .forebay), Contender(system: .forebay, threads: 2)],
+        kind: .throughput(Throughput(topics: 8, subscribers: 20)), compared: .cpuPerDelivery,
+        goals: [
+            ratio("forebay 2 threads", "forebay", .atMost(1.15)),
+            Goal(.ratio("forebay 2 threads", over: "forebay"), .deliveriesPerSecond, .atLeast(1.6), cpus: 2),
+        ])
+
+    private static func latencyGoals(_ metrics: [Metric], _ bound: Double) -> [Goal] {
+        metrics.flatMap { metric in
+            ["nats", "redis"].map { Goal(.ratio("forebay", over: $0), metric, .atMost(bound)) }
+        }
+    }
+
+    private static let latencies: [Case] = [
+        Case(
+            name: "open-10", title: "open loop, 20,000 messages/s × 10 subscribers",
+            contenders: all([.forebay, .nats, .redis]),
+            kind: .latency(Latency(subscribers: 10, schedule: .rate(20_000))), compared: .p99,
+            goals: latencyGoals([.p50, .p99, .p999], 1.1)),
+        Case(
+            name: "open-half-10", title: "open loop, half of NATS's maximum × 10 subscribers",
+            contenders: all([.forebay, .nats, .redis]),
+            kind: .latency(Latency(subscribers: 10, schedule: .halfOfNATS)), compared: .p99,
+            goals: latencyGoals([.p50, .p99, .p999], 1.1)),
+        Case(
+            name: "single-100", title: "one message in flight, 100 subscribers",
+            contenders: all([.forebay, .nats, .redis]),
+            kind: .latency(Latency(subscribers: 100, schedule: .oneInFlight)), compared: .p99,
+            goals: latencyGoals([.p99], 1)),
+    ]
+
+    private static let stalled = Case(
+        name: "stalled-10", title: "100 reading, 1 KiB, without and with 10 that never read",
+        contenders: [System.forebay, .nats, .redis].flatMap {
+            [Contender(system: $0), Contender(system: $0, stalled: 10)]
+        },
+        kind: .throughput(Throughput(subscribers: 100, payload: 1 << 10)), compared: .deliveriesPerSecond,
+        goals: [
+            Goal(.ratio("forebay +10 stalled", over: "forebay"), .deliveriesPerSecond, .atLeast(0.97)),
+            Goal(.difference("forebay +10 stalled", minus: "forebay"), .peak, .atMost(32 * 1024 * 1024)),
+            Goal(.value("forebay +10 stalled"), .disconnected, .atMost(0)),
+        ])
+
+    private static let retained = Case(
+        name: "retained-64", title: "1,000,000 retained, 64 join with replay=all, window 1,024",
+        contenders: [
+            Contender(
+                system: .forebay, arguments: ["--retain", "1000000", "--retain-bytes", "1G", "--memory", "2G"])
+        ],
+        kind: .retained(messages: 1_000_000, subscribers: 64, window: 1024, payload: 128), compared: .seconds,
+        goals: [
+            Goal(.value("forebay"), .lost, .atMost(0)), Goal(.value("forebay"), .disconnected, .atMost(0)),
+        ])
+
+    private static let idle = Case(
+        name: "idle-20000", title: "20,000 idle connections, one subscription each",
+        contenders: [System.forebay, .nats, .redis, .mosquitto].map { Contender(system: $0, connections: connections) },
+        kind: .idle(connections: connections), compared: .perSubscriber,
+        goals: [Goal(.value("forebay"), .perSubscriber, .atMost(3 * 1024))])
+}

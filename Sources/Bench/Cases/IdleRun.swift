@@ -1,0 +1,35 @@
+// IdleRun: what connections cost on which nothing happens.
+
+import Glibc
+
+extension Bench {
+    /// As many as were asked for, or as the limit on open files allows.
+    func idle(_ wanted: Int, _ contender: Contender) throws(BenchError) -> Figure {
+        let connections = min(wanted, Int(openFiles) - Bench.reservedFiles)
+        return try withBroker(contender) { (broker) throws(BenchError) in
+            let before = settledMemory(of: broker)
+            let meter = Meter(broker)
+            let subscriptions = [Subscription](repeating: Subscription(options: ""), count: connections)
+            let receivers = try Receivers(subscriptions, contender.system.wire, payload: 128, port: broker.port)
+            let after = settledMemory(of: broker)
+            var (figure, _, _) = meter.figure()
+            figure[.connections] = Double(connections)
+            figure[.perSubscriber] = Double(after - before) / Double(receivers.count)
+            return figure
+        }
+    }
+
+    /// Resident bytes once they stay the same for two seconds, or after ten: some give back what they needed to take
+    /// the connections.
+    private func settledMemory(of broker: BrokerProcess) -> Int {
+        var last = ProcessFigures.memory(of: broker.id).resident
+        var same = 0
+        for _ in 0..<50 where same < 10 {
+            poll(nil, 0, 200)
+            let now = ProcessFigures.memory(of: broker.id).resident
+            same = now == last ? same + 1 : 0
+            last = now
+        }
+        return last
+    }
+}

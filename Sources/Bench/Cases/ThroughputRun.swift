@@ -1,0 +1,110 @@
+// ThroughputRun: publishers at full speed; what is measured is the broker's CPU time per delivery.
+
+import EventLoop
+import Glibc
+
+extension Bench {
+    private static let checkEvery: UInt64 = 50_000_000
+    /// Nothing arriving for so long is an end.
+    private static let standstill: UInt64 = 5_000_000_000
+
+    func run(_ throughput: Throughput, _ contender: Contender) throws(BenchError) -> Figure {
+        try withBroker(contender) { (broker) throws(BenchError) in
+            let load = try makeLoad(throughput, contender, broker)
+            let stalled = try (0..<contender.stalled).map { (_) throws(BenchError) in
+                try Connector.open(
+                    port: broker.port, try contender.system.wire.subscriber(Subscription(options: "")))
+            }
+            defer { for fd in stalled { close(fd) } }
+            try load.probe()
+            load.pace = .full(lag: lag ?? throughput.lag)
+            try keepGoing(load, for: budget.warmUp)
+            var figure = try measure(load, broker)
+            figure[.rate] = figure[.deliveriesPerSecond].map { $0 / Double(throughput.subscribers) }
+            figure[.lost] = try drain(load).map(Double.init)
+            if contender.stalled > 0 {
+                figure[.disconnected] = Double(stalled.reduce(0) { $0 + (hasEnded($1) ? 1 : 0) })
+            }
+            return figure
+        }
+    }
+
+    /// Publishers first: the first message of a channel is then nobody's.
+    func makeLoad(
+        _ throughput: Throughput, _ contender: Contender, _ broker: BrokerProcess
+    ) throws(BenchError) -> Load {
+        let wire = contender.system.wire
+        var lanes: [Lane] = []
+        for topic in 0..<throughput.topics {
+            let publisher = try Publisher(topic: topic, wire, payload: throughput.payload, port: broker.port)
+            let first = topic * throughput.subscribers
+            lanes.append(Lane(publisher: publisher, receivers: first..<(first + throughput.subscribers)))
+        }
+        let receivers = try Receivers(
+            throughput.subscriptions, wire, payload: throughput.payload, port: broker.port)
+        return try Load(receivers, lanes)
+    }
+
+    /// Turns for `time`; an error if nothing arrives any more.
+    private func keepGoing(_ load: Load, for time: UInt64) throws(BenchError) {
+        let end = Clock.monotonic() + time
+        var bytes = load.receivers.bytes
+        var moved = Clock.monotonic()
+        while true {
+            let now = Clock.monotonic()
+            if load.receivers.bytes != bytes {
+                bytes = load.receivers.bytes
+                moved = now
+            } else if now - moved > Bench.standstill {
+                throw BenchError("nothing arrives any more, and \(load.missing) deliveries are missing")
+            }
+            if now >= end { return }
+            try load.turn(timeout: 10_000_000)
+        }
+    }
+
+    private func measure(_ load: Load, _ broker: BrokerProcess) throws(BenchError) -> Figure {
+        let meter = Meter(broker)
+        let receivers = load.receivers
+        let before = (bytes: receivers.bytes, reads: receivers.reads)
+        repeat {
+            try keepGoing(load, for: Bench.checkEvery)
+        } while meter.brokerCPU < budget.cpu && meter.elapsed < budget.wall
+        var (figure, cpu, seconds) = meter.figure()
+        let deliveries = Double(receivers.bytes - before.bytes) / Double(receivers.frame.size)
+        figure[.cpuPerDelivery] = cpu / deliveries
+        figure[.deliveriesPerSecond] = deliveries / seconds
+        figure[.batch] = deliveries / Double(receivers.reads - before.reads)
+        return figure
+    }
+
+    /// Stops publishing and waits for what is on its way; returns how many deliveries are missing once nothing arrives
+    /// any more, or nil if the broker is still busy after some seconds.
+    func drain(_ load: Load) throws(BenchError) -> Int? {
+        load.pace = .silent
+        let deadline = Clock.monotonic() + Bench.standstill
+        var bytes = -1
+        while load.missing > 0, load.receivers.bytes != bytes {
+            if Clock.monotonic() > deadline { return nil }
+            bytes = load.receivers.bytes
+            _ = try load.run(for: 1_000_000_000) { load.missing <= 0 }
+        }
+        return max(0, load.missing)
+    }
+
+    /// Reads all that waits on a socket that was never read, to see whether the broker has closed it.
+    private func hasEnded(_ fd: Int32) -> Bool {
+        var buffer = [UInt8](repeating: 0, count: 1 << 20)
+        let deadline = Clock.monotonic() + Bench.standstill
+        while Clock.monotonic() < deadline {
+            switch buffer.withUnsafeMutableBytes({ Socket.read(fd, into: $0) }) {
+            case .bytes: break
+            case .end, .failed: return true
+            case .blocked:
+                var request = pollfd(fd: fd, events: Int16(POLLIN), revents: 0)
+                if poll(&request, 1, 200) == 0 { return false }
+            }
+        }
+        return false
+    }
+}

@@ -1,0 +1,63 @@
+// FrameWalker: finds the first eight bytes of each payload in a stream of frames of one size, however it is cut.
+
+struct FrameWalker {
+    private let size: Int
+    private let stampOffset: Int
+    private let noise: Noise?
+    /// Bytes of the frame that have been seen, and of something between frames that are still to come.
+    private var position = 0
+    private var skipping = 0
+    private var stamp: UInt64 = 0
+    /// Whole stamps seen before the present one.
+    private var messages: UInt64 = 0
+
+    /// - Parameter frame: its payload has eight bytes or more.
+    init(_ frame: MessageFrame, noise: Noise?) {
+        size = frame.size
+        stampOffset = frame.head.count
+        self.noise = noise
+    }
+
+    /// Hands the stamp of each message to `found`, as the number that it is in big-endian order, with how many messages
+    /// came before.
+    mutating func walk(_ bytes: UnsafeRawBufferPointer, _ found: (_ stamp: UInt64, _ before: UInt64) -> Void) {
+        var offset = 0
+        while offset < bytes.count {
+            if skipping > 0 {
+                let part = min(skipping, bytes.count - offset)
+                skipping -= part
+                offset += part
+                continue
+            }
+            if position == 0, let noise, bytes[offset] == noise.first {
+                skipping = noise.count
+                continue
+            }
+            offset += walkFrame(bytes, from: offset, found)
+        }
+    }
+
+    /// Walks to the end of a frame or of the bytes; returns how far that was.
+    private mutating func walkFrame(
+        _ bytes: UnsafeRawBufferPointer, from offset: Int, _ found: (UInt64, UInt64) -> Void
+    ) -> Int {
+        let part = min(size - position, bytes.count - offset)
+        let first = max(position, stampOffset)
+        let last = min(position + part, stampOffset + 8)
+        if first < last {
+            let at = offset + first - position
+            if last - first == 8 {
+                stamp = UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+            } else {
+                for index in at..<(at + last - first) { stamp = stamp << 8 | UInt64(bytes[index]) }
+            }
+            if last == stampOffset + 8 {
+                found(stamp, messages)
+                messages += 1
+            }
+        }
+        position += part
+        if position == size { position = 0 }
+        return part
+    }
+}

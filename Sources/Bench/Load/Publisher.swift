@@ -1,0 +1,130 @@
+// Publisher: one publisher's socket. At full speed it sends from memory that holds copies of its frame; where messages
+// carry a time or number each is composed. It never sends more than the broker has granted, where brokers grant.
+
+import Bytes
+import EventLoop
+import Glibc
+
+final class Publisher {
+    let fd: Int32
+    let frame: MessageFrame
+    /// The socket takes nothing until it is writable.
+    private(set) var isBlocked = false
+    /// Bytes written since the last `reset`.
+    private var written = 0
+    /// Messages that may be sent in all since the last `reset`.
+    private var allowance = Int.max
+    private var isGranted: Bool
+    private var granted = 0
+    private var credits = CreditReader()
+
+    private let copies: UnsafeMutableRawBufferPointer
+    private var position = 0
+    private var composed = ByteBuffer()
+    /// Messages composed since the last `reset`.
+    private var composedCount = 0
+
+    private static let copiesSize = 512 << 10
+
+    init(topic: Int, _ wire: any Wire, payload: Int, port: UInt16) throws(BenchError) {
+        frame = wire.published(topic: topic, payload: payload)
+        isGranted = wire.grantsPublishers
+        if isGranted { allowance = 0 }
+        let bytes = frame.bytes
+        copies = .allocate(byteCount: max(1, Publisher.copiesSize / bytes.count) * bytes.count, alignment: 16)
+        for offset in stride(from: 0, to: copies.count, by: bytes.count) {
+            (copies.baseAddress! + offset).copyMemory(from: bytes, byteCount: bytes.count)
+        }
+        do throws(BenchError) {
+            fd = try Connector.open(port: port, try wire.publisher(topic: topic, payload: payload))
+        } catch {
+            copies.deallocate()
+            throw error
+        }
+    }
+
+    deinit {
+        close(fd)
+        copies.deallocate()
+    }
+
+    /// Messages sent, or composed to be sent, since the last `reset`.
+    var published: Int { composedCount > 0 ? composedCount : written / frame.size }
+
+    /// `messages` are published and none of their bytes waits here.
+    func isIdle(after messages: Int) -> Bool { published >= messages && composed.isEmpty }
+
+    var isComplete: Bool { credits.isComplete }
+
+    /// Messages that may be sent beyond those published.
+    var room: Int { allowance - published }
+
+    /// Writes copies of the frame until `messages` are sent since the last `reset`, credits end or the socket blocks.
+    func send(upTo messages: Int) throws(BenchError) {
+        let goal = min(messages, allowance) * frame.size
+        while !isBlocked, written < goal {
+            let part = min(goal - written, copies.count - position)
+            let count = try write(UnsafeRawBufferPointer(rebasing: copies[position..<(position + part)]))
+            position = (position + count) % copies.count
+            if count < part { isBlocked = true }
+        }
+    }
+
+    /// Composes a message that carries `stamp` in the first eight bytes of its payload. There must be `room`.
+    func compose(_ stamp: UInt64) {
+        precondition(room > 0, "a publisher sends no more than it is granted")
+        let target = composed.reserve(frame.size)
+        target.copyMemory(from: copies.baseAddress!, byteCount: frame.size)
+        target.storeBytes(of: stamp.bigEndian, toByteOffset: frame.head.count, as: UInt64.self)
+        composed.commit(frame.size)
+        composedCount += 1
+    }
+
+    /// Writes what is composed, as far as the socket takes it.
+    func flush() throws(BenchError) {
+        while !isBlocked, !composed.isEmpty {
+            let count = try write(composed.readable)
+            if count < composed.count { isBlocked = true }
+            composed.consume(count)
+        }
+    }
+
+    private func write(_ bytes: UnsafeRawBufferPointer) throws(BenchError) -> Int {
+        switch Socket.write(fd, bytes) {
+        case .bytes(let count):
+            written += count
+            return count
+        case .blocked: return 0
+        case .failed(let error): throw BenchError("the publisher's connection broke: \(SystemError.text(of: error))")
+        }
+    }
+
+    func unblock() { isBlocked = false }
+
+    /// Reads what the broker says: credits, or nothing of interest.
+    func read(_ buffer: UnsafeMutableRawBufferPointer) throws(BenchError) {
+        switch Socket.read(fd, into: buffer) {
+        case .bytes(let count):
+            let bytes = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            if isGranted {
+                try credits.take(bytes)
+                allowance += credits.granted - granted
+                granted = credits.granted
+            } else if bytes[0] == UInt8(ascii: "-") {
+                throw BenchError("the broker refuses the publisher: \(Connector.printable(Array(bytes)))")
+            }
+        case .blocked: break
+        case .end: throw BenchError("the broker disconnected the publisher")
+        case .failed(let error): throw BenchError("the publisher's connection broke: \(SystemError.text(of: error))")
+        }
+    }
+
+    /// Begins to count anew; all that was composed must be sent, at the boundary of a message.
+    func reset() {
+        precondition(composed.isEmpty && written % frame.size == 0, "the last message is sent in whole")
+        if isGranted { allowance -= written / frame.size }
+        written = 0
+        composedCount = 0
+        position = 0
+    }
+}

@@ -1,0 +1,176 @@
+// Receivers: the subscribers' sockets. In a throughput case a read takes the bytes off the socket without copying and
+// adds their number to one counter; where latencies or the order are wanted it also looks at the first eight bytes of
+// each payload.
+
+import CBench
+import EventLoop
+import Glibc
+
+final class Receivers {
+    /// What is done with what arrives.
+    enum Reception {
+        case count
+        /// Compare with what is expected.
+        case compare
+        /// The payload begins with the time at which it was to be sent: record how long ago that is.
+        case latency
+        /// The payload begins with its number, from 0.
+        case order
+    }
+
+    let count: Int
+    let frame: MessageFrame
+    private(set) var sockets: [Int32] = []
+    var reception = Reception.count
+    var histogram = Histogram()
+
+    /// Bytes of each since the last `reset`.
+    let received: UnsafeMutablePointer<Int>
+    private(set) var reads = 0
+    private(set) var bytes = 0
+    /// Connections that the broker has closed.
+    private(set) var ended = 0
+    /// Messages that did not have the number that was due.
+    private(set) var misplaced = 0
+
+    /// Messages asked for at a time; 0 without windows.
+    private let window: Int
+    /// Bytes of each since its last refill.
+    private let unrefilled: UnsafeMutablePointer<Int>
+    private let walkers: UnsafeMutablePointer<FrameWalker>
+    private let subscriptions: [Subscription]
+    private let wire: any Wire
+    private let buffer: UnsafeMutableRawBufferPointer
+    /// Why what arrived was not what was expected.
+    private(set) var complaint: String?
+
+    private static let readSize = 1 << 20
+
+    /// Connects all `subscriptions`. Their frames have one size. With `awaiting` each is waited for to take effect.
+    init(
+        _ subscriptions: [Subscription], _ wire: any Wire, payload: Int, port: UInt16, awaiting: Bool = true
+    ) throws(BenchError) {
+        self.subscriptions = subscriptions
+        self.wire = wire
+        count = subscriptions.count
+        frame = wire.delivered(to: subscriptions.first ?? Subscription(), payload: payload)
+        window = subscriptions.first?.window ?? 0
+        received = .allocate(capacity: max(1, count))
+        received.initialize(repeating: 0, count: max(1, count))
+        unrefilled = .allocate(capacity: max(1, count))
+        unrefilled.initialize(repeating: 0, count: max(1, count))
+        walkers = .allocate(capacity: max(1, count))
+        walkers.initialize(repeating: FrameWalker(frame, noise: wire.noise), count: max(1, count))
+        buffer = .allocate(byteCount: Receivers.readSize, alignment: 16)
+        sockets.reserveCapacity(count)
+        for subscription in subscriptions {
+            let greeting = try wire.subscriber(subscription)
+            sockets.append(try Connector.open(port: port, awaiting ? greeting : greeting.unanswered))
+        }
+    }
+
+    deinit {
+        for fd in sockets where fd >= 0 { close(fd) }
+        received.deallocate()
+        unrefilled.deallocate()
+        walkers.deallocate()
+        buffer.deallocate()
+    }
+
+    /// Takes what has arrived on one of the sockets, with one read.
+    func read(_ index: Int) {
+        let fd = sockets[index]
+        let count: Int
+        if reception == .count {
+            count = Int(cb_discard(fd, Receivers.readSize))
+        } else {
+            switch Socket.read(fd, into: buffer) {
+            case .bytes(let got): count = got
+            case .blocked: count = -Int(EAGAIN)
+            case .end, .failed: count = 0
+            }
+        }
+        guard count > 0 else {
+            if count != -Int(EAGAIN) { end(index) }
+            return
+        }
+        if reception != .count { look(at: UnsafeRawBufferPointer(rebasing: buffer[..<count]), index) }
+        received[index] += count
+        reads += 1
+        bytes += count
+        if window > 0 { refill(index, count) }
+    }
+
+    private func look(at bytes: UnsafeRawBufferPointer, _ index: Int) {
+        switch reception {
+        case .count: break
+        case .compare: compare(bytes, index)
+        case .latency:
+            let now = Clock.monotonic()
+            walkers[index].walk(bytes) { sent, _ in histogram.record(now > sent ? now - sent : 0) }
+        case .order:
+            walkers[index].walk(bytes) { number, before in
+                if number != before { misplaced += 1 }
+            }
+        }
+    }
+
+    /// Compares frames byte by byte; what lies between them is not counted as received.
+    private func compare(_ bytes: UnsafeRawBufferPointer, _ index: Int) {
+        let expected = wire.delivered(to: subscriptions[index], payload: frame.payload).bytes
+        var position = received[index] % frame.size
+        var offset = 0
+        while offset < bytes.count {
+            if position == 0, let noise = wire.noise, bytes[offset] == noise.first {
+                offset += noise.count
+                received[index] -= noise.count
+                continue
+            }
+            guard bytes[offset] == expected[position] else {
+                complaint = "a subscriber received what is no message: " + Connector.printable(Array(bytes[offset...]))
+                return
+            }
+            position = (position + 1) % frame.size
+            offset += 1
+        }
+    }
+
+    /// Asks again when half of the window is used.
+    private func refill(_ index: Int, _ count: Int) {
+        unrefilled[index] += count
+        let half = max(1, window / 2)
+        let halves = unrefilled[index] / (half * frame.size)
+        guard halves > 0, let request = wire.refill(subscriptions[index], halves * half) else { return }
+        unrefilled[index] -= halves * half * frame.size
+        // A few bytes behind a connection that hardly sends: its socket has room.
+        _ = request.withUnsafeBytes { Socket.write(sockets[index], $0) }
+    }
+
+    private func end(_ index: Int) {
+        close(sockets[index])
+        sockets[index] = -1
+        ended += 1
+    }
+
+    /// Messages that the slowest in `range` of those still connected has received.
+    func slowest(in range: Range<Int>) -> Int {
+        var least = Int.max
+        for index in range where received[index] < least { least = received[index] }
+        return least == .max ? 0 : least / frame.size
+    }
+
+    /// Messages received by all together.
+    var messages: Int {
+        var sum = 0
+        for index in 0..<count { sum += received[index] / frame.size }
+        return sum
+    }
+
+    /// Begins to count anew, at the boundary of a message.
+    func reset() {
+        for index in 0..<count { received[index] = 0 }
+        reads = 0
+        bytes = 0
+        histogram.removeAll()
+    }
+}

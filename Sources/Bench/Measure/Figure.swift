@@ -1,0 +1,79 @@
+// Figure: what one run of one case on one system brought, and what several runs together say.
+
+/// What is measured. The raw value is its name in the JSON.
+enum Metric: String, CaseIterable {
+    case cpuPerDelivery = "cpu_ns_per_delivery"
+    case cpuPerAcknowledgement = "cpu_ns_per_ack"
+    case acknowledgementsPerCPUSecond = "acks_per_cpu_second"
+    case deliveriesPerSecond = "deliveries_per_second"
+    case batch = "messages_per_read"
+    case utilisation = "broker_cpu_per_wall"
+    case generator = "generator_cpu_per_wall"
+    case brokerWaited = "broker_waited_for_cpu_per_wall"
+    case generatorWaited = "generator_waited_for_cpu_per_wall"
+    case resident = "rss_bytes"
+    case peak = "peak_rss_bytes"
+    case perSubscriber = "rss_bytes_per_subscriber"
+    case growth = "rss_growth_bytes"
+    case lost = "lost"
+    case disconnected = "disconnected"
+    case p50 = "p50_ns"
+    case p99 = "p99_ns"
+    case p999 = "p99_9_ns"
+    case p9999 = "p99_99_ns"
+    case maximum = "max_ns"
+    case seconds = "seconds"
+    case connections = "connections"
+    case rate = "messages_per_second"
+}
+
+struct Figure {
+    private(set) var values: [Metric: Double] = [:]
+
+    subscript(metric: Metric) -> Double? {
+        get { values[metric] }
+        set { values[metric] = newValue }
+    }
+
+    mutating func set(_ histogram: Histogram) {
+        guard histogram.count > 0 else { return }
+        self[.p50] = Double(histogram.value(at: 0.5))
+        self[.p99] = Double(histogram.value(at: 0.99))
+        self[.p999] = Double(histogram.value(at: 0.999))
+        self[.p9999] = Double(histogram.value(at: 0.9999))
+        self[.maximum] = Double(histogram.maximum)
+    }
+}
+
+/// The runs of one case on one system.
+struct Series {
+    var figures: [Figure] = []
+    /// Why runs brought nothing.
+    var failures: [String] = []
+
+    func values(_ metric: Metric) -> [Double] { figures.compactMap { $0[metric] } }
+
+    func median(_ metric: Metric) -> Double? { Statistics.median(values(metric)) }
+
+    /// How far the runs are apart: the largest less the smallest, as a fraction of the median. Nil for a single
+    /// run.
+    func spread(_ metric: Metric) -> Double? { Statistics.spread(values(metric)) }
+}
+
+enum Statistics {
+    static func median(_ values: [Double]) -> Double? {
+        guard !values.isEmpty else { return nil }
+        let sorted = values.sorted()
+        let middle = sorted.count / 2
+        return sorted.count % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2
+    }
+
+    static func spread(_ values: [Double]) -> Double? {
+        guard values.count > 1, let median = median(values), median > 0, let least = values.min(),
+            let most = values.max()
+        else {
+            return nil
+        }
+        return (most - least) / median
+    }
+}

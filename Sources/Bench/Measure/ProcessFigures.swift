@@ -1,0 +1,61 @@
+// ProcessFigures: what /proc tells of another process: CPU time in nanoseconds, memory, open connections.
+
+import EventLoop
+import Glibc
+
+/// Nanoseconds on CPUs, and ready to run while something else had them.
+struct CPUTime: Equatable {
+    var used: UInt64 = 0
+    var waited: UInt64 = 0
+}
+
+enum ProcessFigures {
+    /// What all threads of a process had of CPUs, to the precision of a scheduler tick.
+    static func time(of process: Int32) -> CPUTime {
+        var sum = CPUTime()
+        let directory = "/proc/\(process)/task"
+        for thread in entries(of: directory) {
+            guard let text = Machine.text(ofFile: "\(directory)/\(thread)/schedstat"),
+                let time = schedstat(text)
+            else { continue }
+            sum.used += time.used
+            sum.waited += time.waited
+        }
+        return sum
+    }
+
+    /// Bytes resident now, and at most so far.
+    static func memory(of process: Int32) -> (resident: Int, peak: Int) {
+        let status = Machine.text(ofFile: "/proc/\(process)/status") ?? ""
+        return (kilobytes("VmRSS", in: status) << 10, kilobytes("VmHWM", in: status) << 10)
+    }
+
+    /// The first two of schedstat's three figures.
+    static func schedstat(_ text: String) -> CPUTime? {
+        let words = text.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { UInt64($0) }
+        guard words.count == 3, let used = words[0], let waited = words[1] else { return nil }
+        return CPUTime(used: used, waited: waited)
+    }
+
+    /// A line `Name:   1234 kB` of /proc/PID/status; 0 when it is not there.
+    static func kilobytes(_ name: String, in status: String) -> Int {
+        for line in status.split(separator: "\n") where line.hasPrefix(name + ":") {
+            let words = line.split(whereSeparator: { $0 == " " || $0 == "\t" })
+            return words.count > 1 ? Int(words[1]) ?? 0 : 0
+        }
+        return 0
+    }
+
+    static func entries(of directory: String) -> [String] {
+        guard let stream = opendir(directory) else { return [] }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if !name.hasPrefix(".") { names.append(name) }
+        }
+        return names
+    }
+}

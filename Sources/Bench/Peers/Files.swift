@@ -1,0 +1,37 @@
+// Files: a scratch directory per figure, and files written whole.
+
+import EventLoop
+import Glibc
+
+enum Files {
+    static func write(_ text: String, to path: String) throws(BenchError) {
+        let fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+        guard fd >= 0 else { throw BenchError("cannot write \(path): \(SystemError.text(of: errno))") }
+        defer { close(fd) }
+        let bytes = Array(text.utf8)
+        var written = 0
+        while written < bytes.count {
+            let count = bytes[written...].withUnsafeBytes { Glibc.write(fd, $0.baseAddress, $0.count) }
+            guard count > 0 else { throw BenchError("cannot write \(path): \(SystemError.text(of: errno))") }
+            written += count
+        }
+    }
+
+    /// A new directory below /tmp.
+    static func scratch() throws(BenchError) -> String {
+        var name = Array("/tmp/forebay-bench.XXXXXX".utf8CString)
+        guard mkdtemp(&name) != nil else {
+            throw BenchError("cannot make a directory in /tmp: \(SystemError.text(of: errno))")
+        }
+        return String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    /// Removes a directory with all that is in it.
+    static func remove(_ directory: String) {
+        for name in ProcessFigures.entries(of: directory) {
+            let path = directory + "/" + name
+            if unlink(path) < 0 { remove(path) }
+        }
+        rmdir(directory)
+    }
+}

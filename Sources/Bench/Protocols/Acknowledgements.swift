@@ -1,0 +1,74 @@
+// Acknowledgements: counts the answers to acknowledged publishes, in RSocket's frames and in NATS's lines.
+
+import RSocket
+
+struct AcknowledgementReader {
+    enum Dialect { case rsocket, nats }
+
+    private let dialect: Dialect
+    private var rest: [UInt8] = []
+
+    init(_ dialect: Dialect) { self.dialect = dialect }
+
+    /// Takes bytes as they come from the socket; returns how many acknowledgements they complete.
+    mutating func take(_ bytes: UnsafeRawBufferPointer) throws(BenchError) -> Int {
+        rest.append(contentsOf: bytes)
+        var offset = 0
+        var count = 0
+        while let (end, isAnswer) = try next(from: offset) {
+            if isAnswer { count += 1 }
+            offset = end
+        }
+        rest.removeFirst(offset)
+        return count
+    }
+
+    /// The end of the unit that begins at `offset`, and whether it is an acknowledgement; nil when it is not all here.
+    private func next(from offset: Int) throws(BenchError) -> (end: Int, isAnswer: Bool)? {
+        switch dialect {
+        case .rsocket: return try frame(from: offset)
+        case .nats: return try line(from: offset)
+        }
+    }
+
+    private func frame(from offset: Int) throws(BenchError) -> (end: Int, isAnswer: Bool)? {
+        guard rest.count - offset >= 9 else { return nil }
+        let end = offset + 3 + CreditReader.number(rest, at: offset, bytes: 3)
+        guard rest.count >= end else { return nil }
+        let type = rest[offset + 7] >> 2
+        if type == FrameType.error.rawValue {
+            let text = String(decoding: rest[min(end, offset + 13)..<end], as: UTF8.self)
+            throw BenchError("a publish is refused: \(text)")
+        }
+        return (end, type == FrameType.payload.rawValue)
+    }
+
+    /// `MSG subject sid size`, then as many bytes; everything else is a line alone.
+    private func line(from offset: Int) throws(BenchError) -> (end: Int, isAnswer: Bool)? {
+        var end = offset
+        while end < rest.count, rest[end] != 10 { end += 1 }
+        guard end < rest.count else { return nil }
+        end += 1
+        guard rest[offset] == UInt8(ascii: "M") else {
+            if rest[offset] == UInt8(ascii: "-") {
+                throw BenchError("a publish is refused: \(String(decoding: rest[offset..<end], as: UTF8.self))")
+            }
+            return (end, false)
+        }
+        var size = 0
+        var scale = 1
+        var digit = end - 3
+        while digit > offset, rest[digit] != UInt8(ascii: " ") {
+            size += Int(rest[digit] &- UInt8(ascii: "0")) * scale
+            scale *= 10
+            digit -= 1
+        }
+        let whole = end + size + 2
+        guard rest.count >= whole else { return nil }
+        // {"stream":"BENCH", "seq":1} or {"error":{…
+        if size > 2, rest[end + 2] == UInt8(ascii: "e") {
+            throw BenchError("a publish is refused: \(String(decoding: rest[end..<whole], as: UTF8.self))")
+        }
+        return (whole, true)
+    }
+}

@@ -1,0 +1,47 @@
+// Credits: what a publisher reads of the broker's half of its channel.
+
+import Bytes
+import RSocket
+
+/// Takes RSocket frames apart as far as a publisher must.
+struct CreditReader {
+    /// Messages granted so far.
+    private(set) var granted = 0
+    /// The broker's half is complete: all is acknowledged.
+    private(set) var isComplete = false
+    private var rest: [UInt8] = []
+
+    /// Takes bytes as they come from the socket.
+    mutating func take(_ bytes: UnsafeRawBufferPointer) throws(BenchError) {
+        rest.append(contentsOf: bytes)
+        var offset = 0
+        while rest.count - offset >= 9 {
+            let length = CreditReader.number(rest, at: offset, bytes: 3)
+            guard rest.count - offset >= 3 + length else { break }
+            try takeFrame(at: offset, length: length)
+            offset += 3 + length
+        }
+        rest.removeFirst(offset)
+    }
+
+    private mutating func takeFrame(at offset: Int, length: Int) throws(BenchError) {
+        let head = CreditReader.number(rest, at: offset + 7, bytes: 2)
+        let body = offset + 9
+        switch UInt8(head >> 10) {
+        case FrameType.requestN.rawValue where length >= 10:
+            granted += CreditReader.number(rest, at: body, bytes: 4)
+        case FrameType.payload.rawValue:
+            if FrameFlags(rawValue: UInt16(head & 0x3ff)).contains(.complete) { isComplete = true }
+        case FrameType.error.rawValue where length >= 10:
+            let text = String(decoding: rest[(body + 4)..<(offset + 3 + length)], as: UTF8.self)
+            throw BenchError("the broker refuses the publisher: \(text)")
+        default: break
+        }
+    }
+
+    static func number(_ bytes: [UInt8], at offset: Int, bytes count: Int) -> Int {
+        var value = 0
+        for index in 0..<count { value = value << 8 | Int(bytes[offset + index]) }
+        return value
+    }
+}

@@ -1,0 +1,46 @@
+// NATSWire: the NATS client protocol, core publish and subscribe without replies, and for acknowledged publishes a
+// JetStream stream in memory.
+
+struct NATSWire: Wire {
+    /// A PING comes a few seconds after connecting, and is let lie: the broker's patience is an hour.
+    var noise: Noise? { Noise(first: UInt8(ascii: "P"), count: "PING\r\n".utf8.count) }
+
+    static let connect = "CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":true,\"protocol\":0}\r\n"
+    /// Where acknowledgements arrive.
+    static let inbox = "_INBOX.b"
+    private static let ping = Array("PING\r\n".utf8)
+    private static let pong = Array("PONG\r\n".utf8)
+
+    func subscriber(_ subscription: Subscription) -> Greeting {
+        let subscribe = NATSWire.connect + "SUB \(name(subscription.topic)) 1\r\n"
+        return Greeting(Array(subscribe.utf8), question: NATSWire.ping, sign: NATSWire.pong)
+    }
+
+    func publisher(topic: Int, payload: Int) -> Greeting {
+        Greeting(Array(NATSWire.connect.utf8), question: NATSWire.ping, sign: NATSWire.pong)
+    }
+
+    func published(topic: Int, payload: Int) -> MessageFrame {
+        MessageFrame(head: Array("PUB \(name(topic)) \(payload)\r\n".utf8), payload: payload, tail: [13, 10])
+    }
+
+    func delivered(to subscription: Subscription, payload: Int) -> MessageFrame {
+        let head = "MSG \(name(subscription.topic)) 1 \(payload)\r\n"
+        return MessageFrame(head: Array(head.utf8), payload: payload, tail: [13, 10])
+    }
+
+    /// Creates the stream: in memory, the latest 1,024 messages, as a Forebay topic retains them.
+    static func stream(of topic: String) -> Greeting {
+        let configuration =
+            "{\"name\":\"BENCH\",\"subjects\":[\"\(topic)\"],\"storage\":\"memory\",\"retention\":\"limits\","
+            + "\"max_msgs\":1024,\"discard\":\"old\",\"num_replicas\":1}"
+        let text =
+            connect + "SUB \(inbox) 1\r\nPUB $JS.API.STREAM.CREATE.BENCH \(inbox) \(configuration.utf8.count)\r\n"
+            + configuration + "\r\n"
+        return Greeting(Array(text.utf8), sign: Array("\"did_create\":true}\r\n".utf8))
+    }
+
+    static func acknowledged(topic: String, payload: Int) -> MessageFrame {
+        MessageFrame(head: Array("PUB \(topic) \(inbox) \(payload)\r\n".utf8), payload: payload, tail: [13, 10])
+    }
+}

@@ -1,0 +1,111 @@
+// RSocketWire: Forebay over RSocket. A subscriber is a REQUEST_STREAM, a publisher a REQUEST_CHANNEL under the broker's
+// credits, an acknowledged publish a REQUEST_RESPONSE. Acknowledgements of the channel are asked for once: the rest of
+// them conflates in the broker.
+
+import Bytes
+import RSocket
+
+struct RSocketWire: Wire {
+    var grantsPublishers: Bool { true }
+    /// The channel's stream id, and that of the only stream of most subscribers.
+    static let stream: UInt32 = 1
+    /// "Without bounds".
+    static let unbounded: UInt32 = 0x7fff_ffff
+    private static let ready = Array("ready".utf8)
+
+    func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting {
+        var out = ByteBuffer()
+        setup(&out)
+        let options = subscription.options.isEmpty ? "" : "?" + subscription.options
+        let route = try RSocketWire.route(name(subscription.topic) + options)
+        FrameWriter.requestStream(
+            stream: subscription.stream, initialN: subscription.window.map(UInt32.init) ?? RSocketWire.unbounded,
+            metadata: route.readable, data: RSocketWire.nothing, fragment: 0, into: &out)
+        // Answered behind the request, and so a sign that it was taken.
+        var keepalive = ByteBuffer()
+        RSocketWire.ready.withUnsafeBytes {
+            FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &keepalive)
+        }
+        return Greeting(
+            Array(out.readable), question: Array(keepalive.readable), sign: RSocketWire.ready)
+    }
+
+    func publisher(topic: Int, payload: Int) throws(BenchError) -> Greeting {
+        var out = ByteBuffer()
+        setup(&out)
+        let route = try RSocketWire.route(name(topic))
+        let item = [UInt8](repeating: 0, count: payload)
+        item.withUnsafeBytes {
+            FrameWriter.requestChannel(
+                stream: RSocketWire.stream, initialN: 1, complete: false, metadata: route.readable, data: $0,
+                fragment: 0, into: &out)
+        }
+        return Greeting(Array(out.readable))
+    }
+
+    func published(topic: Int, payload: Int) -> MessageFrame {
+        RSocketWire.payload(stream: RSocketWire.stream, count: payload)
+    }
+
+    func delivered(to subscription: Subscription, payload: Int) -> MessageFrame {
+        RSocketWire.payload(stream: subscription.stream, count: payload)
+    }
+
+    /// The end of the publisher's half; the broker answers with the end of its own once all is acknowledged.
+    static func complete() -> [UInt8] {
+        var out = ByteBuffer()
+        FrameWriter.payload(
+            stream: stream, next: false, complete: true, metadata: nil, data: nothing, fragment: 0, into: &out)
+        return Array(out.readable)
+    }
+
+    func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]? {
+        var out = ByteBuffer()
+        FrameWriter.requestN(stream: subscription.stream, n: UInt32(count), into: &out)
+        return Array(out.readable)
+    }
+
+    /// An acknowledged publish on stream 0, to be patched at `streamOffset`.
+    static func acknowledged(topic: String, payload: Int) throws(BenchError) -> MessageFrame {
+        var out = ByteBuffer()
+        let route = try RSocketWire.route(topic)
+        let data = [UInt8](repeating: 0, count: payload)
+        data.withUnsafeBytes {
+            FrameWriter.requestResponse(stream: 0, metadata: route.readable, data: $0, fragment: 0, into: &out)
+        }
+        return MessageFrame(head: Array(out.readable.dropLast(payload)), payload: payload)
+    }
+
+    static let streamOffset = 3
+
+    func setup(_ out: inout ByteBuffer) {
+        var setup = SetupRequest()
+        // No case lasts longer, so that nobody need send a KEEPALIVE.
+        setup.keepalive = 600_000
+        setup.lifetime = 600_000
+        FrameWriter.setup(setup, into: &out)
+    }
+
+    private static func payload(stream: UInt32, count: Int) -> MessageFrame {
+        precondition(count <= 32 << 10, "a payload is one frame, not fragments")
+        var out = ByteBuffer()
+        let data = [UInt8](repeating: 0, count: count)
+        data.withUnsafeBytes {
+            FrameWriter.payload(
+                stream: stream, next: true, complete: false, metadata: nil, data: $0, fragment: 0, into: &out)
+        }
+        return MessageFrame(head: Array(out.readable.dropLast(count)), payload: count)
+    }
+
+    private static func route(_ route: String) throws(BenchError) -> ByteBuffer {
+        var out = ByteBuffer()
+        do throws(RSocketError) {
+            try CompositeMetadata.appendRoute([route], into: &out)
+        } catch {
+            throw BenchError("the route \(route) cannot be sent: \(error.message)")
+        }
+        return out
+    }
+
+    private static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
+}

@@ -1,0 +1,32 @@
+// RedisWire: Redis pub/sub in RESP 2. Publishers turn replies off: nobody else has to send one per message either.
+
+struct RedisWire: Wire {
+    func subscriber(_ subscription: Subscription) -> Greeting {
+        let name = name(subscription.topic)
+        let request = RedisWire.command(["SUBSCRIBE", name])
+        return Greeting(request, sign: Array("$\(name.utf8.count)\r\n\(name)\r\n:1\r\n".utf8))
+    }
+
+    func publisher(topic: Int, payload: Int) -> Greeting {
+        Greeting(
+            RedisWire.command(["PING"]) + RedisWire.command(["CLIENT", "REPLY", "OFF"]), sign: Array("+PONG\r\n".utf8))
+    }
+
+    func published(topic: Int, payload: Int) -> MessageFrame {
+        let name = name(topic)
+        let head = "*3\r\n$7\r\nPUBLISH\r\n$\(name.utf8.count)\r\n\(name)\r\n$\(payload)\r\n"
+        return MessageFrame(head: Array(head.utf8), payload: payload, tail: [13, 10])
+    }
+
+    func delivered(to subscription: Subscription, payload: Int) -> MessageFrame {
+        let name = name(subscription.topic)
+        let head = "*3\r\n$7\r\nmessage\r\n$\(name.utf8.count)\r\n\(name)\r\n$\(payload)\r\n"
+        return MessageFrame(head: Array(head.utf8), payload: payload, tail: [13, 10])
+    }
+
+    static func command(_ words: [String]) -> [UInt8] {
+        var text = "*\(words.count)\r\n"
+        for word in words { text += "$\(word.utf8.count)\r\n\(word)\r\n" }
+        return Array(text.utf8)
+    }
+}

@@ -1,0 +1,58 @@
+// Text: figures as people read them.
+
+import Glibc
+
+enum Text {
+    /// At least `width` columns.
+    static func pad(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.count))
+    }
+
+    static func padLeft(_ text: String, _ width: Int) -> String {
+        String(repeating: " ", count: max(0, width - text.count)) + text
+    }
+
+    /// `value` with so many decimals, and commas between thousands.
+    static func number(_ value: Double, decimals: Int) -> String {
+        guard value.isFinite else { return "-" }
+        var scale = 1.0
+        for _ in 0..<decimals { scale *= 10 }
+        let whole = Int64((abs(value) * scale).rounded())
+        let digits = String(whole / Int64(scale))
+        var text = ""
+        for (index, digit) in digits.enumerated() {
+            if index > 0, (digits.count - index) % 3 == 0 { text.append(",") }
+            text.append(digit)
+        }
+        if decimals > 0 {
+            let fraction = String(whole % Int64(scale))
+            text += "." + String(repeating: "0", count: decimals - fraction.count) + fraction
+        }
+        return (value < 0 && whole > 0 ? "-" : "") + text
+    }
+
+    /// Three digits that count.
+    static func short(_ value: Double) -> String {
+        number(value, decimals: abs(value) < 10 ? 2 : abs(value) < 100 ? 1 : 0)
+    }
+
+    /// In the unit in which the metric is told: nanoseconds of CPU, microseconds of latency, MiB or KiB of memory.
+    static func value(_ value: Double, _ metric: Metric) -> String {
+        switch metric {
+        case .p50, .p99, .p999, .p9999, .maximum: return short(value / 1000) + " µs"
+        case .resident, .peak, .growth: return short(value / 1_048_576) + " MiB"
+        case .perSubscriber: return short(value / 1024) + " KiB"
+        case .cpuPerDelivery, .cpuPerAcknowledgement: return short(value) + " ns"
+        case .utilisation, .generator, .brokerWaited, .generatorWaited: return number(value * 100, decimals: 0) + " %"
+        case .seconds: return short(value) + " s"
+        case .deliveriesPerSecond, .acknowledgementsPerCPUSecond, .rate: return number(value, decimals: 0) + "/s"
+        case .batch: return short(value)
+        case .lost, .disconnected, .connections: return number(value, decimals: 0)
+        }
+    }
+
+    static func complain(_ line: String) {
+        var line = line + "\n"
+        line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
+    }
+}

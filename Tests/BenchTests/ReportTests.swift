@@ -1,0 +1,104 @@
+// ReportTests: medians, goals, numbers, and what is read from /proc.
+
+import Glibc
+import Testing
+
+@testable import Bench
+
+struct ReportTests {
+    @Test func mediansAndSpread() {
+        #expect(Statistics.median([]) == nil)
+        #expect(Statistics.median([3, 1, 2]) == 2)
+        #expect(Statistics.median([4, 1, 2, 3]) == 2.5)
+        #expect(Statistics.spread([2, 1, 3]) == 1)
+        #expect(Statistics.spread([2]) == nil)
+    }
+
+    @Test func numbersAreReadable() {
+        #expect(Text.number(1_234_567, decimals: 0) == "1,234,567")
+        #expect(Text.number(0.055, decimals: 2) == "0.06")
+        #expect(Text.number(-1234.5, decimals: 1) == "-1,234.5")
+        #expect(Text.number(.infinity, decimals: 0) == "-")
+        #expect(Text.short(9.994) == "9.99" && Text.short(31.25) == "31.3" && Text.short(427.2) == "427")
+        #expect(Text.value(1500, .p99) == "1.50 µs")
+        #expect(Text.value(3072, .perSubscriber) == "3.00 KiB")
+    }
+
+    private func series(_ values: [Double], _ metric: Metric) -> Series {
+        Series(
+            figures: values.map { value in
+                var figure = Figure()
+                figure[metric] = value
+                return figure
+            })
+    }
+
+    @Test func goalsCompareMedians() {
+        let byName = ["a": series([10, 20, 90], .p99), "b": series([40, 41, 30], .p99)]
+        let ratio = Goal(.ratio("b", over: "a"), .p99, .atLeast(2))
+        #expect(ratio.outcome(byName) == 2)
+        #expect(ratio.isReached(by: 2) && !ratio.isReached(by: 1.99))
+        let difference = Goal(.difference("b", minus: "a"), .p99, .atMost(20))
+        #expect(difference.outcome(byName) == 20)
+        #expect(difference.isReached(by: 20) && !difference.isReached(by: 20.1))
+        #expect(Goal(.value("c"), .p99, .atMost(1)).outcome(byName) == nil)
+        #expect(Goal(.value("a"), .p50, .atMost(1)).outcome(byName) == nil)
+    }
+
+    @Test func procIsRead() {
+        #expect(ProcessFigures.schedstat("2062760123 55 1\n") == CPUTime(used: 2_062_760_123, waited: 55))
+        #expect(ProcessFigures.schedstat("") == nil)
+        let status = "Name:\tx\nVmHWM:\t    1234 kB\nVmRSS:\t    1000 kB\n"
+        #expect(ProcessFigures.kilobytes("VmRSS", in: status) == 1000)
+        #expect(ProcessFigures.kilobytes("VmSwap", in: status) == 0)
+        let own = ProcessFigures.memory(of: getpid())
+        #expect(own.resident > 1 << 20 && own.peak >= own.resident)
+        #expect(ProcessFigures.time(of: getpid()).used > 0)
+    }
+
+    @Test func theTableShowsEveryContenderAndTheJSONIsWhole() throws {
+        var results = Results(cases: [Catalogue.cases[0]])
+        for index in results.series[0].indices {
+            var figure = Figure()
+            figure[.cpuPerDelivery] = Double(100 * (index + 1))
+            results.series[0][index].figures = [figure]
+        }
+        results.series[0][2].figures = []
+        results.series[0][2].failures = ["it \"broke\"\n"]
+        let table = results.table()
+        for contender in Catalogue.cases[0].contenders {
+            #expect(table.contains("\(contender.name) "))
+        }
+        #expect(table.contains("fanout-1, nats: it \"broke\""))
+        // redis ÷ forebay is 4, forebay ÷ pump is a half; of nats there is no figure.
+        #expect(table.contains("4.00  (≥ 4.00)  reached") && table.contains("0.50  (≤ 1.50)  reached"))
+        #expect(!table.contains("nats ÷ forebay"))
+        let json = results.json()
+        #expect(json.contains("\"it \\\"broke\\\"\\u000a\""))
+        #expect(json.contains("\"cpu_ns_per_delivery\":400.0"))
+        #expect(json.filter { $0 == "{" }.count == json.filter { $0 == "}" }.count)
+    }
+
+    @Test func casesAreWhatTheyAreCalled() {
+        #expect(Set(Catalogue.cases.map(\.name)).count == Catalogue.cases.count)
+        for entry in Catalogue.cases {
+            let names = entry.contenders.map(\.name)
+            #expect(Set(names).count == names.count)
+            // Every goal is about contenders that are run.
+            let named = Dictionary(
+                uniqueKeysWithValues: names.map { name in
+                    var figure = Figure()
+                    for metric in Metric.allCases { figure[metric] = 1 }
+                    return (name, Series(figures: [figure]))
+                })
+            for goal in entry.goals { #expect(goal.outcome(named) != nil) }
+        }
+    }
+
+    @Test func lagIsOneMebibyteWithinBounds() {
+        #expect(Throughput(subscribers: 1).lag == 8192)
+        #expect(Throughput(subscribers: 1, payload: 16).lag == 8192)
+        #expect(Throughput(subscribers: 1, payload: 1024).lag == 1024)
+        #expect(Throughput(subscribers: 1, payload: 16 << 10).lag == 64)
+    }
+}
