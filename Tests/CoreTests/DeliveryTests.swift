@@ -202,4 +202,20 @@ import Testing
         #expect(
             lines == ["3:[1]", "3:[2]", "3:[3]", "3:[4]", "3:[5]", "3:[46-40]", "3:[47]", "3:[48]", "3:[49]", "3:[50]"])
     }
+
+    /// What the byte limit took is gone on every shard at once, and not only with the next message.
+    @Test(arguments: [0, 1])
+    func shardsAgreeOnWhatIsLost(_ from: Int) {
+        var limits = Limits()
+        limits.retainBytes = 4096
+        let broker = TestBroker(shards: 2, limits: limits)
+        let subscribers = [broker.connect(0), broker.connect(1)]
+        for subscriber in subscribers { subscriber.subscribe("t?meta=on", n: 1) }
+        let publisher = broker.connect(from)
+        for _ in 1...20 { publisher.fire("t", String(repeating: "x", count: 4032)) }
+        for subscriber in subscribers {
+            subscriber.requestN(9)
+            #expect(subscriber.received().map { $0.prefix { $0 != "x" } } == ["1:[1]", "1:[20-18]"])
+        }
+    }
 }

@@ -56,6 +56,10 @@ extension Topic {
         lost = sequence
         log.evict(before: sequence)
         shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
+        // At once, or a shard would go on holding what is gone until the next message; one that lags hears it then.
+        for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == log.end {
+            tellMirror(at: index, now: now)
+        }
     }
 
     /// Parked publishes are appended in order of arrival, as far as there is room.
