@@ -47,7 +47,7 @@ struct SubscribeOptions: Sendable {
             start = .from(SequenceNumber(sequence))
             return
         }
-        guard epoch == nil else { throw .invalid("epoch goes together with from: it says which life of the topic that sequence is of.") }
+        guard epoch == nil else { throw .invalid("epoch goes together with from; give from as well.") }
         guard let replay = route["replay"] else { return }
         if replay == "all" {
             start = .all
