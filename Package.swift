@@ -8,6 +8,7 @@ import PackageDescription
 //                      └─ EventLoop ─ CLinux
 //   forebay ─ Client ─┬─ RSocket
 //                     └─ EventLoop
+//   forebay, bench ─ Measure      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
 // declared here does not compile.
@@ -30,12 +31,13 @@ let package = Package(
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(name: "Client", dependencies: ["Bytes", "RSocket", "EventLoop", "CLinux"], swiftSettings: strict),
+        .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
             name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes"], swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
-            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes"], swiftSettings: strict),
+            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure"], swiftSettings: strict),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
@@ -48,6 +50,7 @@ let package = Package(
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "EventLoop", "Bytes"],
             swiftSettings: strict),
+        .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

@@ -5,6 +5,7 @@
 import CBench
 import EventLoop
 import Glibc
+import Measure
 
 final class Receivers {
     /// What is done with what arrives.

@@ -1,5 +1,7 @@
 // Figure: what one run of one case on one system brought, and what several runs together say.
 
+import Measure
+
 /// What is measured. The raw value is its name in the JSON.
 enum Metric: String, CaseIterable {
     case cpuPerDelivery = "cpu_ns_per_delivery"

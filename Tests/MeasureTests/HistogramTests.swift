@@ -2,7 +2,7 @@
 
 import Testing
 
-@testable import Bench
+@testable import Measure
 
 struct HistogramTests {
     @Test func bucketsJoinUp() {

@@ -1,19 +1,25 @@
 // Histogram: latencies in nanoseconds in buckets that grow with the value: exact below 256, and within 1/128 of the
 // value above. Recording is an addition to one of 4,864 counters.
 
-struct Histogram {
+/// How often each latency came, in about 39 KB whatever the number of latencies.
+public struct Histogram: Sendable {
     /// A power of two is divided into this many buckets.
     private static let halfBits: UInt64 = 7
     private static let half: UInt64 = 1 << halfBits
-    /// What is above (about 17 minutes, in nanoseconds) counts as this.
+    /// What is above (about 17 minutes, in nanoseconds) counts as this, but for `maximum`.
     static let limit: UInt64 = 1 << 40
     private static let buckets = Int(index(of: limit)) + 1
 
     private var counts = [UInt64](repeating: 0, count: Histogram.buckets)
-    private(set) var count: UInt64 = 0
-    private(set) var maximum: UInt64 = 0
+    /// How many were recorded.
+    public private(set) var count: UInt64 = 0
+    /// The largest; 0 when nothing was recorded.
+    public private(set) var maximum: UInt64 = 0
 
-    mutating func record(_ value: UInt64, times: UInt64 = 1) {
+    public init() {}
+
+    /// Adds `value` nanoseconds.
+    public mutating func record(_ value: UInt64, times: UInt64 = 1) {
         counts[Histogram.index(of: min(value, Histogram.limit))] += times
         count += times
         if value > maximum { maximum = value }
@@ -21,7 +27,7 @@ struct Histogram {
 
     /// The smallest value that at least the fraction `quantile` (0 to 1) of the recorded ones do not exceed, to the
     /// precision of its bucket, whose upper end is told. 0 when nothing was recorded.
-    func value(at quantile: Double) -> UInt64 {
+    public func value(at quantile: Double) -> UInt64 {
         guard count > 0 else { return 0 }
         let rank = max(1, UInt64((Double(count) * quantile).rounded(.up)))
         var seen: UInt64 = 0
@@ -32,7 +38,8 @@ struct Histogram {
         return maximum
     }
 
-    mutating func removeAll() {
+    /// Forgets what was recorded.
+    public mutating func removeAll() {
         for index in counts.indices { counts[index] = 0 }
         count = 0
         maximum = 0
