@@ -1,5 +1,5 @@
-// Session: a connection with its socket, and the one place where a client waits – for the broker, the standard input
-// and output, signals and the clock.
+// Session: a link, and the one place where a client of one connection waits – for the broker, the standard input and
+// output, signals and the clock.
 //
 // It uses poll(2), not the broker's Poller: epoll refuses regular files, and a client's input and output often are
 // some.
@@ -37,21 +37,20 @@ public struct Session: ~Copyable {
         public var signal: Int32?
     }
 
-    public var connection: ClientConnection
-    /// This side's address, as the broker lists it.
-    public let localAddress: String
-    public let address: BrokerAddress
-
-    private let socket: Int32
+    private var link: Link
     private let signals: Signals
     private let outputDescriptor: Int32
-    private var hasEnded = false
-    private var cannotWrite = false
 
-    /// How long connecting may take, in nanoseconds.
-    public static let connectTime: UInt64 = 10_000_000_000
     /// Bytes read from the broker in one turn.
     private static let readQuantum = 128 << 10
+
+    public var connection: ClientConnection {
+        _read { yield link.connection }
+        _modify { yield &link.connection }
+    }
+    /// This side's address, as the broker lists it.
+    public var localAddress: String { link.localAddress }
+    public var address: BrokerAddress { link.address }
 
     /// Connects to a broker. Blocks until that is done or has failed, and then takes the signals for itself.
     /// - Parameter output: the descriptor that messages will be written to, watched for its reader.
@@ -59,29 +58,14 @@ public struct Session: ~Copyable {
         to address: BrokerAddress, limits: ClientLimits = ClientLimits(), signals numbers: [Int32], output: Int32 = 1
     ) throws(ClientError) {
         Signals.ignoreBrokenPipe()
-        let socket = try Self.connect(address)
-        self.init(socket, try Self.take(numbers), address, limits, output)
+        let link = try Link(to: address, limits: limits)
+        self.init(link, try Self.take(numbers), output)
     }
 
-    private init(
-        _ socket: Int32, _ signals: consuming Signals, _ address: BrokerAddress, _ limits: ClientLimits,
-        _ output: Int32
-    ) {
-        self.socket = socket
+    private init(_ link: consuming Link, _ signals: consuming Signals, _ output: Int32) {
+        self.link = link
         self.signals = signals
-        self.address = address
-        localAddress = Socket.localAddress(socket).map { "\($0)" } ?? "?"
         outputDescriptor = output
-        connection = ClientConnection(limits: limits, now: Clock.monotonic())
-    }
-
-    private static func connect(_ address: BrokerAddress) throws(ClientError) -> Int32 {
-        do throws(SystemError) {
-            return try Socket.connect(
-                to: Endpoint(host: address.host, port: address.port), timeout: Self.connectTime)
-        } catch {
-            throw ClientError(.notConnected, Self.sentence(error, address))
-        }
     }
 
     private static func take(_ numbers: [Int32]) throws(ClientError) -> Signals {
@@ -92,31 +76,16 @@ public struct Session: ~Copyable {
         }
     }
 
-    private static func sentence(_ error: SystemError, _ address: BrokerAddress) -> String {
-        switch error.code {
-        case ECONNREFUSED: "Nobody listens at \(address): is forebayd running there?"
-        case ETIMEDOUT: "\(address) did not answer within \(connectTime / 1_000_000_000) s."
-        case 0: "There is no address for '\(address.host)': \(error.cause)."
-        default: "Could not connect to \(address): \(error.cause)."
-        }
-    }
-
-    deinit { Glibc.close(socket) }
-
     /// The next event; nil when there is none before the next `wait`.
-    public mutating func next() throws(ClientError) -> ClientEvent? {
-        if let event = try connection.next() { return event }
-        if hasEnded { throw connection.receiveEnd() }
-        return nil
-    }
+    public mutating func next() throws(ClientError) -> ClientEvent? { try link.next() }
 
     /// Writes what is to be written, waits, reads once. Events are pulled with `next` afterwards.
     public mutating func wait(_ wants: Wants) throws(ClientError) -> Woken {
-        flush()
+        link.flush()
         var now = Clock.monotonic()
         connection.setReading(wants.reading, now: now)
         var descriptors = [
-            pollfd(fd: socket, events: socketEvents(wants), revents: 0),
+            pollfd(fd: link.socket, events: socketEvents(wants), revents: 0),
             pollfd(fd: signals.descriptor, events: Int16(POLLIN), revents: 0),
             pollfd(fd: wants.input ? 0 : -1, events: Int16(POLLIN), revents: 0),
             pollfd(
@@ -133,8 +102,10 @@ public struct Session: ~Copyable {
         }
         now = Clock.monotonic()
         var woken = Woken(now: now)
-        if descriptors[0].revents & Int16(POLLOUT | POLLERR | POLLHUP) != 0 { flush() }
-        if wants.reading, descriptors[0].revents & Int16(POLLIN | POLLERR | POLLHUP) != 0 { try read(now) }
+        if descriptors[0].revents & Int16(POLLOUT | POLLERR | POLLHUP) != 0 { link.flush() }
+        if wants.reading, descriptors[0].revents & Int16(POLLIN | POLLERR | POLLHUP) != 0 {
+            _ = try link.read(atMost: Self.readQuantum, now: now)
+        }
         if descriptors[1].revents != 0 { woken.signal = signals.next() }
         woken.input = descriptors[2].revents != 0
         woken.output = descriptors[3].revents & Int16(POLLOUT) != 0
@@ -145,47 +116,11 @@ public struct Session: ~Copyable {
 
     private func socketEvents(_ wants: Wants) -> Int16 {
         var events: Int32 = 0
-        if wants.reading, !hasEnded { events |= POLLIN }
-        if !connection.output.isEmpty, !cannotWrite { events |= POLLOUT }
+        if wants.reading, !link.hasEnded { events |= POLLIN }
+        if link.wantsToWrite { events |= POLLOUT }
         return Int16(events)
     }
 
-    /// Writes what the socket takes. A failure is not told here: what the broker said last may still be unread, and
-    /// reading it comes to the end soon enough.
-    public mutating func flush() {
-        while !connection.output.isEmpty, !cannotWrite {
-            switch Socket.write(socket, connection.output.readable) {
-            case .bytes(let count): connection.output.consume(count)
-            case .blocked: return
-            case .failed: cannotWrite = true
-            }
-        }
-        if cannotWrite { connection.output.removeAll() }
-    }
-
-    private mutating func read(_ now: UInt64) throws(ClientError) {
-        guard !hasEnded else { return }
-        let space = connection.input.reserve(Self.readQuantum)
-        switch Socket.read(socket, into: UnsafeMutableRawBufferPointer(start: space, count: Self.readQuantum)) {
-        case .bytes(let count):
-            connection.input.commit(count)
-            connection.heard(now: now)
-        case .end: hasEnded = true
-        case .blocked: break
-        case .failed(let code):
-            throw ClientError(.lost, "The connection to \(address) was lost: \(SystemError.text(of: code)).")
-        }
-    }
-
     /// Gives the kernel what is still to be written, for at most half a second, and an end behind it.
-    public mutating func finish() {
-        let deadline = Clock.monotonic() + 500_000_000
-        flush()
-        while !connection.output.isEmpty, !cannotWrite, Clock.monotonic() < deadline {
-            var descriptor = pollfd(fd: socket, events: Int16(POLLOUT), revents: 0)
-            poll(&descriptor, 1, 50)
-            flush()
-        }
-        Socket.shutdownWrite(socket)
-    }
+    public mutating func finish() { link.finish() }
 }

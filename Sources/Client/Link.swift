@@ -1,0 +1,101 @@
+// Link: a connection with its socket. It never waits but while it connects and finishes: who owns it does, by whatever
+// means it has.
+
+import Bytes
+import EventLoop
+import Glibc
+
+/// A connected client without a loop around it.
+public struct Link: ~Copyable {
+    public var connection: ClientConnection
+    public let address: BrokerAddress
+    /// This side's address, as the broker lists it.
+    public let localAddress: String
+    /// The socket, to be waited for and nothing else; it is closed with the link.
+    public let socket: Int32
+    /// The broker will send nothing more: the socket need not be waited for to read.
+    public private(set) var hasEnded = false
+    private var cannotWrite = false
+
+    /// How long connecting may take, in nanoseconds.
+    public static let connectTime: UInt64 = 10_000_000_000
+    /// How long `finish` may wait for the socket, in nanoseconds.
+    private static let finishTime: UInt64 = 500_000_000
+
+    /// Connects to a broker. Blocks until that is done or has failed.
+    public init(to address: BrokerAddress, limits: ClientLimits = ClientLimits()) throws(ClientError) {
+        do throws(SystemError) {
+            socket = try Socket.connect(
+                to: Endpoint(host: address.host, port: address.port), timeout: Self.connectTime)
+        } catch {
+            throw ClientError(.notConnected, Self.sentence(error, address))
+        }
+        self.address = address
+        localAddress = Socket.localAddress(socket).map { "\($0)" } ?? "?"
+        connection = ClientConnection(limits: limits, now: Clock.monotonic())
+    }
+
+    private static func sentence(_ error: SystemError, _ address: BrokerAddress) -> String {
+        switch error.code {
+        case ECONNREFUSED: "Nobody listens at \(address): is forebayd running there?"
+        case ETIMEDOUT: "\(address) did not answer within \(connectTime / 1_000_000_000) s."
+        case 0: "There is no address for '\(address.host)': \(error.cause)."
+        default: "Could not connect to \(address): \(error.cause)."
+        }
+    }
+
+    deinit { Glibc.close(socket) }
+
+    /// There is something to write, and a socket to take it.
+    public var wantsToWrite: Bool { !connection.output.isEmpty && !cannotWrite }
+
+    /// The next event; nil when there is none before the next `read`.
+    public mutating func next() throws(ClientError) -> ClientEvent? {
+        if let event = try connection.next() { return event }
+        if hasEnded { throw connection.receiveEnd() }
+        return nil
+    }
+
+    /// Writes what the socket takes. A failure is not told here: what the broker said last may still be unread, and
+    /// reading it comes to the end soon enough.
+    public mutating func flush() {
+        while !connection.output.isEmpty, !cannotWrite {
+            switch Socket.write(socket, connection.output.readable) {
+            case .bytes(let count): connection.output.consume(count)
+            case .blocked: return
+            case .failed: cannotWrite = true
+            }
+        }
+        if cannotWrite { connection.output.removeAll() }
+    }
+
+    /// Reads once, at most `quantum` bytes (more than 0), and returns how many came. Events are pulled with `next`
+    /// afterwards.
+    public mutating func read(atMost quantum: Int, now: UInt64) throws(ClientError) -> Int {
+        guard !hasEnded else { return 0 }
+        let space = connection.input.reserve(quantum)
+        switch Socket.read(socket, into: UnsafeMutableRawBufferPointer(start: space, count: quantum)) {
+        case .bytes(let count):
+            connection.input.commit(count)
+            connection.heard(now: now)
+            return count
+        case .end: hasEnded = true
+        case .blocked: break
+        case .failed(let code):
+            throw ClientError(.lost, "The connection to \(address) was lost: \(SystemError.text(of: code)).")
+        }
+        return 0
+    }
+
+    /// Gives the kernel what is still to be written, for at most half a second, and an end behind it.
+    public mutating func finish() {
+        let deadline = Clock.monotonic() + Self.finishTime
+        flush()
+        while wantsToWrite, Clock.monotonic() < deadline {
+            var descriptor = pollfd(fd: socket, events: Int16(POLLOUT), revents: 0)
+            poll(&descriptor, 1, 50)
+            flush()
+        }
+        Socket.shutdownWrite(socket)
+    }
+}
