@@ -34,7 +34,8 @@ let package = Package(
         .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
-            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes"], swiftSettings: strict),
+            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure"],
+            swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
             name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure"], swiftSettings: strict),

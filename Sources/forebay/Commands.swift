@@ -1,7 +1,7 @@
 // Commands: the table of what `forebay` can do. Parsing and `-h` read it; nothing else describes an option.
 
 enum Command: Equatable {
-    case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, ping
+    case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, ping, bench
 }
 
 let version = "0.1.0"
@@ -68,6 +68,7 @@ let commandTable: [CommandSpec] = [
             ("forebay ping", "four round trips, a second apart"),
             ("forebay ping --count 1000 --interval 0", "a thousand, back to back"),
         ]),
+    benchSpec,
 ]
 
 private let subSpec = CommandSpec(
@@ -154,4 +155,57 @@ private let pubSpec = CommandSpec(
         ("vmstat 1 | forebay pub host.vmstat --stdin", "a live feed"),
         ("forebay pub load --size 1000 --count 1000000", "a gigabyte of load"),
         ("forebay pub ticks tick --rate 10 --count 600 --complete", "a minute of ticks, then the end"),
+    ])
+
+private let benchSpec = CommandSpec(
+    id: .bench, path: ["bench"], operands: ["[TOPIC]"],
+    summary: "publish and subscribe at full speed, or at a rate, and print what the broker did",
+    details: [
+        "Publishers and subscribers are connections of their own, all in this one process and thread. Without TOPIC a "
+            + "fresh one is used and deleted afterwards; a TOPIC that is named stays. Messages are numbered: each "
+            + "subscriber checks that none is missing, doubled or out of order, and under 'block' a lost one is a "
+            + "failure.",
+        "With --rate messages have a time at which they are due, whatever became of those before, and the latency "
+            + "runs from then until a subscriber has read it: what the broker, or this client, makes wait is not left "
+            + "out. With --ack each message is a publish that the broker acknowledges, \(BenchPublisher.inFlightLimit) "
+            + "of each publisher in flight; otherwise each publisher is a channel under the broker's credits.",
+        "The client has one thread, and tells how much of a CPU it used: near 100 % it may be the limit. ^C ends it "
+            + "early and prints what was measured.",
+    ],
+    options: [
+        OptionSpec(
+            name: "subscribers", value: "N", kind: .number(0...BenchSettings.subscriberLimit),
+            help: "how many; default 1"),
+        OptionSpec(
+            name: "publishers", value: "N", kind: .number(1...BenchSettings.publisherLimit),
+            help: "how many; default 1"),
+        OptionSpec(
+            name: "size", value: "B", kind: .number(0...(1 << 20)), help: "bytes of a payload; default 128"),
+        OptionSpec(
+            name: "seconds", value: "S", kind: .decimal(0.001...BenchSettings.longest),
+            help: "publish for S seconds; default 5"),
+        OptionSpec(
+            name: "count", short: "n", value: "N", kind: .number(1...1_000_000_000_000),
+            help: "publish N messages, of all publishers together"),
+        OptionSpec(
+            name: "rate", value: "R", kind: .decimal(0.001...10_000_000),
+            help: "R messages a second of all publishers together, and measure latency; default as fast as it goes"),
+        OptionSpec(
+            name: "request", value: "N", kind: .number(credits),
+            help: "subscribers ask for N messages at a time, and again when half is used; default without bound"),
+        OptionSpec(
+            name: "buffer", value: "N", kind: .number(credits),
+            help: "how many messages may wait for a subscriber; default 1024"),
+        OptionSpec(
+            name: "overflow", value: "POLICY", kind: .choice(overflowPolicies),
+            help: "what happens when they are more: block (default), drop-oldest, drop-newest, replace-newest, latest, "
+                + "fail"),
+        OptionSpec(name: "ack", kind: .flag, help: "have each message acknowledged"),
+    ],
+    examples: [
+        ("forebay bench --subscribers 100", "fan-out at full speed"),
+        ("forebay bench --rate 20000 --subscribers 10", "latency at a steady rate"),
+        ("forebay bench --count 1000000 --request 256", "a million messages through windows of 256"),
+        ("forebay bench --overflow latest --request 1", "how much a slow subscriber skips"),
+        ("forebay bench --ack --subscribers 0 --json", "acknowledged publishes, for a program to read"),
     ])

@@ -97,6 +97,8 @@ enum Program {
             return try publisher.run()
         case .ping:
             return try Ping(arguments, address).run()
+        case .bench:
+            return try Bench.run(BenchSettings(arguments), address)
         case .topics: return try Listing(.topics, json: arguments.has("json")).run(address)
         case .subs: return try Listing(.subscriptions, json: arguments.has("json")).run(address)
         case .conns: return try Listing(.connections, json: arguments.has("json")).run(address)

@@ -16,6 +16,7 @@ import Testing
             switch arguments.command?.id {
             case .sub: _ = try SubscribeSettings(arguments)
             case .pub: _ = try PublishSettings(arguments)
+            case .bench: _ = try BenchSettings(arguments)
             case .topicFail: _ = try Control(.topicFail, arguments)
             default: break
             }
@@ -81,6 +82,7 @@ import Testing
                 let arguments = try Arguments(Array(words.dropFirst()), commands: commandTable, common: commonOptions)
                 if arguments.command?.id == .sub { _ = try SubscribeSettings(arguments) }
                 if arguments.command?.id == .pub { _ = try PublishSettings(arguments) }
+                if arguments.command?.id == .bench { _ = try BenchSettings(arguments) }
             }
         }
     }
@@ -103,11 +105,11 @@ import Testing
     }
 
     @Test func mistakesGetASentence() {
-        #expect(refusal().hasPrefix("Say what to do: sub, pub, topics, topic, subs, conns or ping."))
+        #expect(refusal().hasPrefix("Say what to do: sub, pub, topics, topic, subs, conns, ping or bench."))
         #expect(
             refusal("sup", "t")
                 == "There is no command 'sup' (did you mean 'sub'?). There are sub, pub, topics, topic, subs, "
-                + "conns and ping."
+                + "conns, ping and bench."
         )
         #expect(refusal("sub").hasPrefix("'forebay sub' needs TOPIC"))
         #expect(refusal("sub", "a", "b").contains("does not know what to do with 'b'"))
@@ -136,6 +138,9 @@ import Testing
         #expect(refusal("pub", "$SYS.stats", "m").contains("the broker's own"))
         #expect(refusal("sub", "").hasPrefix("The topic's name is empty"))
         #expect(refusal("sub", String(repeating: "a", count: 256)).contains("longer than the 255 bytes"))
+        #expect(refusal("bench", "--count", "3", "--seconds", "3").hasPrefix("--count and --seconds exclude"))
+        #expect(refusal("bench", "--rate", "3", "--size", "15").hasPrefix("--rate needs a --size of 16 or more"))
+        #expect(refusal("bench", "$SYS.stats").contains("the broker's own"))
         #expect(refusal("topic", "fail", "t", "--message", String(repeating: "ü", count: 60)).contains("255 bytes"))
     }
 

@@ -1,0 +1,32 @@
+// Bench: `forebay bench`, from its settings to what is printed and the exit code.
+
+import Client
+import Glibc
+
+enum Bench {
+    static func run(_ settings: BenchSettings, _ address: BrokerAddress) throws -> Int32 {
+        guard let result = try measure(settings, address) else {
+            tell("Interrupted before anything was measured.")
+            return ExitCode.done
+        }
+        var output = Output()
+        output.buffer.append(settings.json ? result.json() : result.text())
+        output.drain()
+        for complaint in result.complaints { tell(complaint) }
+        return result.complaints.isEmpty ? ExitCode.done : ExitCode.failure
+    }
+
+    /// Nil when it was interrupted before anything was measured.
+    private static func measure(_ settings: BenchSettings, _ address: BrokerAddress) throws -> BenchResult? {
+        let isWatched = isatty(2) == 1
+        defer { if isWatched { writeError("\r\u{1b}[K") } }
+        var run = try BenchRun(settings, address)
+        if isWatched { writeError("\(announcement(settings)) ^C ends it early.") }
+        return try run.run()
+    }
+
+    private static func announcement(_ settings: BenchSettings) -> String {
+        if let count = settings.count { return "Publishing \(Units.grouped(count)) messages …" }
+        return "Publishing for \(Units.duration(milliseconds: settings.duration / 1_000_000)) …"
+    }
+}

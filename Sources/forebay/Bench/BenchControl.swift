@@ -1,0 +1,51 @@
+// BenchControl: the connection over which `bench` publishes its marks and deletes its topic.
+
+import Bytes
+import Client
+import EventLoop
+
+struct BenchControl: ~Copyable {
+    private var connection: BenchLink
+    /// The request that is not yet answered.
+    private var pending: StreamID?
+
+    init(_ connection: consuming BenchLink) { self.connection = connection }
+
+    var isIdle: Bool { pending == nil }
+
+    /// Publishes the mark of a round, acknowledged: while there is no room for it, it is parked by the broker.
+    mutating func publishMark(_ round: UInt64, _ settings: BenchSettings, _ poller: inout Poller) throws {
+        let mark = BenchMessage.mark(round, settings)
+        pending = try connection.link.connection.request(settings.publication, data: mark.readable)
+        try connection.flush(&poller)
+    }
+
+    mutating func deleteTopic(_ settings: BenchSettings, _ poller: inout Poller) throws {
+        let route = Route("$SYS.topic.delete", options: [("name", settings.topic)])
+        pending = try connection.link.connection.request(
+            route, data: UnsafeRawBufferPointer(start: nil, count: 0))
+        try connection.flush(&poller)
+    }
+
+    /// Its socket is ready: reads once, and takes answers.
+    mutating func serve(_ poller: inout Poller) throws {
+        _ = try connection.link.read(atMost: 16 << 10, now: Clock.monotonic())
+        while let event = try connection.link.next() {
+            switch event {
+            case .completed(pending, _): pending = nil
+            case .failed(pending, let error):
+                pending = nil
+                throw error
+            case .closing(let why): throw ClientError(.connectionError, why)
+            default: break
+            }
+        }
+        try connection.flush(&poller)
+    }
+
+    /// Sends a KEEPALIVE that is due, and gives up on a broker that is silent.
+    mutating func keepAlive(_ now: UInt64, _ poller: inout Poller) throws {
+        try connection.link.connection.fire(now: now)
+        try connection.flush(&poller)
+    }
+}

@@ -1,0 +1,238 @@
+// BenchResult: what `bench` measured, for people and as JSON, and whether it is as it must be.
+
+import Bytes
+import Client
+import Measure
+
+struct BenchResult {
+    let settings: BenchSettings
+    /// Messages of all publishers.
+    let published: UInt64
+    let publications: BenchPublications
+    let deliveries: BenchDeliveries
+    /// Why subscriptions ended, where the overflow policy said so.
+    let failures: [ClientError]
+    let began: BenchMoment
+    /// When everything published was acknowledged.
+    let publishing: BenchMoment
+    let isInterrupted: Bool
+    /// All deliveries were waited for.
+    let isWhole: Bool
+
+    /// Above this part of a CPU the client is taken as a possible limit.
+    private static let busy = 0.85
+
+    /// Seconds from the start until everything published was acknowledged, and until the last delivery.
+    var publishSeconds: Double { seconds(until: publishing.time) }
+    var deliverySeconds: Double { seconds(until: deliveries.last) }
+
+    private func seconds(until time: UInt64) -> Double { time > began.time ? Double(time - began.time) / 1e9 : 0 }
+
+    /// What this process had of one CPU while it published.
+    var clientCPU: Double {
+        Double(publishing.cpu - began.cpu) / max(Double(publishing.time - began.time), 1)
+    }
+
+    /// The part of the time in which this process could have run and other processes had the CPUs.
+    var clientWaited: Double {
+        let waited = publishing.waited > began.waited ? publishing.waited - began.waited : 0
+        return Double(waited) / max(Double(publishing.time - began.time), 1)
+    }
+
+    /// The part of the publishers' time in which they waited for credit.
+    var stalledPart: Double {
+        Double(publications.stalled) / 1e9 / max(publishSeconds * Double(settings.publishers), 1e-9)
+    }
+
+    private var messagesPerRead: Double { Double(deliveries.messages) / Double(max(deliveries.reads, 1)) }
+
+    private func perSecond(_ count: UInt64, _ seconds: Double) -> Double {
+        seconds > 0 ? Double(count) / seconds : 0
+    }
+
+    /// Messages that were due, with a rate, and were given up.
+    private var unsent: UInt64 {
+        guard settings.rate != nil, !isInterrupted, failures.isEmpty else { return 0 }
+        return (0..<settings.publishers).reduce(0) { $0 + settings.quota(of: $1) } - published
+    }
+
+    // MARK: Verdict
+
+    /// What is not as it must be; empty when all is.
+    var complaints: [String] {
+        var out: [String] = []
+        if deliveries.misplaced > 0 {
+            out.append("\(deliveries.misplaced) messages came twice or out of order.")
+        }
+        if deliveries.lost > 0, settings.overflow == "block", isWhole {
+            out.append("\(deliveries.lost) deliveries were lost, although 'block' loses none.")
+        }
+        if unsent > 0 {
+            out.append("\(unsent) messages were due and could not be sent: the broker takes no more than it did.")
+        }
+        if let first = failures.first {
+            out.append("\(failures.count) of \(settings.subscribers) subscriptions failed: \(first.message)")
+        }
+        if !isWhole {
+            out.append(
+                isInterrupted
+                    ? "Interrupted a second time: what was on its way was not waited for, and may count as lost."
+                    : "Not every subscriber saw the end: what was on its way may count as lost.")
+        }
+        return out
+    }
+
+    // MARK: For people
+
+    func text() -> String {
+        var rows = [["", "a second", "MB/s", "in all", ""]]
+        rows.append(row("published", published, publishSeconds, ""))
+        if settings.ack {
+            let perSecond = perSecond(publications.acknowledged, publishSeconds)
+            rows.append(["acknowledged", plain(perSecond), "", Units.grouped(publications.acknowledged), ""])
+        }
+        if settings.subscribers > 0 {
+            rows.append(
+                row(
+                    "delivered", deliveries.messages, deliverySeconds,
+                    "\(Units.fixed(messagesPerRead, 1)) messages per read"))
+            rows.append(["lost", "", "", Units.grouped(deliveries.lost), lostNote])
+        }
+        if !settings.ack {
+            let part = "without credit \(Units.fixed(stalledPart * 100, 1)) % of the time"
+            rows.append(["credit stalls", "", "", Units.grouped(publications.stalls), part])
+        }
+        var out = heading + "\n\n" + Self.grid(rows)
+        if deliveries.latency.count > 0 || publications.late.count > 0 { out += "\n" + latencies() }
+        if deliveries.foreign > 0 {
+            let count = Units.grouped(deliveries.foreign)
+            out += "\n\(count) messages of other publishers came too; they are not counted.\n"
+        }
+        return out + "\n" + advice + "\n"
+    }
+
+    private var heading: String {
+        func plural(_ count: Int, _ noun: String) -> String {
+            "\(Units.grouped(UInt64(count))) \(noun)\(count == 1 ? "" : "s")"
+        }
+        var parts = [
+            SafeText.line(settings.topic), plural(settings.publishers, "publisher"),
+            plural(settings.subscribers, "subscriber"), plural(settings.size, "byte"),
+        ]
+        if let rate = settings.rate { parts.append("\(Units.rate(rate)) due") }
+        parts.append(settings.overflow)
+        if let buffer = settings.buffer { parts.append("buffer \(Units.grouped(buffer))") }
+        parts.append(settings.request.map { "\(Units.grouped(UInt64($0))) requested at a time" } ?? "demand unbounded")
+        return parts.joined(separator: " · ")
+    }
+
+    private func row(_ name: String, _ count: UInt64, _ seconds: Double, _ note: String) -> [String] {
+        let perSecond = perSecond(count, seconds)
+        let megabytes = Units.fixed(perSecond * Double(settings.size) / 1e6, 1)
+        return [name, plain(perSecond), megabytes, Units.grouped(count), note]
+    }
+
+    private func plain(_ number: Double) -> String {
+        number < 100 ? Units.fixed(number, 1) : Units.grouped(UInt64(min(number.rounded(), 1e15)))
+    }
+
+    private var lostNote: String {
+        guard settings.isNumbered else {
+            return "by count: less than \(BenchMessage.headerSize) bytes carry no number"
+        }
+        let all = Double(deliveries.lost) + Double(deliveries.messages)
+        return deliveries.lost > 0 ? "\(Units.fixed(Double(deliveries.lost) / all * 100, 2)) % of all deliveries" : ""
+    }
+
+    private func latencies() -> String {
+        var rows = [["milliseconds"] + Self.quantiles.map(\.name) + ["max", ""]]
+        func add(_ name: String, _ histogram: Histogram, _ note: String) {
+            let values = Self.quantiles.map { histogram.value(at: $0.part) } + [histogram.maximum]
+            rows.append([name] + values.map { Units.fixed(Double($0) / 1e6, 3) } + [note])
+        }
+        if deliveries.latency.count > 0 { add("latency", deliveries.latency, "from the time it was due to be sent") }
+        if publications.late.count > 0 { add("sent late", publications.late, "by this client, and part of the above") }
+        return Self.grid(rows)
+    }
+
+    private static let quantiles: [(name: String, key: String, part: Double)] = [
+        ("p50", "p50", 0.5), ("p99", "p99", 0.99), ("p99.9", "p99_9", 0.999), ("p99.99", "p99_99", 0.9999),
+    ]
+
+    /// Says how far the figures may be the client's own.
+    private var advice: String {
+        func percent(_ part: Double) -> String { "\(Units.fixed(part * 100, 0)) %" }
+        var text = "The client used \(percent(clientCPU)) of a CPU"
+        if clientWaited >= 0.01 { text += " and waited for one \(percent(clientWaited)) of the time" }
+        if settings.rate != nil {
+            text += "; it does not sleep while messages are due. What it sent late is its own doing."
+        } else if clientCPU + clientWaited >= Self.busy {
+            text += ", and has but one thread: it may be the limit, rather than the broker."
+        } else {
+            text += ": it is hardly the limit."
+        }
+        return Help.wrap(text, width: Help.width, indent: 0)
+    }
+
+    /// Rows of equal length: the first and last column begin at the left, the others end at the right.
+    static func grid(_ rows: [[String]]) -> String {
+        guard let last = rows.first.map({ $0.count - 1 }) else { return "" }
+        let widths = (0...last).map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return rows.map { row in
+            var line = ""
+            for (column, text) in row.enumerated() {
+                let pad = String(repeating: " ", count: widths[column] - text.count)
+                line += column == 0 ? text + pad : "  " + (column == last ? text : pad + text)
+            }
+            while line.last == " " { line.removeLast() }
+            return line + "\n"
+        }.joined()
+    }
+
+    // MARK: For programs
+
+    func json() -> String {
+        var fields: [(String, String)] = [
+            ("topic", quoted(settings.topic)), ("publishers", "\(settings.publishers)"),
+            ("subscribers", "\(settings.subscribers)"), ("size", "\(settings.size)"),
+            ("overflow", quoted(settings.overflow)), ("interrupted", "\(isInterrupted)"),
+            ("published", "\(published)"), ("publish_seconds", Units.fixed(publishSeconds, 6)),
+            ("published_per_second", decimal(perSecond(published, publishSeconds))),
+            ("delivered", "\(deliveries.messages)"), ("delivery_seconds", Units.fixed(deliverySeconds, 6)),
+            ("delivered_per_second", decimal(perSecond(deliveries.messages, deliverySeconds))),
+            (
+                "delivered_bytes_per_second",
+                decimal(perSecond(deliveries.messages, deliverySeconds) * Double(settings.size))
+            ),
+            ("messages_per_read", decimal(messagesPerRead)), ("lost", "\(deliveries.lost)"),
+            ("misplaced", "\(deliveries.misplaced)"), ("foreign", "\(deliveries.foreign)"),
+            ("failed_subscriptions", "\(failures.count)"),
+        ]
+        if settings.ack {
+            fields.append(("acknowledged", "\(publications.acknowledged)"))
+            fields.append(
+                ("acknowledged_per_second", decimal(perSecond(publications.acknowledged, publishSeconds))))
+        } else {
+            fields.append(("credit_stalls", "\(publications.stalls)"))
+            fields.append(("credit_stalled_part", Units.fixed(stalledPart, 4)))
+        }
+        if deliveries.latency.count > 0 { fields.append(("latency_ns", json(deliveries.latency))) }
+        if publications.late.count > 0 { fields.append(("sent_late_ns", json(publications.late))) }
+        fields.append(("client_cpu", Units.fixed(clientCPU, 4)))
+        fields.append(("client_waited_for_cpu", Units.fixed(clientWaited, 4)))
+        return "{" + fields.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}\n"
+    }
+
+    private func quoted(_ text: String) -> String {
+        var out = ByteBuffer()
+        SafeText.appendJSON(text, to: &out)
+        return String(decoding: out.readable, as: UTF8.self)
+    }
+
+    private func decimal(_ number: Double) -> String { Units.fixed(number, 1) }
+
+    private func json(_ histogram: Histogram) -> String {
+        let quantiles = Self.quantiles.map { "\"\($0.key)\":\(histogram.value(at: $0.part))" }
+        return "{\"count\":\(histogram.count)," + quantiles.joined(separator: ",") + ",\"max\":\(histogram.maximum)}"
+    }
+}

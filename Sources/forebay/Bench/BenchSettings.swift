@@ -1,0 +1,94 @@
+// BenchSettings: what `bench` was asked to do.
+
+import Client
+
+struct BenchSettings {
+    let topic: String
+    /// The topic is this run's alone: made up by it, and deleted afterwards.
+    let isOwnTopic: Bool
+    let subscribers: Int
+    let publishers: Int
+    /// Bytes of a payload.
+    let size: Int
+    /// Messages of all publishers together; nil when time is the limit.
+    let count: UInt64?
+    /// Nanoseconds in which messages are published, where `count` is nil.
+    let duration: UInt64
+    /// Messages a second of all publishers together; nil is as fast as credits allow.
+    let rate: Double?
+    let request: UInt32?
+    let overflow: String
+    let buffer: UInt64?
+    let ack: Bool
+    let json: Bool
+    /// What subscribers subscribe to, and publishers publish to.
+    let subscription: Route
+    let publication: Route
+    /// Tells this run's messages from those of others on the same topic.
+    let tag: UInt32
+
+    static let subscriberLimit: UInt64 = 10_000
+    static let publisherLimit: UInt64 = 100
+    static let longest: Double = 86_400
+    private static let defaultSeconds: Double = 5
+    private static let defaultSize: UInt64 = 128
+
+    init(_ arguments: Arguments) throws(UsageError) {
+        tag = UInt32.random(in: 0...UInt32.max)
+        isOwnTopic = arguments.operands.isEmpty
+        topic = arguments.operands.first ?? "bench." + String(UInt64.random(in: 1 << 60...UInt64.max), radix: 16)
+        subscribers = Int(arguments.number("subscribers") ?? 1)
+        publishers = Int(arguments.number("publishers") ?? 1)
+        size = Int(arguments.number("size") ?? Self.defaultSize)
+        count = arguments.number("count")
+        duration = UInt64((arguments.decimal("seconds") ?? Self.defaultSeconds) * 1e9)
+        rate = arguments.decimal("rate")
+        request = arguments.number("request").map { UInt32($0) }
+        overflow = arguments.text("overflow") ?? "block"
+        buffer = arguments.number("buffer")
+        ack = arguments.has("ack")
+        json = arguments.has("json")
+        if count != nil, arguments.has("seconds") {
+            throw UsageError("--count and --seconds exclude each other: both say when to end.")
+        }
+        if rate != nil, size < BenchMessage.headerSize {
+            throw UsageError(
+                "--rate needs a --size of \(BenchMessage.headerSize) or more: messages carry a number, by which it is "
+                    + "known when they were to be sent.")
+        }
+        if topic.hasPrefix("$SYS.") { throw UsageError("\(topic) is the broker's own: clients cannot publish there.") }
+        var options = [(name: "overflow", value: overflow)]
+        if let buffer { options.append(("buffer", String(buffer))) }
+        subscription = try SubscribeSettings.route(topic, options)
+        publication = try SubscribeSettings.route(topic)
+    }
+
+    /// Messages are long enough to carry a number.
+    var isNumbered: Bool { size >= BenchMessage.headerSize }
+
+    /// When messages are due that begin at `start`; nil without a rate.
+    func schedule(start: UInt64) -> BenchSchedule? {
+        rate.map { BenchSchedule(start: start, interval: 1e9 / $0, publishers: publishers) }
+    }
+
+    /// How many messages publisher `index` is to send: its share of the count, or of what is due in the time.
+    func quota(of index: Int) -> UInt64 {
+        let due = rate.map { UInt64(($0 * Double(duration) / 1e9).rounded(.up)) }
+        guard let all = count ?? due else { return UInt64.max }
+        let publishers = UInt64(publishers)
+        return all / publishers + (UInt64(index) < all % publishers ? 1 : 0)
+    }
+}
+
+/// An open loop: every message has its time, whatever became of those before it. Publishers take turns.
+struct BenchSchedule {
+    let start: UInt64
+    /// Nanoseconds between one message and the next, of whichever publisher.
+    let interval: Double
+    let publishers: Int
+
+    /// When message `number` (from 0) of a publisher is due, in nanoseconds of the monotonic clock.
+    func due(_ publisher: Int, _ number: UInt64) -> UInt64 {
+        start + UInt64(Double(number) * Double(publishers) * interval + Double(publisher) * interval)
+    }
+}

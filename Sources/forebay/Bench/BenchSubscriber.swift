@@ -1,0 +1,75 @@
+// BenchSubscriber: one subscription of `bench`, on a connection of its own. It gives credit and audits what comes.
+
+import Client
+import EventLoop
+
+final class BenchSubscriber {
+    /// Why the subscription ended, if it did.
+    private(set) var failure: ClientError?
+    private var connection: BenchLink
+    private let settings: BenchSettings
+    private var stream: StreamID?
+    private var refill: Refill
+    private var audit: BenchAudit
+
+    init(_ settings: BenchSettings, _ connection: consuming BenchLink) {
+        self.settings = settings
+        self.connection = connection
+        refill = Refill(batch: settings.request)
+        audit = BenchAudit(settings)
+    }
+
+    /// Nothing of the round before `round` can come any more.
+    func hasSeen(round: UInt64) -> Bool { audit.round >= round || failure != nil }
+
+    func subscribe(_ poller: inout Poller) throws {
+        stream = try connection.link.connection.requestStream(settings.subscription, n: refill.first())
+        try connection.flush(&poller)
+    }
+
+    /// Its socket is ready: reads once, takes what came, asks for more.
+    func serve(
+        quantum: Int, _ schedule: BenchSchedule?, _ deliveries: inout BenchDeliveries, _ poller: inout Poller
+    ) throws {
+        let count = try connection.link.read(atMost: quantum, now: Clock.monotonic())
+        let now = Clock.monotonic()
+        var used: UInt64 = 0
+        let before = deliveries.messages
+        while let event = try connection.link.next() {
+            switch event {
+            case .message(_, let message):
+                used += 1
+                if let header = audit.take(message.data, &deliveries), let schedule {
+                    let due = schedule.due(Int(header.publisher), header.number)
+                    deliveries.latency.record(now > due ? now - due : 0)
+                }
+            case .completed:
+                throw ClientError(.rejected, "The topic '\(settings.topic)' has completed; it takes no more messages.")
+            case .failed(_, let error):
+                // Under this policy it is what the subscriber asked for.
+                guard settings.overflow == "fail", error.message.hasPrefix("overflow:") else { throw error }
+                failure = error
+            case .closing(let why): throw ClientError(.connectionError, why)
+            case .granted, .declined, .pong: break
+            }
+        }
+        if count > 0, deliveries.messages > before {
+            deliveries.reads += 1
+            deliveries.last = now
+        }
+        let n = refill.use(used)
+        if n > 0, let stream { connection.link.connection.requestN(stream, n) }
+        try connection.flush(&poller)
+    }
+
+    /// Adds what never came of what each publisher published, to be called once, at the end.
+    func account(_ published: [UInt64], _ deliveries: inout BenchDeliveries) {
+        audit.account(published, &deliveries)
+    }
+
+    /// Sends a KEEPALIVE that is due, and gives up on a broker that is silent.
+    func keepAlive(_ now: UInt64, _ poller: inout Poller) throws {
+        try connection.link.connection.fire(now: now)
+        try connection.flush(&poller)
+    }
+}
