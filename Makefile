@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test swift-test wire-test bench lint format clean
+.PHONY: help deps build run test swift-test wire-test budget bench lint format clean
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -37,6 +37,9 @@ swift-test: deps ## run the Swift tests alone: make swift-test FILTER=RSocketTes
 
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
+
+budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
+	@python3 .ci/budget.py $(if $(RECORD),--record)
 
 bench: build .venv-bench/ready ## measure beside NATS, Redis, Mosquitto: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers

@@ -43,6 +43,9 @@ let package = Package(
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
+        .executableTarget(
+            name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
+            exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
             name: "CoreTests", dependencies: ["Core", "RSocket", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),

@@ -77,8 +77,8 @@ extension Shard {
 
     /// A `block` subscription that stays full without progress gives way.
     private func tick(_ mirror: Mirror, now: Instant) {
-        for subscriber in mirror.blocking > 0 ? mirror.members : [] where subscriber.cursor!.overflow == .block {
-            guard let floor = subscriber.cursor!.floor, isFull(subscriber, from: floor) else {
+        for subscriber in mirror.blocking > 0 ? mirror.members : [] where subscriber.cursor.overflow == .block {
+            guard let floor = subscriber.cursor.floor, isFull(subscriber, from: floor) else {
                 subscriber.fullSince = nil
                 continue
             }
@@ -86,7 +86,7 @@ extension Shard {
                 subscriber.fullSince = now.monotonic
                 subscriber.fullAt = floor
             } else if now.monotonic - subscriber.fullSince! >= limits.blockLimit {
-                subscriber.cursor!.fail(.blockedTooLong)
+                subscriber.cursor.fail(.blockedTooLong)
                 deliver(subscriber, now: now)
             }
         }

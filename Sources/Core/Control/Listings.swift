@@ -168,7 +168,7 @@ extension Shard {
     }
 
     private func describe(_ subscriber: Subscriber) -> String {
-        let cursor = subscriber.cursor
+        let cursor = subscriber.knownCursor
         let credit = cursor?.credit ?? subscriber.early
         var object = JSONObject()
         object.add("id", subscriber.id)

@@ -48,7 +48,7 @@ extension Shard {
         object.add("topic", subscriber.mirror.name)
         object.add("connection", text(subscriber.connection.id))
         object.add("policy", subscriber.options.overflow.name)
-        if let cursor = subscriber.cursor {
+        if let cursor = subscriber.knownCursor {
             object.add("delivered", cursor.delivered)
             object.add("dropped", cursor.dropped)
         }

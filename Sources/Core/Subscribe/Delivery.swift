@@ -16,14 +16,14 @@ extension Shard {
     /// Hands over what may be handed over now, applies the overflow policy to the rest, and ends the subscription if
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
-        let before = subscriber.cursor!.horizon
+        let before = subscriber.cursor.horizon
         let isWaiting = handOver(subscriber, quantum: quantum)
-        subscriber.cursor!.settle()
+        subscriber.cursor.settle()
         if isWaiting, !subscriber.isHungry {
             subscriber.connection.add(hungry: subscriber)
         }
         if before != nil { subscriber.mirror.moved(subscriber, from: before) }
-        if let end = subscriber.cursor!.takeEnd() { finish(subscriber, end, now: now) }
+        if let end = subscriber.cursor.takeEnd() { finish(subscriber, end, now: now) }
     }
 
     /// Returns whether there is more to hand over once the output has room.
@@ -32,10 +32,10 @@ extension Shard {
         let log = subscriber.mirror.log
         let start = connection.output.count
         while true {
-            let range = subscriber.cursor!.deliverable
+            let range = subscriber.cursor.deliverable
             guard !range.isEmpty else { return false }
             guard range.lower >= log.head else {
-                subscriber.cursor!.evict(before: log.head)
+                subscriber.cursor.evict(before: log.head)
                 continue
             }
             let room = limits.output - connection.output.count
@@ -50,7 +50,7 @@ extension Shard {
                 count = handOverFrames(piece.chunk, position, most, room: room, to: subscriber)
             }
             guard count > 0 else { return true }
-            subscriber.cursor!.handOver(count)
+            subscriber.cursor.handOver(count)
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
@@ -110,7 +110,7 @@ extension Shard {
         let connection = subscriber.connection
         var count = 0
         var left = room
-        var dropped = subscriber.cursor!.droppedBeforeNext
+        var dropped = subscriber.cursor.droppedBeforeNext
         while count < most, left > 0 {
             let entry = chunk.entry(position + count)
             let size = MessageMetadata.framed(payload: Int(entry.payload), carried: Int(entry.metadata))

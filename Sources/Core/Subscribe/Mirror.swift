@@ -29,6 +29,8 @@ final class Mirror {
     private(set) var blocking = 0
     /// What was told last; told again when it differs.
     private var told: MirrorProgress?
+    /// How many of the subscriptions that stood at `told.floor` still do.
+    private var atFloor = 0
     private var pastDropped: UInt64 = 0
     var isDirty = false
 
@@ -50,12 +52,12 @@ final class Mirror {
     func add(_ subscriber: Subscriber) {
         subscriber.member = members.count
         members.append(subscriber)
-        if subscriber.cursor!.overflow == .block {
+        if subscriber.cursor.overflow == .block {
             blocking += 1
             recount()
         }
         // The head of a shared log must not go before the owner has heard of the newcomer.
-        let needed = subscriber.cursor!.cursor
+        let needed = subscriber.cursor.cursor
         if sharesLog, needed < told?.needed ?? .init(.max) {
             told?.needed = needed
             shard.topics[epoch]?.hold(needed, for: shard.index)
@@ -64,17 +66,17 @@ final class Mirror {
     }
 
     func remove(_ subscriber: Subscriber) {
-        guard subscriber.cursor != nil else {
+        guard subscriber.hasJoined else {
             waiting.removeAll { $0 === subscriber }
             return
         }
-        pastDropped &+= subscriber.cursor!.dropped
+        pastDropped &+= subscriber.cursor.dropped
         let last = members.removeLast()
         if last !== subscriber {
             members[subscriber.member] = last
             last.member = subscriber.member
         }
-        if subscriber.cursor!.overflow == .block {
+        if subscriber.cursor.overflow == .block {
             blocking -= 1
             recount()
         }
@@ -95,8 +97,8 @@ final class Mirror {
         // Downward, as a subscriber that ends here leaves the list.
         for index in stride(from: members.count - 1, through: 0, by: -1) where index < members.count {
             let subscriber = members[index]
-            subscriber.cursor!.appended(upTo: advance.end)
-            if isLossy { subscriber.cursor!.evict(before: lost) }
+            subscriber.cursor.appended(upTo: advance.end)
+            if isLossy { subscriber.cursor.evict(before: lost) }
             tellEnd(to: subscriber)
             shard.deliver(subscriber, now: now)
         }
@@ -109,8 +111,8 @@ final class Mirror {
         lost = Swift.max(lost, sequence)
         for index in stride(from: members.count - 1, through: 0, by: -1) where index < members.count {
             let subscriber = members[index]
-            guard subscriber.cursor!.cursor < sequence else { continue }
-            subscriber.cursor!.evict(before: sequence)
+            guard subscriber.cursor.cursor < sequence else { continue }
+            subscriber.cursor.evict(before: sequence)
             shard.deliver(subscriber, now: now)
         }
         recount()
@@ -120,13 +122,13 @@ final class Mirror {
     func tellEnd(to subscriber: Subscriber) {
         switch state {
         case .live: break
-        case .completed: subscriber.cursor!.topicEnded(.completed, at: log.end)
-        case .failed: subscriber.cursor!.topicEnded(.failed, at: log.end)
+        case .completed: subscriber.cursor.topicEnded(.completed, at: log.end)
+        case .failed: subscriber.cursor.topicEnded(.failed, at: log.end)
         }
     }
 
     /// Messages that subscriptions here have lost since the view was made.
-    var dropped: UInt64 { members.reduce(pastDropped) { $0 &+ $1.cursor!.dropped } }
+    var dropped: UInt64 { members.reduce(pastDropped) { $0 &+ $1.cursor.dropped } }
 
     // What the owner is told
 
@@ -138,10 +140,13 @@ final class Mirror {
 
     /// A `block` subscription moved on from `before`: if it was the last one at the limit, the limit has moved.
     func moved(_ subscriber: Subscriber, from before: SequenceNumber?) {
-        guard let before, subscriber.cursor?.horizon != before else { return }
-        // The one furthest back has moved, so there may be bytes to grant: its buffer may be larger than that of the
-        // one which limits the messages.
-        if let floor = told?.floor, floor.advanced(by: subscriber.options.buffer) == before { markDirty() }
+        guard let before, subscriber.cursor.horizon != before else { return }
+        // Once all of those furthest back have moved there may be bytes to grant: their buffers may be larger than
+        // that of the one which limits the messages.
+        if let floor = told?.floor, floor.advanced(by: subscriber.options.buffer) == before {
+            atFloor -= 1
+            if atFloor <= 0 { markDirty() }
+        }
         guard before == horizon else { return }
         limiting -= 1
         if limiting <= 0 { recount() }
@@ -153,7 +158,7 @@ final class Mirror {
         var smallest: SequenceNumber?
         var count = 0
         for subscriber in members {
-            guard let its = subscriber.cursor!.horizon else { continue }
+            guard let its = subscriber.cursor.horizon else { continue }
             if smallest == nil || its < smallest! {
                 smallest = its
                 count = 1
@@ -176,10 +181,16 @@ final class Mirror {
             seen: log.end, needed: log.end, horizon: horizon, floor: nil, subscriptions: members.count,
             dropped: pastDropped)
         for subscriber in members {
-            let cursor = subscriber.cursor!
+            let cursor = subscriber.cursor
             now.needed = Swift.min(now.needed, cursor.cursor)
             now.dropped &+= cursor.dropped
-            if let floor = cursor.floor { now.floor = Swift.min(now.floor ?? floor, floor) }
+            guard let floor = cursor.floor else { continue }
+            if now.floor == nil || floor < now.floor! {
+                now.floor = floor
+                atFloor = 1
+            } else if floor == now.floor {
+                atFloor += 1
+            }
         }
         if !sharesLog {
             log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))

@@ -10,8 +10,15 @@ final class Subscriber: BoundStream {
     let mirror: Mirror
     /// What was asked for before the view was there.
     var early: Credit
-    /// Nil until the view is there.
-    var cursor: Subscription?
+    /// The view is there, and the subscriber has its place in it.
+    private(set) var hasJoined = false
+    /// Where it stands, once it has joined. It lies in memory of its own and is used there: a field would be checked
+    /// for exclusive access, and copied, whenever one of its figures is read.
+    var cursor: Subscription {
+        unsafeAddress { UnsafePointer(cursorPlace) }
+        unsafeMutableAddress { cursorPlace }
+    }
+    private let cursorPlace = UnsafeMutablePointer<Subscription>.allocate(capacity: 1)
     /// Its place in `mirror.members`.
     var member = 0
     var isHungry = false
@@ -28,5 +35,20 @@ final class Subscriber: BoundStream {
         self.mirror = mirror
         early = credit
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
+    }
+
+    /// `cursor`, nil before there is one.
+    var knownCursor: Subscription? { hasJoined ? cursor : nil }
+
+    /// Gives it its place, once.
+    func join(at cursor: Subscription) {
+        precondition(!hasJoined)
+        cursorPlace.initialize(to: cursor)
+        hasJoined = true
+    }
+
+    deinit {
+        if hasJoined { cursorPlace.deinitialize(count: 1) }
+        cursorPlace.deallocate()
     }
 }

@@ -43,8 +43,8 @@ extension Shard {
 
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
         let isValid: Bool
-        if subscriber.cursor != nil {
-            isValid = subscriber.cursor!.request(n)
+        if subscriber.hasJoined {
+            isValid = subscriber.cursor.request(n)
         } else {
             isValid = subscriber.early.add(n)
         }
@@ -52,7 +52,7 @@ extension Shard {
             fail(subscriber, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
             return
         }
-        if subscriber.cursor != nil { deliver(subscriber, now: now) }
+        if subscriber.hasJoined { deliver(subscriber, now: now) }
     }
 
     // The view is there
@@ -74,7 +74,7 @@ extension Shard {
             fail(subscriber, .rejected(Shard.gap(options, mirror, window, isOtherEpoch: isOtherEpoch)))
             return
         }
-        subscriber.cursor = cursor
+        subscriber.join(at: cursor)
         mirror.add(subscriber)
         mirror.tellEnd(to: subscriber)
         event("subscribed", subscriber: subscriber)
@@ -103,7 +103,7 @@ extension Shard {
 
     /// Tells a subscriber the end of its subscription, which needs no credit and comes behind all messages.
     func finish(_ subscriber: Subscriber, _ end: End, now: Instant) {
-        let lost = subscriber.cursor!.droppedSinceDelivery
+        let lost = subscriber.cursor.droppedSinceDelivery
         let note = lost > 0 ? " (\(lost) messages were dropped since the last one delivered)" : ""
         switch end {
         case .completed:
@@ -156,7 +156,7 @@ extension Shard {
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
         subscriptionCount -= 1
         let mirror = subscriber.mirror
-        if subscriber.cursor != nil { event("unsubscribed", subscriber: subscriber) }
+        if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber) }
         mirror.remove(subscriber)
         if mirror.isEmpty { mirror.markDirty() }
     }

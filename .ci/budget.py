@@ -1,0 +1,228 @@
+"""Counts what the engine costs, without a clock, and compares it with the figures kept in Tests/Budget/figures.txt.
+
+Each scenario of Tests/Budget is run by itself under callgrind, which counts the instructions of its measured part; the
+program itself counts allocations. The same build gives the same count every time: hashes have a fixed seed, and memcpy
+and its relatives do without what only some processors have (and without `rep movsb`, whose every byte callgrind counts
+as an instruction). So a difference is a difference of the code, of the compiler or of glibc.
+
+Fails when a figure is above what is on record by more than a tolerance, and also when it is far below, so that what
+was gained is recorded and kept. Skips, telling why, only where nothing can be counted.
+
+    python3 .ci/budget.py [--record] [--junit FILE]      after `make build`
+"""
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / ".build/release/Budget"
+FOLDER = ROOT / ".build/budget"
+FIGURES = ROOT / "Tests/Budget/figures.txt"
+RECORD = "make budget RECORD=1"
+
+ABOVE = 0.05
+BELOW = 0.15
+# Of allocations, which are often close to none: for each 1,000 units.
+ALLOCATIONS_SLACK = 0.1
+SECONDS = 60
+
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "PATH": os.environ.get("PATH", os.defpath),
+    "SWIFT_BACKTRACE": "enable=no",
+    "SWIFT_DETERMINISTIC_HASHING": "1",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-AVX_Fast_Unaligned_Load,-ERMS,-FSRM",
+}
+
+
+class Fault(Exception):
+    """Nothing was counted; the text says why."""
+
+
+@dataclass
+class Figure:
+    unit: str
+    # For each unit, and for each 1,000 units.
+    instructions: float
+    allocations: float
+
+
+def run(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command, env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise Fault(f"{' '.join(command)} was not done after {SECONDS} s.") from None
+    if done.returncode != 0:
+        raise Fault(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def obstacle() -> str | None:
+    """Why nothing can be counted on this machine."""
+    machine = recorded_tools().rpartition(" on ")[2]
+    if machine and machine != platform.machine():
+        return f"the figures are those of {machine}, and this machine is {platform.machine()}"
+    try:
+        run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "true"])
+    except (OSError, Fault) as error:
+        return f"valgrind does not run here: {error}"
+    return None
+
+
+def count(program: Path, name: str, unit: str) -> Figure:
+    """Runs one scenario."""
+    out = FOLDER / f"{name}.out"
+    command = ["valgrind", "--tool=callgrind", "--toggle-collect=count_instructions", f"--callgrind-out-file={out}"]
+    units, allocations = map(int, run([*command, str(program), name]).split())
+    total = re.search(r"^totals: (\d+)$", out.read_text(), re.MULTILINE)
+    if units == 0 or not total or int(total[1]) == 0:
+        raise Fault(f"{name}: nothing was counted; see {out.relative_to(ROOT)}.")
+    return Figure(unit, int(total[1]) / units, 1000 * allocations / units)
+
+
+def measure() -> dict[str, Figure]:
+    """All scenarios, as many at a time as there are processors."""
+    if not PROGRAM.exists():
+        raise Fault(f"{PROGRAM.relative_to(ROOT)} is missing; run make build before.")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    # valgrind gives up on the debugging information of a newer compiler; the names of functions stay.
+    program = FOLDER / "Budget"
+    run(["objcopy", "--strip-debug", str(PROGRAM), str(program)])
+    scenarios = [line.split("\t")[:2] for line in run([str(program)]).splitlines()]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        counts = [pool.submit(count, program, name, unit) for name, unit in scenarios]
+        return {name: counted.result() for (name, _), counted in zip(scenarios, counts)}
+
+
+def read() -> dict[str, Figure]:
+    """The figures on record."""
+    figures = {}
+    for line in FIGURES.read_text().splitlines() if FIGURES.exists() else []:
+        if line and not line.startswith("#"):
+            name, unit, instructions, allocations = line.split()
+            figures[name] = Figure(unit, float(instructions), float(allocations))
+    return figures
+
+
+def tools() -> str:
+    """What the counts depend on beside the code."""
+    told = subprocess.run(["swift", "--version"], capture_output=True, text=True).stdout
+    swift = re.search(r"Swift version [\d.]+", told)
+    return f"{swift[0] if swift else 'unknown Swift'}, glibc {platform.libc_ver()[1]}, on {platform.machine()}"
+
+
+def recorded_tools() -> str:
+    text = FIGURES.read_text() if FIGURES.exists() else ""
+    line = re.search(r"^# Recorded with (.*, glibc .*, on \w+)$", text, re.MULTILINE)
+    return line[1] if line else ""
+
+
+def write(figures: dict[str, Figure]) -> None:
+    lines = [
+        "# What the engine costs: instructions for each unit, and allocations for each 1,000 units.",
+        f"# Written by `{RECORD}`, which .ci/budget.py carries out; compared by `make test`.",
+        f"# Recorded with {tools()}",
+        "#",
+        f"# {'scenario':16} {'unit':10} {'instructions':>14} {'allocations':>13}",
+    ]
+    lines += [f"{n:18} {f.unit:10} {f.instructions:14.2f} {f.allocations:13.3f}" for n, f in figures.items()]
+    FIGURES.write_text("\n".join(lines) + "\n")
+
+
+def compare(name: str, figure: Figure | None, kept: Figure | None) -> str | None:
+    """What is wrong with a scenario's figures, in sentences."""
+    if figure is None:
+        return f"{name} is on record and no scenario has that name; forget it with {RECORD}."
+    if kept is None or kept.unit != figure.unit:
+        return f"{name} has no figures on record; record them with {RECORD}."
+    faults = []
+    for what, now, then, slack in (
+        (f"instructions a {figure.unit}", figure.instructions, kept.instructions, 0),
+        (f"allocations for 1,000 × {figure.unit}", figure.allocations, kept.allocations, ALLOCATIONS_SLACK),
+    ):
+        change = f"{name}: {now:,.2f} {what}, where {then:,.2f} are on record"
+        if then > 0:
+            change += f" ({now / then - 1:+.1%})"
+        if now > then * (1 + ABOVE) + slack:
+            faults.append(
+                f"{change}; {ABOVE:.0%} more are let pass. See where they go: callgrind_annotate --inclusive=yes "
+                f".build/budget/{name}.out | swift demangle. If they are worth it, record them with {RECORD} and say "
+                "in the commit why."
+            )
+        elif now < then * (1 - BELOW) - slack:
+            faults.append(f"{change}. Well done; record it with {RECORD}, or it may be lost again unnoticed.")
+    return " ".join(faults) or None
+
+
+def table(figures: dict[str, Figure], kept: dict[str, Figure]) -> None:
+    row = "{:16} {:10} {:>12} {:>12} {:>8} {:>18} {:>12}"
+    print(row.format("scenario", "unit", "instructions", "on record", "", "allocations/1,000", "on record"))
+    for name, now in figures.items():
+        then = kept.get(name)
+        instructions = ["-", ""]
+        allocations = "-"
+        if then:
+            instructions = [f"{then.instructions:,.2f}", f"{now.instructions / then.instructions - 1:+.1%}"]
+            allocations = f"{then.allocations:,.3f}"
+        print(
+            row.format(
+                name, now.unit, f"{now.instructions:,.2f}", *instructions, f"{now.allocations:,.3f}", allocations
+            )
+        )
+
+
+def report(file: Path | None, cases: dict[str, str | None], tag: str) -> None:
+    """Writes one test case for each entry, those with a text being failed or skipped (`tag`)."""
+    if file is None:
+        return
+    suite = ElementTree.Element("testsuite", name="budget")
+    for name, text in cases.items():
+        case = ElementTree.SubElement(suite, "testcase", classname="budget", name=name)
+        if text:
+            ElementTree.SubElement(case, tag, message=text)
+    ElementTree.ElementTree(suite).write(file)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Counts instructions and allocations of the engine.")
+    parser.add_argument("--record", action="store_true", help="keep the figures instead of comparing them")
+    parser.add_argument("--junit", type=Path, help="where to write a test report")
+    options = parser.parse_args()
+    if reason := None if options.record else obstacle():
+        print(f"budget: skipped, as {reason}.")
+        report(options.junit, {"budget": reason}, "skipped")
+        return 0
+    kept = read()
+    try:
+        figures = measure()
+    except (Fault, OSError) as error:
+        print(f"budget: {error}", file=sys.stderr)
+        report(options.junit, {"budget": str(error)}, "failure")
+        return 1
+    table(figures, kept)
+    if options.record:
+        write(figures)
+        print(f"budget: recorded in {FIGURES.relative_to(ROOT)}")
+        return 0
+    faults = {name: compare(name, figures.get(name), kept.get(name)) for name in {**figures, **kept}}
+    report(options.junit, faults, "failure")
+    wrong = [text for text in faults.values() if text]
+    if wrong and recorded_tools() not in ("", tools()):
+        wrong.append(f"the figures were recorded with {recorded_tools()}; this is {tools()}.")
+    for text in wrong:
+        print(f"budget: {text}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+// Budget: the command line.
+
+import Glibc
+
+enum Budget {
+    static func run(_ words: [String]) -> Int32 {
+        if words.isEmpty {
+            for scenario in Catalogue.scenarios {
+                print(scenario.name, scenario.unit.rawValue, scenario.title, separator: "\t")
+            }
+            return 0
+        }
+        guard words.count == 1, let scenario = Catalogue.scenarios.first(where: { $0.name == words[0] }) else {
+            return complain(
+                "no scenario has the name '\(words.joined(separator: " "))'; without a name they are listed")
+        }
+        do throws(Fault) {
+            let count = try Run(scenario).count()
+            print(count.units, count.allocations, separator: "\t")
+            return 0
+        } catch {
+            return complain("\(scenario.name): \(error.message)")
+        }
+    }
+
+    private static func complain(_ text: String) -> Int32 {
+        let line = "Budget: \(text)\n"
+        _ = Array(line.utf8).withUnsafeBytes { write(2, $0.baseAddress, $0.count) }
+        return 1
+    }
+}
+
+/// The scenario did not go as it must, so that its figures mean nothing.
+struct Fault: Error {
+    var message: String
+}

@@ -1,0 +1,81 @@
+// Publisher: a connection whose reads lie ready as bytes, so that making them is not counted.
+
+import Bytes
+import Core
+import RSocket
+
+final class Publisher {
+    let peer: Peer
+    /// Messages that the broker has read whole.
+    private(set) var published = 0
+    private let scenario: Scenario
+    private let reads: Int
+
+    // A channel's items, one like the other: a read begins within the first of them.
+    private var items = Run.nothing
+    private var frame = 1
+    private var quantum = 0
+    private var begun = 0
+
+    /// Acknowledged publishes, read by read, each on a stream of its own.
+    private var requests: [UnsafeRawBufferPointer] = []
+    private var next = 0
+    private var perRead = 0
+
+    /// - Parameter reads: how many it will send.
+    init(_ peer: Peer, _ scenario: Scenario, reads: Int) {
+        self.peer = peer
+        self.scenario = scenario
+        self.reads = reads
+    }
+
+    func prepareItems() {
+        let payload = Run.payload(scenario)
+        frame = FrameWriter.payloadSize(metadata: nil, data: payload.count, fragment: 0)
+        switch scenario.source {
+        case .channels(.messages(let count)): quantum = count * frame
+        case .channels(.quantum): quantum = Limits.readQuantum
+        case .acknowledged, .keepalives: return
+        }
+        let count = quantum / frame + 2
+        items = Run.lasting { out in
+            payload.withUnsafeBytes {
+                for _ in 0..<count {
+                    FrameWriter.payload(
+                        stream: 1, next: true, complete: false, metadata: nil, data: $0, fragment: 0, into: &out)
+                }
+            }
+        }
+    }
+
+    func prepareRequests(_ route: UnsafeRawBufferPointer, count: Int) {
+        let payload = Run.payload(scenario)
+        perRead = count
+        var stream: UInt32 = 1
+        for _ in 0..<reads {
+            requests.append(
+                Run.lasting { out in
+                    payload.withUnsafeBytes {
+                        for _ in 0..<count {
+                            FrameWriter.requestResponse(
+                                stream: stream, metadata: route, data: $0, fragment: 0, into: &out)
+                            stream += 2
+                        }
+                    }
+                })
+        }
+    }
+
+    /// The next read arrives.
+    func send(_ loop: Loop) {
+        if requests.isEmpty {
+            loop.arrived(UnsafeRawBufferPointer(rebasing: items[begun..<begun + quantum]), from: peer)
+            published += (begun + quantum) / frame
+            begun = (begun + quantum) % frame
+        } else {
+            loop.arrived(requests[next], from: peer)
+            next += 1
+            published += perRead
+        }
+    }
+}

@@ -1,0 +1,176 @@
+// Run: a scenario from the first connection to its figures.
+
+import Bytes
+import CAllocations
+import Core
+import RSocket
+
+final class Run {
+    private let scenario: Scenario
+    private let loop: Loop
+    private var subscribers: [Peer] = []
+    private var publishers: [Publisher] = []
+    private let keepalive: UnsafeRawBufferPointer
+    private var fault: Fault?
+
+    /// Bytes of a KEEPALIVE without data.
+    private static let keepaliveSize = 17
+    /// What the broker puts before a message with `meta=on`: its MIME type and 32 bytes of figures, each with a length.
+    private static let ownEntry = 1 + "application/vnd.forebay.message".utf8.count + 3 + 32
+
+    init(_ scenario: Scenario) throws(Fault) {
+        self.scenario = scenario
+        loop = Loop(shards: scenario.shards)
+        keepalive = Run.lasting {
+            FrameWriter.keepalive(respond: true, position: 0, data: Run.nothing, into: &$0)
+        }
+        // Dealt out to the shards in turn, as connections are.
+        for index in 0..<scenario.topics * (scenario.subscribers + scenario.stalled) {
+            try subscribe(index)
+        }
+        for topic in 0..<scenario.topics {
+            let peer = try connect(shard: topic % scenario.shards)
+            try publish(Publisher(peer, scenario, reads: scenario.warmUp + scenario.rounds), topic)
+        }
+    }
+
+    /// Goes through the rounds and tells how many units the counted ones came to, and their allocations.
+    func count() throws(Fault) -> (units: Int, allocations: Int) {
+        for _ in 0..<scenario.warmUp { try round() }
+        let taken = subscribers.map(\.taken)
+        let answered = publishers.map(\.peer.taken)
+        let published = publishers.map(\.published)
+        let before = allocation_count()
+        count_instructions(
+            { Unmanaged<Run>.fromOpaque($0!).takeUnretainedValue().counted() },
+            Unmanaged.passUnretained(self).toOpaque())
+        let allocations = allocation_count() - before
+        if let fault { throw fault }
+        var messages = 0
+        for (publisher, count) in zip(publishers, published) { messages += publisher.published - count }
+        let units = try check(
+            messages: messages, taken: zip(subscribers, taken).map { $0.taken - $1 },
+            answered: zip(publishers, answered).map { $0.peer.taken - $1 })
+        return (units, allocations)
+    }
+
+    private func counted() {
+        do throws(Fault) {
+            for _ in 0..<scenario.rounds { try round() }
+        } catch {
+            fault = error
+        }
+    }
+
+    private func round() throws(Fault) {
+        switch scenario.source {
+        case .keepalives: for peer in subscribers { loop.arrived(keepalive, from: peer) }
+        case .channels, .acknowledged: for publisher in publishers { publisher.send(loop) }
+        }
+        try loop.run()
+    }
+
+    /// Every subscriber that reads took every message, and every publisher was answered.
+    private func check(messages: Int, taken: [Int], answered: [Int]) throws(Fault) -> Int {
+        var expected = messages / scenario.topics
+        switch scenario.source {
+        case .keepalives: expected = scenario.rounds * Run.keepaliveSize
+        case .channels, .acknowledged: expected *= Run.delivered(scenario)
+        }
+        for (peer, bytes) in zip(subscribers, taken) where bytes != (peer.isStalled ? 0 : expected) {
+            throw Fault(message: "a subscriber took \(bytes) bytes where \(expected) were expected")
+        }
+        for bytes in answered where messages > 0 && bytes == 0 {
+            throw Fault(message: "a publisher was not answered")
+        }
+        switch scenario.unit {
+        case .delivery: return messages / scenario.topics * scenario.subscribers * scenario.topics
+        case .message: return messages
+        case .keepalive: return scenario.rounds * subscribers.count
+        }
+    }
+
+    // MARK: Connections
+
+    private func subscribe(_ index: Int) throws(Fault) {
+        let peer = try connect(shard: index % scenario.shards)
+        let of = index / scenario.topics
+        peer.isStalled = of >= scenario.subscribers
+        let stream = scenario.ownStreams ? 3 + 2 * UInt32(index) : 1
+        var out = ByteBuffer()
+        let route = try Run.route("budget\(index % scenario.topics)?" + scenario.options)
+        FrameWriter.requestStream(
+            stream: stream, initialN: scenario.window.map(UInt32.init) ?? 0x7fff_ffff, metadata: route.readable,
+            data: Run.nothing, fragment: 0, into: &out)
+        if let window = scenario.window {
+            let request = Run.lasting { FrameWriter.requestN(stream: stream, n: 1, into: &$0) }
+            peer.refill = Refill(
+                window: window, frame: Run.delivered(scenario),
+                request: UnsafeMutableRawBufferPointer(mutating: request))
+        }
+        try exchange(out.readable, peer)
+        subscribers.append(peer)
+    }
+
+    private func publish(_ publisher: Publisher, _ topic: Int) throws(Fault) {
+        let route = try Run.route("budget\(topic)")
+        switch scenario.source {
+        case .channels:
+            var out = ByteBuffer()
+            Run.payload(scenario).withUnsafeBytes {
+                FrameWriter.requestChannel(
+                    stream: 1, initialN: 1, complete: false, metadata: route.readable, data: $0, fragment: 0, into: &out
+                )
+            }
+            try exchange(out.readable, publisher.peer)
+            publisher.prepareItems()
+        case .acknowledged(let count): publisher.prepareRequests(route.readable, count: count)
+        case .keepalives: return
+        }
+        publishers.append(publisher)
+    }
+
+    private func connect(shard: Int) throws(Fault) -> Peer {
+        let peer = try loop.connect(shard: shard)
+        var out = ByteBuffer()
+        FrameWriter.setup(SetupRequest(), into: &out)
+        try exchange(out.readable, peer)
+        return peer
+    }
+
+    private func exchange(_ bytes: UnsafeRawBufferPointer, _ peer: Peer) throws(Fault) {
+        loop.arrived(bytes, from: peer)
+        try loop.run()
+    }
+
+    // MARK: Frames
+
+    static func payload(_ scenario: Scenario) -> [UInt8] { [UInt8](repeating: 0x78, count: scenario.payload) }
+
+    /// Bytes of a message on its way to a subscriber.
+    private static func delivered(_ scenario: Scenario) -> Int {
+        FrameWriter.payloadSize(
+            metadata: scenario.hasMetadata ? ownEntry : nil, data: scenario.payload, fragment: 0)
+    }
+
+    private static func route(_ route: String) throws(Fault) -> ByteBuffer {
+        var out = ByteBuffer()
+        do throws(RSocketError) {
+            try CompositeMetadata.appendRoute([route], into: &out)
+        } catch {
+            throw Fault(message: error.message)
+        }
+        return out
+    }
+
+    /// Bytes that stay in memory for good.
+    static func lasting(_ write: (inout ByteBuffer) -> Void) -> UnsafeRawBufferPointer {
+        var out = ByteBuffer()
+        write(&out)
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: out.count, alignment: 16)
+        bytes.copyMemory(from: out.readable)
+        return UnsafeRawBufferPointer(bytes)
+    }
+
+    static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
+}

@@ -1,0 +1,99 @@
+// Scenario: what the engine is put through.
+
+struct Scenario {
+    /// What a figure is told for.
+    enum Unit: String {
+        /// A message that a subscriber's socket took.
+        case delivery
+        /// A message that a publisher sent, whatever became of it.
+        case message
+        case keepalive
+    }
+
+    /// How much one read brings of each publisher.
+    enum Read {
+        case messages(Int)
+        /// All that the loop reads at a time, which cuts the last frame.
+        case quantum
+    }
+
+    /// What is read.
+    enum Source {
+        /// One publisher for each topic, on a channel under the broker's credits.
+        case channels(Read)
+        /// One publisher for each topic, of so many acknowledged publishes a read.
+        case acknowledged(Int)
+        /// A KEEPALIVE of each subscriber, all of them in one turn.
+        case keepalives
+    }
+
+    var name: String
+    var title: String
+    var unit = Unit.delivery
+    var source = Source.channels(.messages(100))
+    var shards = 1
+    var topics = 1
+    /// Of each topic, one connection each.
+    var subscribers = 1
+    /// More subscribers of each topic, whose sockets take nothing.
+    var stalled = 0
+    var payload = 128
+    /// Messages asked for at a time, refilled when half are used; nil asks for all.
+    var window: Int?
+    /// Each subscriber has another stream id, and none the common one.
+    var ownStreams = false
+    /// The options of a subscriber's route.
+    var options = Scenario.unlimited
+    var hasMetadata = false
+    /// Reads of each publisher: so many before counting begins, until everything has grown to its size, and then so
+    /// many that are counted.
+    var warmUp = 50
+    var rounds: Int
+
+    /// Nothing is dropped: publishers are held back before it would be.
+    static let unlimited = "overflow=block&buffer=1000000"
+}
+
+enum Catalogue {
+    static let scenarios: [Scenario] = [
+        Scenario(name: "fanout-1", title: "1 subscriber, 128 bytes, 100 a read", subscribers: 1, rounds: 300),
+        Scenario(name: "fanout-10", title: "10 subscribers, 128 bytes, 100 a read", subscribers: 10, rounds: 300),
+        Scenario(name: "fanout-100", title: "100 subscribers, 128 bytes, 100 a read", subscribers: 100, rounds: 200),
+        Scenario(
+            name: "fanout-1-full", title: "1 subscriber, 128 bytes, reads of 128 KiB", source: .channels(.quantum),
+            subscribers: 1, warmUp: 10, rounds: 40),
+        Scenario(
+            name: "fanout-10-full", title: "10 subscribers, 128 bytes, reads of 128 KiB", source: .channels(.quantum),
+            subscribers: 10, warmUp: 10, rounds: 40),
+        Scenario(
+            name: "fanout-100-full", title: "100 subscribers, 128 bytes, reads of 128 KiB",
+            source: .channels(.quantum), subscribers: 100, warmUp: 10, rounds: 40),
+        Scenario(
+            name: "streams-100", title: "100 subscribers, each on another stream id, 100 a read", subscribers: 100,
+            ownStreams: true, warmUp: 10, rounds: 20),
+        Scenario(
+            name: "window-100", title: "100 subscribers, credit window 256 refilled at half, 100 a read",
+            subscribers: 100, window: 256, rounds: 100),
+        Scenario(
+            name: "window-100-full", title: "100 subscribers, credit window 256 refilled at half, reads of 128 KiB",
+            source: .channels(.quantum), subscribers: 100, window: 256, warmUp: 10, rounds: 20),
+        Scenario(
+            name: "meta-10", title: "10 subscribers with meta=on, 100 a read", subscribers: 10,
+            options: Scenario.unlimited + "&meta=on", hasMetadata: true, warmUp: 20, rounds: 40),
+        Scenario(
+            name: "small-10", title: "10 subscribers, 16 bytes, 900 a read", source: .channels(.messages(900)),
+            subscribers: 10, payload: 16, warmUp: 10, rounds: 40),
+        Scenario(
+            name: "acked-64", title: "acknowledged publishes, 64 a read, 1 subscriber", unit: .message,
+            source: .acknowledged(64), subscribers: 1, warmUp: 30, rounds: 100),
+        Scenario(
+            name: "keepalive", title: "KEEPALIVE of 100 connections, answered", unit: .keepalive, source: .keepalives,
+            subscribers: 100, warmUp: 10, rounds: 100),
+        Scenario(
+            name: "stalled-10", title: "1 subscriber reading, 10 stalled with drop-oldest, 100 a read", unit: .message,
+            subscribers: 1, stalled: 10, options: "overflow=drop-oldest&buffer=1000", warmUp: 60, rounds: 200),
+        Scenario(
+            name: "shards-2", title: "8 topics with 20 subscribers each, over 2 shards, 100 a read", shards: 2,
+            topics: 8, subscribers: 20, warmUp: 10, rounds: 20),
+    ]
+}
