@@ -58,8 +58,10 @@ public struct Limits: Sendable {
 
     // Flow
     public var subscriptions = 1_000_000
-    /// Messages granted to a channel at a time when nothing narrows it.
-    public var grant = 1024
+    /// Messages granted to a channel at a time when nothing narrows it, and bytes that they are expected to be charged.
+    /// Enough to keep a publisher busy while the next grant is on its way to it.
+    public var grant = 8192
+    public var grantBytes = 1 << 20
     public static let grantReservation: UInt64 = 1 * second
     /// How long a `block` subscription may stay full without progress.
     public var blockLimit: UInt64 = 30 * second
@@ -82,6 +84,8 @@ public struct Limits: Sendable {
         limits.maxKeepaliveData = keepaliveData
         limits.maxReassembly = reassembly
         limits.maxStreams = streamsPerConnection
+        // A longer one stands in the log in fragments.
+        limits.maxRunData = Limits.fragment
         return limits
     }
 }

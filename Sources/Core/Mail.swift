@@ -22,6 +22,7 @@ public struct Mail: Sendable {
         // From a publisher's shard to the owner
         case publish(StreamKey, PublishRequest)
         case items(StreamKey, ConnectionID, MessageBatch)
+        case frames(StreamKey, ConnectionID, FrameBatch)
         case publisherEnded(StreamKey, name: String, PublisherEnd)
         case fire(name: String, ConnectionID, shard: Int, MessageBatch)
 
@@ -136,50 +137,4 @@ enum PublisherNotice: Sendable {
     /// All that came is acknowledged, and the topic needs no more of this publisher.
     case finished
     case refused(Refusal)
-}
-
-/// Messages copied out of a connection's input, on their way to another shard or parked.
-struct MessageBatch: Sendable {
-    private(set) var bytes: [UInt8] = []
-    private(set) var count = 0
-
-    /// Bytes that one message is charged beside its own while it is carried.
-    static let overhead = 8
-    /// What a batch is charged beside its bytes on its way to another shard, whatever it holds.
-    static let envelope = 512
-
-    /// What it is charged on its way to another shard.
-    var weight: Int { bytes.count + MessageBatch.envelope }
-
-    mutating func append(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer) {
-        for length in [metadata?.count ?? 0, payload.count] {
-            withUnsafeBytes(of: UInt32(length)) { bytes.append(contentsOf: $0) }
-        }
-        if let metadata { bytes.append(contentsOf: metadata) }
-        bytes.append(contentsOf: payload)
-        count += 1
-    }
-
-    mutating func removeAll() {
-        bytes.removeAll(keepingCapacity: false)
-        count = 0
-    }
-
-    /// Calls `body` with each message in order, until it returns false.
-    func forEach(_ body: (_ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Bool) {
-        bytes.withUnsafeBytes { all in
-            var offset = 0
-            while offset + MessageBatch.overhead <= all.count {
-                let carried = Int(all.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
-                let payload = Int(all.loadUnaligned(fromByteOffset: offset + 4, as: UInt32.self))
-                offset += MessageBatch.overhead
-                let metadata = UnsafeRawBufferPointer(rebasing: all[offset..<offset + carried])
-                offset += carried
-                guard
-                    body(carried > 0 ? metadata : nil, UnsafeRawBufferPointer(rebasing: all[offset..<offset + payload]))
-                else { return }
-                offset += payload
-            }
-        }
-    }
 }

@@ -22,10 +22,13 @@ extension Shard {
         case .advance(let epoch, let advance): mirrorsByEpoch[epoch]?.advance(advance, now: now)
 
         case .publish(let key, let request):
-            tellProcessed(request.message, key.shard, request.connection)
+            tellProcessed(request.message.weight, key.shard, request.connection)
             open(key, request, now: now)
         case .items(let key, let connection, let batch):
-            tellProcessed(batch, key.shard, connection)
+            tellProcessed(batch.weight, key.shard, connection)
+            take(batch, from: key, now: now)
+        case .frames(let key, let connection, let batch):
+            tellProcessed(batch.weight, key.shard, connection)
             take(batch, from: key, now: now)
         case .publisherEnded(let key, let name, let end):
             guard let channel = remoteChannels[key] else {
@@ -36,7 +39,7 @@ extension Shard {
             // A complete channel whose first message is parked lives on until that is appended.
             if channel.topic.channels[key] == nil { remoteChannels[key] = nil }
         case .fire(let name, let connection, let shard, let batch):
-            tellProcessed(batch, shard, connection)
+            tellProcessed(batch.weight, shard, connection)
             takeFire(batch, name: name, now: now)
 
         case .notice(let key, let notice): hear(notice, key.handle)

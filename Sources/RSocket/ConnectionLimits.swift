@@ -18,6 +18,9 @@ public struct ConnectionLimits: Sendable {
     /// Streams at a time.
     public var maxStreams = 10_000
 
+    /// Data of an item that may be part of a run; a longer one is told by itself. Less than 0: there are no runs.
+    public var maxRunData = 64 << 10
+
     /// What an unfinished fragmented message is charged beside its bytes.
     public static let partialOverhead = 256
     /// The text of a peer's ERROR; what goes beyond is cut off.

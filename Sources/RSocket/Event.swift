@@ -40,6 +40,8 @@ public enum Event {
     case request(stream: UInt32, kind: Interaction, initialN: UInt32, complete: Bool, content: Content)
     /// An item of a channel's requester (`next`), its completion, or both.
     case payload(stream: UInt32, handle: UInt32, next: Bool, complete: Bool, content: Content)
+    /// Items of a channel's requester that came one behind the other, in whole, with data alone.
+    case payloads(PayloadRun, handle: UInt32)
     /// Demand for the responder's half, which is still open. `n` is 0 to 2³¹−1.
     case requestN(stream: UInt32, handle: UInt32, n: UInt32)
     /// The requester gave up; the stream is already forgotten.

@@ -84,7 +84,9 @@ public struct ServerConnection: ~Copyable {
         release()
         if let event = nextExpired() { return event }
         while phase == .opening || phase == .open {
-            guard skip(), let frame = nextFrame() else { break }
+            guard skip() else { break }
+            if let run = nextRun() { return run }
+            guard let frame = nextFrame() else { break }
             if let event = frame { return event }
         }
         guard phase != .closed else {
@@ -192,6 +194,20 @@ public struct ServerConnection: ~Copyable {
         // Whatever the frame did, its bytes are done with unless an event points to them.
         if event == nil { release() }
         return .some(event)
+    }
+
+    /// Takes the items of a channel that lie at the front, if any do and nothing of them is out of the ordinary. What
+    /// they would mean one by one is the same.
+    private mutating func nextRun() -> Event? {
+        guard phase == .open, aside.isEmpty, let stream = PayloadRun.stream(at: input),
+            let index = streams.find(stream)
+        else { return nil }
+        let entry = streams[index]
+        guard entry.kind == .channel, entry.announced, !entry.assembling, !entry.requesterDone,
+            let run = PayloadRun(input, stream: stream, maxData: min(limits.maxRunData, limits.maxPayload))
+        else { return nil }
+        input = input.slice(run.bytes.count..<input.count)
+        return .payloads(run, handle: entry.handle)
     }
 
     private mutating func nextExpired() -> Event? {

@@ -1,6 +1,7 @@
 // The log: framing, eviction, byte limits, and views of it.
 
 import Bytes
+import RSocket
 import Replay
 import Testing
 
@@ -47,6 +48,48 @@ import Testing
             }
             #expect(payload == size)
             #expect(fragments == max(1, (size + 65_535) / 65_536))
+        }
+    }
+
+    /// A run stands in the log as its messages would singly, whatever its stream and however it meets chunks' ends.
+    @Test(arguments: [1, 5] as [UInt32]) func aRunStandsAsItsMessagesSingly(stream: UInt32) throws {
+        let budget = MemoryBudget(limit: .max)
+        var random = LedgerRandom(state: UInt64(stream))
+        let (singly, together) = (Log(), Log())
+        for round in 0..<300 {
+            let sizes = (0...random.next(60)).map { _ in random.next(random.next(8) == 0 ? 20_000 : 300) }
+            let first = singly.end
+            fill(singly, sizes, budget: budget)
+            var frames = ByteBuffer()
+            for (index, size) in sizes.enumerated() {
+                [UInt8](repeating: UInt8(truncatingIfNeeded: index), count: size).withUnsafeBytes {
+                    FrameWriter.payload(
+                        stream: stream, next: true, complete: false, metadata: nil, data: $0, fragment: 0, into: &frames
+                    )
+                }
+            }
+            together.append(
+                PayloadRun(checked: frames.readable, stream: stream, count: sizes.count, longest: sizes.max()!),
+                timestamp: Int64(round), budget: budget)
+            #expect(together.end == singly.end && together.charged == singly.charged)
+            for index in sizes.indices {
+                let (one, other) = (
+                    singly.piece(of: first.advanced(by: index)), together.piece(of: first.advanced(by: index))
+                )
+                let (a, b) = (
+                    one.chunk.entry(first.advanced(by: index) - one.first),
+                    other.chunk.entry(first.advanced(by: index) - other.first)
+                )
+                #expect(a.offset == b.offset && a.chargedBefore == b.chargedBefore && b.timestamp == round)
+                #expect(b.payload == sizes[index] && b.metadata == 0)
+                let (left, right) = (
+                    one.chunk.bytes(Int(a.offset), Int(a.framed)), other.chunk.bytes(Int(b.offset), Int(b.framed))
+                )
+                try #require(left.elementsEqual(right))
+            }
+            let keep = singly.end.advanced(by: -Swift.min(500, singly.end - singly.head))
+            singly.evict(before: keep)
+            together.evict(before: keep)
         }
     }
 

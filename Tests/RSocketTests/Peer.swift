@@ -17,6 +17,8 @@ final class Peer {
     var holds: (() -> Bool)?
     private(set) var isHeld = false
     private var clock: UInt64 = 0
+    /// Runs among the events; the transcript has their messages singly.
+    private(set) var runs = 0
 
     init(limits: ConnectionLimits = ConnectionLimits()) {
         connection = ServerConnection(limits: limits)
@@ -36,10 +38,10 @@ final class Peer {
     func drain() {
         isHeld = false
         while let event = connection.next() {
-            let line = describe(event)
-            transcript.append(line)
+            let lines = describeAll(event)
+            transcript += lines
             if case .setup = event, accepts { connection.acceptSetup() }
-            onEvent?(&connection, line)
+            for line in lines { onEvent?(&connection, line) }
             if holds?() == true {
                 connection.hold()
                 isHeld = true
@@ -68,6 +70,23 @@ final class Peer {
         }
     }
 
+    /// A line for each message of a run, as if they had come singly.
+    private func describeAll(_ event: Event) -> [String] {
+        guard case .payloads(let run, let handle) = event else { return [describe(event)] }
+        runs += 1
+        var lines: [String] = []
+        run.forEach {
+            lines.append(
+                describe(
+                    .payload(
+                        stream: run.stream, handle: handle, next: true, complete: false,
+                        content: Content(metadata: nil, data: $0))))
+            return true
+        }
+        #expect(lines.count == run.count)
+        return lines
+    }
+
     private func describe(_ event: Event) -> String {
         func content(_ c: Content) -> String {
             "metadata=\(c.metadata.map { hex($0) } ?? "-") data=\(hex(c.data))"
@@ -89,6 +108,7 @@ final class Peer {
             let metadata = c.metadata.map { " metadata=\(hex($0))" } ?? ""
             return "payload \(stream)\(next ? " next" : "")\(complete ? " complete" : "")\(metadata)"
                 + " data=\(hex(c.data))" + named(handle)
+        case .payloads: return "run"
         case .requestN(let stream, let handle, let n): return "request-n \(stream) \(n)" + named(handle)
         case .cancel(let stream, let handle): return "cancel \(stream)" + named(handle)
         case .error(let stream, let handle, let code, let message):

@@ -204,7 +204,8 @@ struct Output: ~Copyable {
                 let whole = Output.wholeFrames(segment.start, within: rest)
                 takeFront(whole)
                 if whole < rest {
-                    inFlight = Output.frame(segment.start + whole) - (rest - whole)
+                    let frame = UnsafeRawBufferPointer(start: segments[first].start, count: PayloadFraming.header)
+                    inFlight = PayloadFraming.length(of: frame) - (rest - whole)
                     // Another time nobody could tell where in the rest its frames begin.
                     if segment.stream != 0 { own(first) }
                     takeFront(rest - whole)
@@ -293,17 +294,14 @@ struct Output: ~Copyable {
 
     /// Bytes of the frames that lie whole in the first `count` bytes at `start`, where one begins.
     private static func wholeFrames(_ start: UnsafeRawPointer, within count: Int) -> Int {
+        // The length of the frame that is cut lies behind `count` if its first bytes do.
+        let bytes = UnsafeRawBufferPointer(start: start, count: count + 3)
         var offset = 0
         while offset < count {
-            let end = offset + frame(start + offset)
+            let end = offset + PayloadFraming.length(of: bytes, at: offset)
             if end > count { break }
             offset = end
         }
         return offset
-    }
-
-    /// Bytes of the frame at `start`.
-    private static func frame(_ start: UnsafeRawPointer) -> Int {
-        3 + UnsafeRawBufferPointer(start: start, count: 3).u24(at: 0)
     }
 }

@@ -16,6 +16,11 @@ extension Shard {
                 return
             }
             payload(publisher, next: next, complete: complete, content, now: now)
+        case .payloads(let run, let handle):
+            guard let publisher = stream(handle, .publisher).map({ unsafeDowncast($0, to: Publisher.self) }) else {
+                return
+            }
+            items(publisher, run, now: now)
         case .requestN(let stream, let handle, let n):
             requestN(n, stream: stream, handle: handle, on: connection, now: now)
         case .cancel(_, let handle):

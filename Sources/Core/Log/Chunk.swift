@@ -7,6 +7,7 @@
 // A publisher's metadata, where there is any, lies right before its message's frames. Such chunks are marked: only in
 // a chunk without metadata is a range of messages one contiguous range of bytes.
 
+import Bytes
 import Replay
 
 /// The shared counter of all memory held by logs and output, in bytes.
@@ -90,6 +91,35 @@ final class Chunk: @unchecked Sendable {
         (base + capacity - (count + 1) * Chunk.entrySize).storeBytes(of: entry, as: Entry.self)
         used = start + framed
         count += 1
+    }
+
+    /// Appends as many whole frames of `stream` as fit, a message each; the caller has checked that one does.
+    func append(
+        frames: UnsafeRawBufferPointer, of stream: UInt32, timestamp: Int64, chargedBefore: UInt64
+    ) -> (bytes: Int, count: Int, charge: UInt64) {
+        var offset = 0
+        var position = count
+        var charged = chargedBefore
+        while offset < frames.count {
+            let framed = PayloadFraming.length(of: frames, at: offset)
+            guard capacity - used - offset - framed >= (position + 1) * Chunk.entrySize else { break }
+            let payload = framed - PayloadFraming.header
+            let entry = Entry(
+                offset: UInt32(used + offset), framed: UInt32(framed), metadata: 0, payload: UInt32(payload),
+                timestamp: timestamp, chargedBefore: charged)
+            (base + capacity - (position + 1) * Chunk.entrySize).storeBytes(of: entry, as: Entry.self)
+            charged &+= UInt64(Log.charge(payload: payload, metadata: 0))
+            offset += framed
+            position += 1
+        }
+        let target = UnsafeMutableRawBufferPointer(start: base + used, count: offset)
+        target.copyMemory(from: frames.slice(0..<offset))
+        if stream != PayloadFraming.commonStream { PayloadFraming.patch(target, stream: PayloadFraming.commonStream) }
+        defer {
+            used += offset
+            count = position
+        }
+        return (offset, position - count, charged &- chargedBefore)
     }
 
     /// The index entry of the message at `position` in this chunk, which the reader was told of.

@@ -4,7 +4,9 @@
 //     head (oldest kept)                                   end (next to come)
 //       |  chunk: first, visible  |  chunk  |  …  | chunk ⋯ |
 
+import Bytes
 import Replay
+import RSocket
 
 /// Part of a chunk that a shard has been told of.
 struct LogPiece: Sendable {
@@ -55,17 +57,7 @@ final class Log {
     ) -> SequenceNumber {
         let carried = metadata?.count ?? 0
         let framed = PayloadFraming.framed(payload.count)
-        let needed = carried + framed
-        var last = pieces.count - 1
-        if last < 0 || !pieces[last].chunk.fits(needed) || (carried > 0 && !pieces[last].chunk.hasMetadata) {
-            // A topic whose publishers differ is not to begin a chunk for each of them.
-            let hasMetadata = carried > 0 || isCarrying
-            let capacity = capacity(for: needed + Chunk.entrySize)
-            let chunk = Chunk(first: end, hasMetadata: hasMetadata, capacity: capacity, budget: budget)
-            pieces.append(LogPiece(chunk: chunk, visible: 0))
-            last = pieces.count - 1
-            isCarrying = false
-        }
+        let last = place(for: carried + framed, carrying: carried > 0, budget: budget)
         if carried > 0 { isCarrying = true }
         pieces[last].chunk.append(
             metadata: metadata, payload: payload, framed: framed, timestamp: timestamp, chargedBefore: charged)
@@ -74,6 +66,33 @@ final class Log {
         let sequence = end
         end = end.advanced(by: 1)
         return sequence
+    }
+
+    /// Appends the messages of a run, whose frames stand in the log as they came.
+    func append(_ run: PayloadRun, timestamp: Int64, budget: MemoryBudget) {
+        var rest = run.bytes
+        while !rest.isEmpty {
+            let last = place(for: PayloadFraming.length(of: rest), carrying: false, budget: budget)
+            let taken = pieces[last].chunk.append(
+                frames: rest, of: run.stream, timestamp: timestamp, chargedBefore: charged)
+            pieces[last].visible += taken.count
+            charged &+= taken.charge
+            end = end.advanced(by: taken.count)
+            rest = rest.slice(taken.bytes..<rest.count)
+        }
+    }
+
+    /// The last piece, which has room for a message of `needed` bytes.
+    private func place(for needed: Int, carrying: Bool, budget: MemoryBudget) -> Int {
+        let last = pieces.count - 1
+        if last >= 0, pieces[last].chunk.fits(needed), !carrying || pieces[last].chunk.hasMetadata { return last }
+        // A topic whose publishers differ is not to begin a chunk for each of them.
+        let hasMetadata = carrying || isCarrying
+        let capacity = capacity(for: needed + Chunk.entrySize)
+        let chunk = Chunk(first: end, hasMetadata: hasMetadata, capacity: capacity, budget: budget)
+        pieces.append(LogPiece(chunk: chunk, visible: 0))
+        isCarrying = false
+        return last + 1
     }
 
     /// The size of a chunk whose first message needs `needed` bytes. A large message has one of its own: what it would

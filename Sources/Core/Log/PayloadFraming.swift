@@ -21,6 +21,10 @@ enum PayloadFraming {
         Swift.max(1, (count + Limits.fragment - 1) / Limits.fragment)
     }
 
+    /// Bytes of the frame at `offset`, the length before it included.
+    @inline(__always)
+    static func length(of frames: UnsafeRawBufferPointer, at offset: Int = 0) -> Int { 3 + frames.u24(at: offset) }
+
     /// Writes the frames of `payload` at `target`, which has room for `framed(payload.count)` bytes.
     static func write(_ payload: UnsafeRawBufferPointer, to target: UnsafeMutableRawPointer) {
         var target = target

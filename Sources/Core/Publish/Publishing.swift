@@ -85,6 +85,19 @@ extension Shard {
         }
     }
 
+    /// Later messages of a channel, as they came.
+    func items(_ publisher: Publisher, _ run: PayloadRun, now: Instant) {
+        if publisher.owner != index {
+            // Those that were gathered singly came before.
+            sendOutgoing(publisher)
+            let batch = FrameBatch(run)
+            forward(batch.weight, of: publisher.connection)
+            send(.frames(key(publisher), publisher.connection.id, batch), to: publisher.owner)
+        } else if let channel = publisher.channel {
+            channel.topic.items(channel, run, now: now)
+        }
+    }
+
     /// The publisher's half is over, one way or another. A parked acknowledged publish is withdrawn.
     func ended(_ publisher: Publisher, _ end: PublisherEnd, now: Instant) {
         sendOutgoing(publisher)
@@ -159,6 +172,11 @@ extension Shard {
         }
     }
 
+    func take(_ batch: FrameBatch, from key: StreamKey, now: Instant) {
+        guard let channel = remoteChannels[key] else { return }
+        batch.withRun { channel.topic.items(channel, $0, now: now) }
+    }
+
     func takeFire(_ batch: MessageBatch, name: String, now: Instant) {
         guard let topic = try? topic(named: name, now: now) else {
             counters.fireDropped += UInt64(batch.count)
@@ -170,8 +188,8 @@ extension Shard {
         }
     }
 
-    func tellProcessed(_ batch: MessageBatch, _ shard: Int, _ connection: ConnectionID) {
-        send(.processed(connection, bytes: batch.weight), to: shard)
+    func tellProcessed(_ weight: Int, _ shard: Int, _ connection: ConnectionID) {
+        send(.processed(connection, bytes: weight), to: shard)
     }
 
     // Back to the peer

@@ -75,8 +75,19 @@ struct Room {
         typical = charge > typical ? charge : Swift.max(Limits.messageOverhead, typical - (typical - charge) / 8)
     }
 
+    /// `count` messages were charged `charge` bytes together, the largest of them `largest`.
+    mutating func observe(charge: Int, count: Int, largest: Int) {
+        let average = charge / count
+        // After this many, what was before has left no trace.
+        for _ in 0..<Swift.min(count, 64) {
+            guard typical > average else { break }
+            observe(charge: average)
+        }
+        if largest > typical { typical = largest }
+    }
+
     /// The most that one channel is granted at a time.
     func largestGrant(limits: Limits) -> Int {
-        Swift.max(1, Swift.min(limits.grant, limits.retainBytes / 4 / typical))
+        Swift.max(1, Swift.min(limits.grant, Swift.min(limits.grantBytes, limits.retainBytes / 4) / typical))
     }
 }

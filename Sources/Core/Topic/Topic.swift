@@ -157,8 +157,28 @@ final class Topic {
             channel.reserved -= 1
             room.reserved -= 1
         }
-        accepted(channel, append(metadata: metadata, payload: payload, charge: charge, now: now))
+        accepted(channel, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
         return true
+    }
+
+    /// Later messages of a channel, as they came. What is not plainly in order is looked at message by message.
+    func items(_ channel: Channel, _ run: PayloadRun, now: Instant) {
+        let charge = run.data + run.count * Limits.messageOverhead
+        let largest = Log.charge(payload: run.longest, metadata: 0)
+        guard channel.outstanding >= run.count, refusal(charge: largest) == nil,
+            (room.held(log) ?? 0) + charge <= 2 * limits.retainBytes
+        else {
+            run.forEach { item(channel, metadata: nil, payload: $0, now: now) }
+            return
+        }
+        channel.outstanding -= run.count
+        let reserved = Swift.min(channel.reserved, run.count)
+        channel.reserved -= reserved
+        room.reserved -= reserved
+        log.append(run, timestamp: now.wall, budget: shard.memory)
+        room.observe(charge: charge, count: run.count, largest: largest)
+        appended(run.count, now: now)
+        accepted(channel, run.count, upTo: log.end.advanced(by: -1))
     }
 
     @discardableResult
@@ -168,16 +188,23 @@ final class Topic {
     ) -> SequenceNumber {
         let sequence = log.append(metadata: metadata, payload: payload, timestamp: now.wall, budget: shard.memory)
         room.observe(charge: charge)
-        if let horizon = room.horizon, sequence >= horizon { overshoot += 1 }
-        shard.counters.published += 1
-        lastUsed = now.monotonic
-        if idleSince != nil { idleSince = now.monotonic }
-        markDirty()
+        appended(1, now: now)
         return sequence
     }
 
-    func accepted(_ channel: Channel, _ sequence: SequenceNumber) {
-        channel.accepted += 1
+    /// The last `count` messages of the log are new.
+    private func appended(_ count: Int, now: Instant) {
+        if let horizon = room.horizon, log.end > horizon {
+            overshoot += UInt64(Swift.min(count, log.end - horizon))
+        }
+        shard.counters.published += UInt64(count)
+        lastUsed = now.monotonic
+        if idleSince != nil { idleSince = now.monotonic }
+        markDirty()
+    }
+
+    func accepted(_ channel: Channel, _ count: Int = 1, upTo sequence: SequenceNumber) {
+        channel.accepted += UInt64(count)
         channel.last = sequence
         channel.hasNews = true
     }

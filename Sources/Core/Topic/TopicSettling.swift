@@ -76,7 +76,7 @@ extension Topic {
                 let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
                 if let channel = channels[waiting.key] {
                     channel.isParked = false
-                    accepted(channel, sequence)
+                    accepted(channel, upTo: sequence)
                 } else {
                     shard.tell(waiting.key, .acknowledged(sequence: sequence, accepted: 1))
                 }

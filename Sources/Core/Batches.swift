@@ -1,0 +1,71 @@
+// Batches: messages that were copied out of a connection's input, on their way to another shard or parked.
+
+import RSocket
+
+/// Messages copied out of a connection's input, on their way to another shard or parked.
+struct MessageBatch: Sendable {
+    private(set) var bytes: [UInt8] = []
+    private(set) var count = 0
+
+    /// Bytes that one message is charged beside its own while it is carried.
+    static let overhead = 8
+    /// What a batch is charged beside its bytes on its way to another shard, whatever it holds.
+    static let envelope = 512
+
+    /// What it is charged on its way to another shard.
+    var weight: Int { bytes.count + MessageBatch.envelope }
+
+    mutating func append(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer) {
+        for length in [metadata?.count ?? 0, payload.count] {
+            withUnsafeBytes(of: UInt32(length)) { bytes.append(contentsOf: $0) }
+        }
+        if let metadata { bytes.append(contentsOf: metadata) }
+        bytes.append(contentsOf: payload)
+        count += 1
+    }
+
+    mutating func removeAll() {
+        bytes.removeAll(keepingCapacity: false)
+        count = 0
+    }
+
+    /// Calls `body` with each message in order, until it returns false.
+    func forEach(_ body: (_ metadata: UnsafeRawBufferPointer?, _ payload: UnsafeRawBufferPointer) -> Bool) {
+        bytes.withUnsafeBytes { all in
+            var offset = 0
+            while offset + MessageBatch.overhead <= all.count {
+                let carried = Int(all.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+                let payload = Int(all.loadUnaligned(fromByteOffset: offset + 4, as: UInt32.self))
+                offset += MessageBatch.overhead
+                let metadata = UnsafeRawBufferPointer(rebasing: all[offset..<offset + carried])
+                offset += carried
+                guard
+                    body(carried > 0 ? metadata : nil, UnsafeRawBufferPointer(rebasing: all[offset..<offset + payload]))
+                else { return }
+                offset += payload
+            }
+        }
+    }
+}
+
+/// A run of a channel's messages on its way to another shard, as it came.
+struct FrameBatch: Sendable {
+    private let bytes: [UInt8]
+    private let stream: UInt32
+    private let count: Int
+    private let longest: Int
+
+    init(_ run: PayloadRun) {
+        bytes = [UInt8](run.bytes)
+        stream = run.stream
+        count = run.count
+        longest = run.longest
+    }
+
+    /// What it is charged on its way to another shard.
+    var weight: Int { bytes.count + MessageBatch.envelope }
+
+    func withRun(_ body: (PayloadRun) -> Void) {
+        bytes.withUnsafeBytes { body(PayloadRun(checked: $0, stream: stream, count: count, longest: longest)) }
+    }
+}

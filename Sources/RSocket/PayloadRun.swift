@@ -1,0 +1,81 @@
+// PayloadRun: messages of a channel that arrived one behind the other, recognised together. What publishers send at
+// full speed is long rows of PAYLOAD frames of one stream that carry N and nothing else; such a row means what its
+// frames mean singly, and can be taken whole.
+
+import Bytes
+
+/// Whole PAYLOAD frames of one stream, each with the length before it: a message each, with N, without metadata, not
+/// fragmented, not the last of its half.
+public struct PayloadRun {
+    /// Length, stream id, type and flags.
+    public static let frameHead = Wire.lengthSize + Wire.headerSize
+
+    public let stream: UInt32
+    /// The frames. Valid until the next call of `next`, `feed` or `acceptSetup`.
+    public let bytes: UnsafeRawBufferPointer
+    /// How many there are, at least 1.
+    public let count: Int
+    /// Bytes of data of the longest.
+    public let longest: Int
+
+    /// Bytes of data of all frames.
+    public var data: Int { bytes.count - count * PayloadRun.frameHead }
+
+    /// The stream whose run begins at `input`; nil when no run does.
+    @inline(__always)
+    static func stream(at input: UnsafeRawBufferPointer) -> UInt32? {
+        guard input.count >= frameHead else { return nil }
+        let head = input.bigEndian(at: 1, as: UInt64.self)
+        guard UInt16(truncatingIfNeeded: head) == kind else { return nil }
+        // A reserved top bit is for the frame decoder to mask.
+        let stream = UInt32(truncatingIfNeeded: head >> 16)
+        return stream <= Wire.maxU31 ? stream : nil
+    }
+
+    /// As many frames at the front of `input` as belong to a run of `stream` with at most `maxData` bytes each; nil
+    /// when not even the first does, or has not come whole.
+    init?(_ input: UnsafeRawBufferPointer, stream: UInt32, maxData: Int) {
+        let expected = UInt64(stream) << 16 | UInt64(PayloadRun.kind)
+        var offset = 0
+        var count = 0
+        var longest = 0
+        while input.count - offset >= PayloadRun.frameHead {
+            // The low half of the length, the stream, type and flags; the high byte of the length stands before.
+            let head = input.bigEndian(at: offset + 1, as: UInt64.self)
+            let length = Int(input[offset]) << 16 | Int(head >> 48)
+            let data = length - Wire.headerSize
+            guard head & 0xFFFF_FFFF_FFFF == expected, data >= 0, data <= maxData,
+                data <= input.count - offset - PayloadRun.frameHead
+            else { break }
+            longest = max(longest, data)
+            offset += PayloadRun.frameHead + data
+            count += 1
+        }
+        guard count > 0 else { return nil }
+        self.stream = stream
+        bytes = input.slice(0..<offset)
+        self.count = count
+        self.longest = longest
+    }
+
+    /// For runs that were checked before, as on the way between threads.
+    public init(checked bytes: UnsafeRawBufferPointer, stream: UInt32, count: Int, longest: Int) {
+        self.stream = stream
+        self.bytes = bytes
+        self.count = count
+        self.longest = longest
+    }
+
+    /// Calls `body` with the data of each message in order, until it returns false.
+    public func forEach(_ body: (UnsafeRawBufferPointer) -> Bool) {
+        var offset = 0
+        while offset < bytes.count {
+            let end = offset + Wire.lengthSize + bytes.u24(at: offset)
+            guard body(bytes.slice(offset + PayloadRun.frameHead..<end)) else { return }
+            offset = end
+        }
+    }
+
+    /// Type and flags of its frames.
+    private static let kind = UInt16(FrameType.payload.rawValue) << 10 | FrameFlags.next.rawValue
+}
