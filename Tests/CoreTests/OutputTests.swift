@@ -48,10 +48,11 @@ private final class Receiver {
 
     /// The socket takes what `taken` says of the bytes that it is offered. It is blocked if these are fewer, unless
     /// `mayBlock` is false.
-    func write(pieces capacity: Int = 3, mayBlock: Bool = true, _ taken: (Int) -> Int) {
+    /// Returns how many bytes it was offered.
+    @discardableResult
+    func write(pieces capacity: Int = 3, mayBlock: Bool = true, _ taken: (Int) -> Int) -> Int {
         withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: capacity) { pieces in
             let count = output.gather(into: pieces)
-            #expect(count > 0 || output.isEmpty, "nothing is offered of \(output.count) bytes")
             let offered = pieces[..<count].reduce(0) { $0 + $1.count }
             let taken = taken(offered)
             var rest = taken
@@ -61,6 +62,18 @@ private final class Receiver {
                 rest -= part
             }
             output.wrote(taken, blocked: mayBlock && taken < offered)
+            return offered
+        }
+    }
+
+    /// Writes until nothing is left; calls `between` after each write.
+    func drain(mayBlock: Bool = true, _ taken: (Int) -> Int, between: () -> Void = {}) {
+        while !output.isEmpty {
+            guard write(mayBlock: mayBlock, taken) > 0 else {
+                Issue.record("nothing is offered of \(output.count) bytes")
+                return
+            }
+            between()
         }
     }
 
@@ -70,7 +83,7 @@ private final class Receiver {
         var seenControls: [UInt8] = []
         written.withUnsafeBytes { bytes in
             var offset = 0
-            while offset < bytes.count {
+            while offset + PayloadFraming.header <= bytes.count {
                 let end = offset + 3 + bytes.u24(at: offset)
                 guard end <= bytes.count else { break }
                 let frame = bytes.slice(offset..<end)
@@ -170,7 +183,7 @@ private final class Receiver {
         for receiver in receivers {
             let isCut = random.next(4) == 0
             if isCut { receiver.output.dropMessages() }
-            while !receiver.output.isEmpty { receiver.write { random.next(2) == 0 ? $0 : random.next($0 + 1) } }
+            receiver.drain { random.next(2) == 0 ? $0 : random.next($0 + 1) }
             receiver.check(isCut: isCut, "seed \(seed)")
         }
     }
@@ -192,8 +205,9 @@ private final class Receiver {
             receiver.control(13)
             // The next ones of the same stream, which may go into the same segment.
             receiver.append(5..<8, of: chunk, stream: 7)
-            while !receiver.output.isEmpty {
-                receiver.write(mayBlock: mayBlock) { min(1, $0) }
+            receiver.drain(mayBlock: mayBlock) {
+                min(1, $0)
+            } between: {
                 other.append(0..<8, of: chunk, stream: 0x0A0B_0C0D)
                 other.write { $0 }
             }
@@ -219,11 +233,9 @@ private final class Receiver {
         let receiver = Receiver(BlockPool(budget: budget, scratch: 1050))
         receiver.append(0..<100, of: chunk, stream: 3)
         var writes: [Int] = []
-        while !receiver.output.isEmpty {
-            receiver.write { offered in
-                writes.append(offered)
-                return offered
-            }
+        receiver.drain { offered in
+            writes.append(offered)
+            return offered
         }
         #expect(writes == [Int](repeating: 1000, count: 10))
         receiver.check("ten writes")

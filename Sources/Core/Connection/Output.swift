@@ -294,7 +294,7 @@ struct Output: ~Copyable {
 
     /// Bytes of the frames that lie whole in the first `count` bytes at `start`, where one begins.
     private static func wholeFrames(_ start: UnsafeRawPointer, within count: Int) -> Int {
-        // The length of the frame that is cut lies behind `count` if its first bytes do.
+        // The length of the frame that is cut may lie behind `count` itself.
         let bytes = UnsafeRawBufferPointer(start: start, count: count + 3)
         var offset = 0
         while offset < count {
