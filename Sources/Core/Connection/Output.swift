@@ -226,7 +226,7 @@ struct Output: ~Copyable {
             first = 0
         }
         if control.isEmpty { control.shrink(above: 256) }
-        if keepalive.isEmpty { keepalive.shrink() }
+        if keepalive.isEmpty { keepalive.shrink(above: 64) }
     }
 
     /// Gives up all messages that wait here: the connection is closing and only its last error counts.
