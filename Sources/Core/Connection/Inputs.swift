@@ -178,7 +178,7 @@ extension Shard {
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
-        connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
+        sayFatal(error, on: connection)
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }
         updateReading(connection)

@@ -40,7 +40,7 @@ extension Shard {
             if let handle, let bound = self.stream(handle, nil) {
                 leave(bound, .cancelled, now: now)
             }
-            sendError(connection, stream: stream, code: error.code, message: error.message)
+            sayRefused(Refusal(error), on: connection, stream: stream)
         case .drop:
             counters.fireDropped += 1
         case .fatal(let error):
@@ -99,7 +99,7 @@ extension Shard {
                 return
             }
             connection.rsocket.closeStream(stream)
-            sendError(connection, stream: stream, code: error.code, message: error.message)
+            sayRefused(error, on: connection, stream: stream)
         }
     }
 
@@ -173,25 +173,11 @@ extension Shard {
         if streams[stream.handle] === stream { drop(stream) }
     }
 
-    // Answers
-
-    func sendError(_ connection: Connection, stream: UInt32, code: ErrorCode, message: String) {
-        connection.output.control { FrameWriter.error(stream: stream, code: code, message: message, into: &$0) }
-        counters.streamErrors += 1
-        flush(connection)
-    }
+    // Ends
 
     /// Answers a request with `text`, and so ends its stream.
     func reply(_ text: String, to stream: BoundStream) {
-        var text = text
-        text.withUTF8 { data in
-            stream.connection.output.control {
-                FrameWriter.payload(
-                    stream: stream.stream, next: true, complete: true, metadata: nil,
-                    data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
-            }
-        }
-        flush(stream.connection)
+        sayAnswer(text, to: stream)
         drop(stream)
     }
 
@@ -199,30 +185,11 @@ extension Shard {
     func fail(_ stream: BoundStream, _ refusal: Refusal) {
         guard streams[stream.handle] === stream else { return }
         if stream.kind == .subscriber {
-            queueEnd(on: stream.connection) {
-                FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
-            }
-            counters.streamErrors += 1
+            sayFailed(refusal, to: unsafeDowncast(stream, to: Subscriber.self))
         } else {
-            sendError(stream.connection, stream: stream.stream, code: refusal.code, message: refusal.message)
+            sayRefused(refusal, on: stream.connection, stream: stream.stream)
         }
         drop(stream)
-    }
-
-    /// Puts frames behind the messages that are queued.
-    func queue(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
-        scratch.removeAll()
-        write(&scratch)
-        connection.output.reserve(scratch.count).copyMemory(from: scratch.readable)
-        flush(connection)
-    }
-
-    /// As `queue`, for the end of a stream: it counts among the answers that a peer must read.
-    func queueEnd(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
-        scratch.removeAll()
-        write(&scratch)
-        connection.output.answer(scratch.readable)
-        flush(connection)
     }
 
     /// Forgets a stream: its end has been told, or nobody wants to know.

@@ -38,7 +38,7 @@ extension Shard {
         if target.owner == index,
             let sequence = try topic(of: target, now: now).place(metadata: metadata, payload: payload, now: now)
         {
-            answer(sequence, on: connection, stream: stream)
+            sayPublished(sequence, on: connection, stream: stream)
             connection.rsocket.closeStream(stream)
             return
         }
@@ -95,7 +95,6 @@ extension Shard {
         }
         let publisher = unsafeDowncast(bound, to: Publisher.self)
         connection.attach(publisher)
-        connection.rsocket.setHandle(publisher.handle.index, stream: stream)
         connection.parkedBytes += size
         connection.parkedCount += 1
         if publisher.isChannel { connection.publishers += 1 }
@@ -247,19 +246,17 @@ extension Shard {
     func hear(_ notice: PublisherNotice, _ handle: Handle) {
         guard let stream = streams[handle], stream.kind == .publisher else { return }
         let publisher = unsafeDowncast(stream, to: Publisher.self)
-        let connection = publisher.connection
         switch notice {
         case .granted(let n):
             settleParked(publisher)
-            connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }
-            flush(connection)
+            sayGranted(n, to: publisher)
         case .acknowledged(let sequence, let accepted):
             settleParked(publisher)
             if publisher.isChannel {
                 publisher.untold = (sequence, accepted)
                 tellUntold(publisher)
             } else {
-                answer(sequence, on: connection, stream: publisher.stream)
+                sayPublished(sequence, on: publisher.connection, stream: publisher.stream)
                 drop(publisher)
             }
         case .finished:
@@ -269,12 +266,6 @@ extension Shard {
             tellUntold(publisher, atOnce: true)
             fail(publisher, refusal)
         }
-    }
-
-    /// The answer to an acknowledged publish.
-    private func answer(_ sequence: SequenceNumber, on connection: Connection, stream: UInt32) {
-        writePayload(sequence, on: connection, stream: stream, complete: true, metadata: nil)
-        flush(connection)
     }
 
     /// Tells the latest acknowledgement, if there is credit for it. While earlier answers are unread it waits, and a
@@ -287,8 +278,7 @@ extension Shard {
         }
         publisher.untold = nil
         publisher.credit.spend(1)
-        acknowledge(publisher, news, complete: false)
-        flush(publisher.connection)
+        sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
     }
 
     /// The peer has read on: acknowledgements that waited for it are told.
@@ -300,43 +290,13 @@ extension Shard {
         }
     }
 
-    private func acknowledge(
-        _ publisher: Publisher, _ news: (sequence: SequenceNumber, accepted: UInt64),
-        complete: Bool
-    ) {
-        scratch.removeAll()
-        AcceptedMetadata.append(news.accepted, to: &scratch)
-        writePayload(
-            news.sequence, on: publisher.connection, stream: publisher.stream, complete: complete,
-            metadata: scratch.readable)
-    }
-
-    /// A PAYLOAD whose data is a sequence.
-    private func writePayload(
-        _ sequence: SequenceNumber, on connection: Connection, stream: UInt32, complete: Bool,
-        metadata: UnsafeRawBufferPointer?
-    ) {
-        Decimal.with(sequence.value) { digits in
-            connection.output.control {
-                FrameWriter.payload(
-                    stream: stream, next: true, complete: complete, metadata: metadata, data: digits,
-                    fragment: Limits.fragment, into: &$0)
-            }
-        }
-    }
-
     /// All of a channel is acknowledged; the broker's half completes, with the last acknowledgement if there is credit.
     private func finish(_ publisher: Publisher) {
         if let news = publisher.untold, publisher.credit.available > 0 {
-            acknowledge(publisher, news, complete: true)
+            sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: true)
         } else {
-            publisher.connection.output.control {
-                FrameWriter.payload(
-                    stream: publisher.stream, next: false, complete: true, metadata: nil,
-                    data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &$0)
-            }
+            sayFinished(to: publisher)
         }
-        flush(publisher.connection)
         drop(publisher)
     }
 
