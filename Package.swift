@@ -8,6 +8,8 @@ import PackageDescription
 //                      └─ EventLoop ─ CLinux
 //   forebay ─ Client ─┬─ RSocket
 //                     └─ EventLoop
+//   HTTP2 ─┬─ CNGHTTP2            (no I/O)
+//          └─ Bytes
 //   forebay, bench ─ Measure      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
@@ -27,6 +29,8 @@ let package = Package(
         .target(name: "Bytes", swiftSettings: strict),
         .target(name: "Replay", swiftSettings: strict),
         .target(name: "RSocket", dependencies: ["Bytes"], swiftSettings: strict),
+        .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes"], swiftSettings: strict),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket"], swiftSettings: strict),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: strict),
@@ -42,6 +46,7 @@ let package = Package(
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
+        .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "Bytes"], swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
