@@ -4,7 +4,9 @@ import PackageDescription
 // Dependencies run one way only, from the executables down to the pure algorithms:
 //
 //   forebayd ─ Server ─┬─ Core ─┬─ Replay        (no I/O, no payloads)
-//                      │        └─ RSocket ─ Bytes
+//                      │        ├─ RSocket ─ Bytes
+//                      │        └─ HTTP2 ─┬─ CNGHTTP2
+//                      │                  └─ Bytes
 //                      └─ EventLoop ─ CLinux
 //   forebay ─ Client ─┬─ RSocket
 //                     └─ EventLoop
@@ -32,7 +34,9 @@ let package = Package(
         .target(name: "Bytes", swiftSettings: strict),
         .target(name: "Replay", swiftSettings: strict),
         .target(name: "RSocket", dependencies: ["Bytes"], swiftSettings: strict),
-        .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket"], swiftSettings: hot),
+        .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: strict),
+        .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: hot),
         .target(name: "Client", dependencies: ["Bytes", "RSocket", "EventLoop", "CLinux"], swiftSettings: strict),
@@ -52,7 +56,7 @@ let package = Package(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
             exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
-            name: "CoreTests", dependencies: ["Core", "RSocket", "Bytes", "Replay", "CAllocations"],
+            name: "CoreTests", dependencies: ["Core", "RSocket", "HTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),

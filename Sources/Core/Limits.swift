@@ -1,5 +1,6 @@
 // Every figure that bounds the broker, in one place. Each queue, table, buffer and retry names its limit here.
 
+import HTTP2
 import RSocket
 
 /// The bounds of one broker. Sizes are bytes and times nanoseconds unless the name says otherwise.
@@ -51,6 +52,9 @@ public struct Limits: Sendable {
     public var parkTime: UInt64 = 10 * second
     /// SETUP's lifetime is clamped to this range.
     public var lifetime: ClosedRange<UInt64> = (1 * second)...(600 * second)
+    /// An HTTP/2 connection that nothing is heard from is asked for a sign of life after half of this, and closed after
+    /// all of it.
+    public var httpSilence: UInt64 = 60 * second
     /// How long a connection may leave more than `controlOutput` unread, and how long it may take to read a closing
     /// error.
     public var unreadTime: UInt64 = 10 * second
@@ -88,4 +92,9 @@ public struct Limits: Sendable {
         limits.maxRunData = Limits.fragment
         return limits
     }
+
+    /// A whole message of a gRPC call: payload, metadata, and what protobuf adds.
+    var messageFrame: Int { Swift.min(payload + metadata + 1024, 1 << 30) }
+
+    var ofHTTP: HTTP2Limits { HTTP2Limits() }
 }

@@ -133,7 +133,7 @@ enum PublisherEnd: Sendable {
 enum PublisherNotice: Sendable {
     case granted(UInt32)
     /// The sequence of the last message accepted, and how many of this publisher's were.
-    case acknowledged(sequence: SequenceNumber, accepted: UInt64)
+    case acknowledged(sequence: SequenceNumber, epoch: UInt64, accepted: UInt64)
     /// All that came is acknowledged, and the topic needs no more of this publisher.
     case finished
     case refused(Refusal)

@@ -6,6 +6,7 @@
 // advance, output is queued, publishers are granted and acknowledged.
 
 import Bytes
+import HTTP2
 import Replay
 import RSocket
 
@@ -55,6 +56,8 @@ public final class Shard {
     /// For frames that are put together before they are queued.
     var scratch = ByteBuffer(minimumCapacity: 512)
     var carriedMetadata = ByteBuffer()
+    /// The message of a gRPC call at work; kept for its array of headers.
+    var published = PublishedMessage()
     /// When relieving memory may help again.
     var nextRelief: UInt64 = 0
     let started: UInt64

@@ -70,6 +70,13 @@ extension Shard {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
             take(connection, now: now)
         }
+        if let http = connection.http {
+            expire(http, now: now)
+            if let deadline = http.session.deadline, deadline <= now.monotonic {
+                http.session.expire(now: now.monotonic)
+                flush(connection)
+            }
+        }
         charge(connection)
     }
 

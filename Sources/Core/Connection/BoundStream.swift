@@ -10,6 +10,8 @@ class BoundStream {
     let connection: Connection
     let stream: UInt32
     let handle: Handle
+    /// Of an HTTP connection: the request that it stands behind, as long as it does.
+    var exchange: Exchange?
     /// Its place in `connection.streams`.
     var place = 0
 

@@ -19,6 +19,8 @@ final class Connection {
     let address: String
     let openedAt: UInt64
     var rsocket: ServerConnection
+    /// What it speaks, if that is not RSocket.
+    let http: HTTPFace?
     var output: Output
     var phase = Phase.new
     var streams: [BoundStream] = []
@@ -58,24 +60,29 @@ final class Connection {
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
 
-    init(handle: Handle, peer: String, limits: Limits, pool: BlockPool, now: UInt64) {
+    init(handle: Handle, peer: String, face: Face, limits: Limits, pool: BlockPool, now: UInt64) {
         self.handle = handle
         self.peer = peer
         address = Connection.address(of: peer)
         openedAt = now
         lastHeard = now
         rsocket = ServerConnection(limits: limits.ofConnection)
-        output = Output(pool: pool)
+        http = face == .http ? HTTPFace(limits: limits) : nil
+        output = Output(pool: pool, isRSocket: face == .rsocket)
     }
 
     var id: ConnectionID { ConnectionID(index: handle.index, generation: handle.generation) }
     var isOpen: Bool { if case .open = phase { true } else { false } }
+    /// All that was to be written has gone.
+    var isWritten: Bool { output.isEmpty && http?.session.wantsOutput != true }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
 
     func attach(_ stream: BoundStream) {
         stream.place = streams.count
         streams.append(stream)
-        rsocket.setHandle(stream.handle.index, stream: stream.stream)
+        guard let http else { return rsocket.setHandle(stream.handle.index, stream: stream.stream) }
+        stream.exchange = http.exchange(of: stream.stream)
+        stream.exchange?.bound = stream
     }
 
     func detach(_ stream: BoundStream) {

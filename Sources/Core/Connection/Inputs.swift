@@ -5,11 +5,11 @@ import RSocket
 
 extension Shard {
     /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"). Nil refuses it.
-    public func open(peer: String, now: Instant) -> ConnectionID? {
+    public func open(peer: String, face: Face = .rsocket, now: Instant) -> ConnectionID? {
         moment = now
         guard !draining, connections.count < (limits.connections + shards - 1) / shards else { return nil }
         let connection = connections.insert { handle in
-            Connection(handle: handle, peer: peer, limits: limits, pool: pool, now: now.monotonic)
+            Connection(handle: handle, peer: peer, face: face, limits: limits, pool: pool, now: now.monotonic)
         }
         guard perAddress[connection.address, default: 0] < limits.connectionsPerAddress else {
             connections.remove(connection.handle)
@@ -33,7 +33,11 @@ extension Shard {
         counters.bytesIn &+= UInt64(bytes.count)
         connection.lastHeard = now.monotonic
         connection.probed = false
-        connection.rsocket.feed(bytes, now: now.monotonic)
+        if let http = connection.http {
+            http.session.feed(bytes, now: now.monotonic)
+        } else {
+            connection.rsocket.feed(bytes, now: now.monotonic)
+        }
         take(connection, now: now)
         charge(connection)
         settle(now)
@@ -43,24 +47,48 @@ extension Shard {
     func take(_ connection: Connection, now: Instant) {
         connection.isHeld = false
         while !mustWait(connection) {
-            guard let event = connection.rsocket.next() else {
+            guard dealWithNext(connection, now: now) else {
                 updateReading(connection)
                 return
             }
-            handle(event, on: connection, now: now)
             switch connection.phase {
             case .new, .open: continue
             case .closing, .closed: return
             }
         }
         connection.isHeld = true
-        connection.rsocket.hold()
+        if let http = connection.http { http.session.hold() } else { connection.rsocket.hold() }
         updateReading(connection)
+    }
+
+    /// False when nothing is left to deal with.
+    private func dealWithNext(_ connection: Connection, now: Instant) -> Bool {
+        guard let http = connection.http else {
+            guard let event = connection.rsocket.next() else { return false }
+            handle(event, on: connection, now: now)
+            return true
+        }
+        guard let event = http.session.next() else {
+            if case .new = connection.phase, http.session.isOpened { accept(connection) }
+            if http.session.wantsOutput { flush(connection) }
+            return false
+        }
+        if case .new = connection.phase { accept(connection) }
+        handle(event, on: connection, http, now: now)
+        return true
+    }
+
+    private func accept(_ connection: Connection) {
+        connection.lifetime = limits.httpSilence
+        connection.phase = .open
+        connection.isAnnounced = true
+        event("connection-opened", connection: connection, reason: nil)
     }
 
     /// What was read and not dealt with counts as the broker's memory.
     func charge(_ connection: Connection) {
-        let bytes = connection.isClosed ? 0 : connection.rsocket.bufferedBytes
+        let buffered = connection.http?.bufferedBytes ?? connection.rsocket.bufferedBytes
+        let bytes = connection.isClosed ? 0 : buffered
         if bytes != connection.charged { memory.add(bytes - connection.charged) }
         connection.charged = bytes
     }
@@ -79,7 +107,7 @@ extension Shard {
     public func receiveEnd(on id: ConnectionID, now: Instant) {
         moment = now
         guard let connection = find(id) else { return }
-        if case .closing = connection.phase, !connection.output.isEmpty { return }
+        if case .closing = connection.phase, !connection.isWritten { return }
         close(connection, reason: "closed by the peer", now: now)
         settle(now)
     }
@@ -98,6 +126,7 @@ extension Shard {
     public func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let connection = find(id) else { return 0 }
         connection.isFlushing = false
+        connection.http?.produce(into: connection, atMost: limits.output - connection.output.count)
         return connection.output.gather(into: pieces)
     }
 
@@ -110,10 +139,11 @@ extension Shard {
         if count > 0 { connection.unreadSince = nil }
         connection.bytesOut &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
-        if case .closing = connection.phase, connection.output.isEmpty {
+        if case .closing = connection.phase, connection.isWritten {
             close(connection, reason: "closed after an error", now: now)
         } else {
             resume(connection, now: now)
+            if let http = connection.http, http.session.hasEvents, !connection.isHeld { take(connection, now: now) }
             tellUntold(on: connection)
             if !blocked { fill(connection, now: now) }
         }
@@ -131,7 +161,7 @@ extension Shard {
                 proceed(listing, now: now)
             }
         }
-        if !connection.output.isEmpty { flush(connection) }
+        if !connection.isWritten { flush(connection) }
     }
 
     /// A socket that was blocked takes bytes again.
@@ -139,7 +169,7 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         connection.output.blocked = false
-        if !connection.output.isEmpty { flush(connection) }
+        if !connection.isWritten { flush(connection) }
     }
 
     /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they have
@@ -155,13 +185,13 @@ extension Shard {
 
     /// A connection of a draining shard goes when nothing more can be delivered to it.
     func closeIfDrained(_ connection: Connection, now: Instant) {
-        guard connection.output.isEmpty, connection.hungryCount == 0, connection.waitingListings.isEmpty else { return }
+        guard connection.isWritten, connection.hungryCount == 0, connection.waitingListings.isEmpty else { return }
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
         fatal(connection, goodbye, now: now)
     }
 
-    static var drainingRefusal: Refusal { .rejected("The broker is shutting down; connect again later.") }
+    static var drainingRefusal: Refusal { Refusal(.unavailable, "The broker is shutting down; connect again later.") }
 
     func find(_ id: ConnectionID) -> Connection? {
         connections[Handle(index: id.index, generation: id.generation)]
@@ -176,6 +206,7 @@ extension Shard {
         case .closing, .closed: return
         }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        for exchange in connection.http?.all ?? [] { finish(exchange, Refusal(error)) }
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
         sayFatal(error, on: connection)
@@ -204,7 +235,7 @@ extension Shard {
         if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
     }
 
-    private func dropStreams(of connection: Connection, now: Instant) {
+    func dropStreams(of connection: Connection, now: Instant) {
         while let stream = connection.streams.last {
             if stream.kind == .publisher {
                 ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)

@@ -14,7 +14,7 @@ import Bytes
 
 struct Output: ~Copyable {
     private enum Owner {
-        case chunk(Chunk)
+        case shared(AnyObject)
         case block(Block)
         case none
     }
@@ -49,7 +49,13 @@ struct Output: ~Copyable {
     /// The socket takes nothing until it is writable again.
     var blocked = false
 
-    init(pool: BlockPool) { self.pool = pool }
+    /// Its bytes are RSocket's frames; else nothing is known of where they begin and end, and nothing goes ahead.
+    private let isRSocket: Bool
+
+    init(pool: BlockPool, isRSocket: Bool = true) {
+        self.pool = pool
+        self.isRSocket = isRSocket
+    }
 
     var controlCount: Int { control.count + keepalive.count }
     /// Bytes that answer what the peer did, wherever they stand: control frames, and the ends of streams.
@@ -69,13 +75,24 @@ struct Output: ~Copyable {
         count += bytes.count
         let needed = stream == PayloadFraming.commonStream ? 0 : stream
         let last = segments.count - 1
-        if last >= first, case .chunk(let owner) = segments[last].owner, owner === chunk,
+        if last >= first, case .shared(let owner) = segments[last].owner, owner === chunk,
             segments[last].start + segments[last].count == start, segments[last].stream == needed
         {
             segments[last].count += bytes.count
             return
         }
-        segments.append(Segment(owner: .chunk(chunk), start: start, count: bytes.count, stream: needed))
+        segments.append(Segment(owner: .shared(chunk), start: start, count: bytes.count, stream: needed))
+    }
+
+    /// Bytes that stay where they are as long as `owner` does.
+    mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: AnyObject) {
+        guard let start = bytes.baseAddress, bytes.count > 0 else { return }
+        if blocked {
+            reserve(bytes.count).copyMemory(from: bytes)
+            return
+        }
+        count += bytes.count
+        segments.append(Segment(owner: .shared(owner), start: start, count: bytes.count))
     }
 
     /// Whole frames of a chunk, for `stream`, of which a copy is made.
@@ -200,6 +217,10 @@ struct Output: ~Copyable {
         }
         while rest > 0, first < segments.count {
             let segment = segments[first]
+            if rest < segment.count, !isRSocket {
+                takeFront(rest)
+                break
+            }
             if rest < segment.count {
                 let whole = Output.wholeFrames(segment.start, within: rest)
                 takeFront(whole)
@@ -231,6 +252,7 @@ struct Output: ~Copyable {
 
     /// Gives up all messages that wait here: the connection is closing and only its last error counts.
     mutating func dropMessages() {
+        guard isRSocket else { return }
         // A frame in flight must be ended, or the error behind it could not be read.
         let keep = inFlight
         while first < segments.count, count > keep {
@@ -275,7 +297,7 @@ struct Output: ~Copyable {
     /// Copies what is left of chunks, so that the chunks can go. What lies in a block stays where it is.
     private mutating func releaseChunks() {
         for index in first..<segments.count {
-            if case .chunk = segments[index].owner { own(index) }
+            if case .shared = segments[index].owner { own(index) }
         }
     }
 

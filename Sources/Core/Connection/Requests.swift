@@ -194,7 +194,9 @@ extension Shard {
 
     /// Forgets a stream: its end has been told, or nobody wants to know.
     func drop(_ stream: BoundStream) {
-        stream.connection.rsocket.closeStream(stream.stream)
+        if stream.connection.http == nil { stream.connection.rsocket.closeStream(stream.stream) }
+        stream.exchange?.bound = nil
+        stream.exchange = nil
         stream.connection.detach(stream)
         streams.remove(stream.handle)
         switch stream.kind {

@@ -2,19 +2,6 @@
 
 import RSocket
 
-/// What is wrong with a request: an ERROR on its stream.
-struct Refusal: Error, Sendable {
-    var code: ErrorCode
-    var message: String
-
-    static func invalid(_ message: String) -> Refusal { Refusal(code: .invalid, message: message) }
-    static func rejected(_ message: String) -> Refusal { Refusal(code: .rejected, message: message) }
-}
-
-extension Refusal {
-    init(_ error: RSocketError) { self.init(code: error.code, message: error.message) }
-}
-
 /// A name and its options, percent-decoded, none doubled.
 struct Route {
     /// Options that one request may carry.

@@ -5,6 +5,7 @@
 // before it.
 
 import Bytes
+import HTTP2
 import Replay
 import RSocket
 
@@ -13,11 +14,20 @@ extension Shard {
 
     /// The connection is over for this reason; it is closed once that is written.
     func sayFatal(_ error: RSocketError, on connection: Connection) {
+        if let http = connection.http {
+            http.session.goAway(.noError, error.message)
+            return
+        }
         connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
     }
 
     /// Are you there?
     func sayProbe(on connection: Connection) {
+        if let http = connection.http {
+            http.session.ping(moment.monotonic)
+            flush(connection)
+            return
+        }
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         connection.output.control { FrameWriter.keepalive(respond: true, position: 0, data: none, into: &$0) }
         flush(connection)
@@ -25,6 +35,10 @@ extension Shard {
 
     /// A request on `stream` is refused, or a stream that is no subscription fails.
     func sayRefused(_ refusal: Refusal, on connection: Connection, stream: UInt32) {
+        if let http = connection.http {
+            if let exchange = http.exchange(of: stream) { finish(exchange, refusal) }
+            return
+        }
         connection.output.control {
             FrameWriter.error(stream: stream, code: refusal.code, message: refusal.message, into: &$0)
         }
@@ -36,12 +50,24 @@ extension Shard {
 
     /// `n` more messages may be sent.
     func sayGranted(_ n: UInt32, to publisher: Publisher) {
+        if let exchange = publisher.exchange {
+            let response = PublishResponse(grantedCredit: UInt64(n), acknowledgedSequence: 0, acceptedCount: 0)
+            say(exchange) { response.append(to: &$0) }
+            return
+        }
         publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }
         flush(publisher.connection)
     }
 
     /// A channel's messages up to `sequence` are accepted, `accepted` in all. `complete`: and that is all.
     func sayAcknowledged(_ sequence: SequenceNumber, accepted: UInt64, to publisher: Publisher, complete: Bool) {
+        if let exchange = publisher.exchange {
+            let response = PublishResponse(
+                grantedCredit: 0, acknowledgedSequence: sequence.value, acceptedCount: accepted)
+            say(exchange) { response.append(to: &$0) }
+            if complete { finish(exchange, .ok) }
+            return
+        }
         scratch.removeAll()
         AcceptedMetadata.append(accepted, to: &scratch)
         writePayload(
@@ -51,12 +77,19 @@ extension Shard {
 
     /// All of a channel is accepted, which it is told without a sequence: it gave no credit for one.
     func sayFinished(to publisher: Publisher) {
+        if let exchange = publisher.exchange { return finish(exchange, .ok) }
         publisher.connection.output.control { Shard.complete(publisher.stream, metadata: nil, into: &$0) }
         flush(publisher.connection)
     }
 
     /// A single publish has its place.
-    func sayPublished(_ sequence: SequenceNumber, on connection: Connection, stream: UInt32) {
+    func sayPublished(_ sequence: SequenceNumber, epoch: UInt64, on connection: Connection, stream: UInt32) {
+        if let http = connection.http {
+            guard let exchange = http.exchange(of: stream) else { return }
+            let response = PublishOneResponse(sequence: sequence.value, epoch: epoch)
+            say(exchange) { response.append(to: &$0) }
+            return finish(exchange, .ok)
+        }
         writePayload(sequence, on: connection, stream: stream, complete: true, metadata: nil)
     }
 
@@ -79,6 +112,7 @@ extension Shard {
 
     /// The subscription completed; `lost` messages were dropped since the last one delivered.
     func sayCompleted(to subscriber: Subscriber, lost: UInt64) {
+        if let exchange = subscriber.exchange { return finish(exchange, .ok, end: .completed, dropped: lost) }
         var metadata: [UInt8]?
         if subscriber.options.meta, lost > 0 {
             let info = MessageMetadata(
@@ -94,6 +128,7 @@ extension Shard {
 
     /// The subscription failed.
     func sayFailed(_ refusal: Refusal, to subscriber: Subscriber) {
+        if let exchange = subscriber.exchange { return finish(exchange, refusal) }
         queueEnd(on: subscriber.connection) {
             FrameWriter.error(stream: subscriber.stream, code: refusal.code, message: refusal.message, into: &$0)
         }

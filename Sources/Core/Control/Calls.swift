@@ -38,7 +38,7 @@ enum ControlCall: Sendable {
         if !TopicName.isSystem(topic), let fault = TopicName.fault(topic) { throw .invalid(fault) }
         if route.name == "$SYS.topic.info" { return .info(topic: topic) }
         guard !TopicName.isSystem(topic) else {
-            throw .rejected("'\(topic)' is the broker's own; it cannot be ended or deleted.")
+            throw Refusal(.forbidden, "'\(topic)' is the broker's own; it cannot be ended or deleted.")
         }
         switch route.name {
         case "$SYS.topic.complete": return .complete(topic: topic)

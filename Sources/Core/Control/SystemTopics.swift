@@ -17,7 +17,7 @@ enum SystemTopic {
                     + SystemList.allCases.map(\.name).joined(separator: ", ") + ".")
         }
         guard options.overflow != .block else {
-            throw .rejected("'\(name)' takes no overflow=block: no subscriber may hold up the broker itself.")
+            throw Refusal(.forbidden, "'\(name)' takes no overflow=block: no subscriber may hold up the broker itself.")
         }
     }
 }

@@ -142,3 +142,22 @@ final class Chunk: @unchecked Sendable {
         UnsafeRawBufferPointer(start: base + offset, count: count)
     }
 }
+
+// What readers take of a message by itself.
+extension Chunk {
+    /// The publisher's metadata; empty if there is none.
+    func metadata(_ entry: Entry) -> UnsafeRawBufferPointer {
+        bytes(Int(entry.offset) - Int(entry.metadata), Int(entry.metadata))
+    }
+
+    /// Calls `body` with the payload, in the parts that its frames hold.
+    func forEachPayloadPart(_ entry: Entry, _ body: (UnsafeRawBufferPointer) -> Void) {
+        let frames = bytes(Int(entry.offset), Int(entry.framed))
+        var offset = 0
+        while offset < frames.count {
+            let end = offset + PayloadFraming.length(of: frames, at: offset)
+            if end > offset + PayloadFraming.header { body(frames.slice(offset + PayloadFraming.header..<end)) }
+            offset = end
+        }
+    }
+}

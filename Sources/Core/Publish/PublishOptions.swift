@@ -10,7 +10,10 @@ struct PublishOptions: Sendable {
     /// A lost connection, too, fails the topic.
     var lossFailsTopic = false
 
-    init() {}
+    init(completesTopic: Bool = false, lossFailsTopic: Bool = false) {
+        self.completesTopic = completesTopic
+        self.lossFailsTopic = lossFailsTopic
+    }
 
     init(_ route: Route) throws(Refusal) {
         try route.expect(PublishOptions.names, for: "a publishing channel")

@@ -9,7 +9,9 @@ extension Shard {
 
     /// Refuses names that no client may publish to.
     func checkPublish(to name: String) throws(Refusal) {
-        if TopicName.isSystem(name) { throw .rejected("'\(name)' is the broker's own; clients cannot publish there.") }
+        if TopicName.isSystem(name) {
+            throw Refusal(.forbidden, "'\(name)' is the broker's own; clients cannot publish there.")
+        }
         if let fault = TopicName.fault(name) { throw .invalid(fault) }
     }
 
@@ -35,12 +37,13 @@ extension Shard {
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
         try checkParked(payload.count + (metadata?.count ?? 0), of: connection)
-        if target.owner == index,
-            let sequence = try topic(of: target, now: now).place(metadata: metadata, payload: payload, now: now)
-        {
-            sayPublished(sequence, on: connection, stream: stream)
-            connection.rsocket.closeStream(stream)
-            return
+        if target.owner == index {
+            let topic = try topic(of: target, now: now)
+            if let sequence = try topic.place(metadata: metadata, payload: payload, now: now) {
+                sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
+                if connection.http == nil { connection.rsocket.closeStream(stream) }
+                return
+            }
         }
         openPublisher(
             connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
@@ -58,6 +61,17 @@ extension Shard {
         openPublisher(
             connection, stream: stream, name: route.name, owner: owner(of: route.name), options: options,
             initialN: initialN, complete: complete, metadata: metadata, payload: payload, now: now)
+    }
+
+    /// A channel that waits for its first grant.
+    func openChannel(
+        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, now: Instant
+    ) throws(Refusal) {
+        try checkPublish(to: name)
+        try checkParked(0, of: connection)
+        openPublisher(
+            connection, stream: stream, name: name, owner: owner(of: name), options: options,
+            initialN: Wire.maxU31, complete: false, metadata: nil, payload: nil, now: now)
     }
 
     /// The topic of a target that lives here, made if there is none.
@@ -81,13 +95,13 @@ extension Shard {
     /// acknowledged publish.
     private func openPublisher(
         _ connection: Connection, stream: UInt32, name: String, owner: Int, options: PublishOptions?, initialN: UInt32,
-        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
+        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
     ) {
-        let size = payload.count + (metadata?.count ?? 0)
+        let size = (payload?.count ?? 0) + (metadata?.count ?? 0)
         var credit = Credit(mode: .outstanding)
         _ = credit.add(initialN)
         var message = MessageBatch()
-        message.append(metadata: metadata, payload: payload)
+        if let payload { message.append(metadata: metadata, payload: payload) }
         let bound = streams.insert { handle in
             Publisher(
                 name: name, owner: owner, isChannel: options != nil, parkedBytes: size, credit: credit,
@@ -250,13 +264,13 @@ extension Shard {
         case .granted(let n):
             settleParked(publisher)
             sayGranted(n, to: publisher)
-        case .acknowledged(let sequence, let accepted):
+        case .acknowledged(let sequence, let epoch, let accepted):
             settleParked(publisher)
             if publisher.isChannel {
                 publisher.untold = (sequence, accepted)
                 tellUntold(publisher)
             } else {
-                sayPublished(sequence, on: publisher.connection, stream: publisher.stream)
+                sayPublished(sequence, epoch: epoch, on: publisher.connection, stream: publisher.stream)
                 drop(publisher)
             }
         case .finished:
@@ -272,13 +286,18 @@ extension Shard {
     /// later one takes its place.
     private func tellUntold(_ publisher: Publisher, atOnce: Bool = false) {
         guard let news = publisher.untold, publisher.credit.available > 0 else { return }
-        guard atOnce || publisher.connection.output.controlCount < limits.acknowledgementBacklog else {
+        guard atOnce || unreadAcknowledgements(publisher) < limits.acknowledgementBacklog else {
             publisher.connection.hasUntold = true
             return
         }
         publisher.untold = nil
         publisher.credit.spend(1)
         sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
+    }
+
+    /// Bytes of answers that a publisher has not read yet.
+    private func unreadAcknowledgements(_ publisher: Publisher) -> Int {
+        publisher.exchange?.body.count ?? publisher.connection.output.controlCount
     }
 
     /// The peer has read on: acknowledgements that waited for it are told.

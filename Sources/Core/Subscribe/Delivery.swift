@@ -18,13 +18,22 @@ extension Shard {
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
         let before = subscriber.cursor.horizon
-        let isWaiting = handOver(subscriber, quantum: quantum)
+        let isWaiting =
+            if let exchange = subscriber.exchange {
+                handOverEntries(subscriber, exchange, quantum: quantum)
+            } else {
+                handOver(subscriber, quantum: quantum)
+            }
         subscriber.cursor.settle()
         if isWaiting, !subscriber.isHungry {
             subscriber.connection.add(hungry: subscriber)
         }
         if before != nil { subscriber.mirror.moved(subscriber, from: before) }
-        if let end = subscriber.cursor.takeEnd() { finish(subscriber, end, now: now) }
+        if let end = subscriber.cursor.takeEnd() {
+            finish(subscriber, end, now: now)
+        } else if subscriber.exchange != nil {
+            endIfSpent(subscriber)
+        }
     }
 
     /// Returns whether there is more to hand over once the output has room.

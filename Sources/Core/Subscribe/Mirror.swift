@@ -33,6 +33,8 @@ final class Mirror {
     private var atFloor = 0
     private var pastDropped: UInt64 = 0
     var isDirty = false
+    /// The messages as gRPC subscribers get them.
+    var entries = EntryCache()
 
     /// Outlives its views.
     unowned(unsafe) let shard: Shard

@@ -18,6 +18,8 @@ struct SubscribeOptions: Sendable {
     var meta = false
     var demand: Credit.Mode = .outstanding
 
+    init() {}
+
     init(_ route: Route) throws(Refusal) {
         try route.expect(SubscribeOptions.names, for: "a subscription")
         meta = try route.choice("meta", [("on", true), ("off", false)]) ?? false

@@ -16,9 +16,16 @@ extension Shard {
             try openListing(connection, stream: stream, initialN: initialN, list, now: now)
             return
         }
-        let options = try SubscribeOptions(route)
-        try SystemTopic.check(route.name, options)
-        if let fault = TopicName.fault(TopicName.isSystem(route.name) ? "SYS" : route.name) { throw .invalid(fault) }
+        try subscribe(
+            connection, stream: stream, initialN: initialN, to: route.name, SubscribeOptions(route), now: now)
+    }
+
+    func subscribe(
+        _ connection: Connection, stream: UInt32, initialN: UInt32, to name: String, _ options: SubscribeOptions,
+        now: Instant
+    ) throws(Refusal) {
+        try SystemTopic.check(name, options)
+        if let fault = TopicName.fault(TopicName.isSystem(name) ? "SYS" : name) { throw .invalid(fault) }
         guard subscriptionCount < (limits.subscriptions + shards - 1) / shards else {
             throw .rejected("The broker has \(limits.subscriptions) subscriptions, its limit; try again later.")
         }
@@ -26,7 +33,7 @@ extension Shard {
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; ask for 1 or more.")
         }
-        let mirror = try mirror(of: route.name, now: now)
+        let mirror = try mirror(of: name, now: now)
         let id = nextSubscriptionID()
         let bound = streams.insert { handle in
             Subscriber(
@@ -70,7 +77,7 @@ extension Shard {
         let cursor = Subscription(
             start: start, window: window, buffer: options.buffer, overflow: options.overflow, credit: subscriber.early)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
-            fail(subscriber, .rejected(Shard.gap(options, mirror, window, isOtherEpoch: isOtherEpoch)))
+            fail(subscriber, Refusal(.gap, Shard.gap(options, mirror, window, isOtherEpoch: isOtherEpoch)))
             return
         }
         subscriber.join(at: cursor)
@@ -111,7 +118,7 @@ extension Shard {
         case .topicFailed:
             var reason = "unknown"
             if case .failed(let text) = subscriber.mirror.state { reason = text }
-            fail(subscriber, Refusal(code: .applicationError, message: "topic failed: \(reason)\(note)"))
+            fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
         case .overflow(let cause):
             let text =
                 switch cause {
@@ -121,7 +128,7 @@ extension Shard {
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
                 }
             event("overflow", subscriber: subscriber)
-            fail(subscriber, Refusal(code: .applicationError, message: "overflow: \(text)\(note)"))
+            fail(subscriber, Refusal(.overflow, "overflow: \(text)\(note)"))
         }
     }
 

@@ -86,9 +86,9 @@ final class Topic {
     func refusal(charge: Int) -> Refusal? {
         switch state {
         case .live: break
-        case .completed: return .rejected("The topic '\(name)' has completed; it takes no more messages.")
+        case .completed: return Refusal(.ended, "The topic '\(name)' has completed; it takes no more messages.")
         case .failed(let reason):
-            return .rejected("The topic '\(name)' has failed (\(reason)); it takes no more messages.")
+            return Refusal(.ended, "The topic '\(name)' has failed (\(reason)); it takes no more messages.")
         }
         if charge > limits.retainBytes {
             return .rejected(
@@ -114,9 +114,10 @@ final class Topic {
         return append(metadata: metadata, payload: payload, charge: charge, now: now)
     }
 
-    /// An acknowledged publish, or a channel's first message: parked while there is no room.
+    /// An acknowledged publish, or a channel with or without its first message, which is parked while there is no room.
     func publish(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
-        var refused: Refusal?
+        let isMessage = request.message.count > 0
+        var refused = isMessage ? nil : refusal(charge: 0)
         request.message.forEach { metadata, payload in
             refused = refusal(charge: Log.charge(payload: payload.count, metadata: metadata?.count ?? 0))
             return false
@@ -127,16 +128,17 @@ final class Topic {
         }
         if request.isChannel {
             let channel = Channel(key: key, topic: self, options: request.options, connection: request.connection)
-            channel.isParked = true
+            channel.isParked = isMessage
             channel.isComplete = request.complete
             channels[key] = channel
             channel.turn = turns.count
             turns.append(channel)
             noteUse(now)
         }
+        markDirty()
+        guard isMessage else { return }
         parked.append(
             ParkedPublish(key: key, message: request.message, deadline: now.monotonic + limits.parkTime))
-        markDirty()
         if parked.count == 1 { serveParked(now: now) }
     }
 
@@ -329,6 +331,6 @@ final class Topic {
     func tellNews(_ channel: Channel) {
         guard channel.hasNews else { return }
         channel.hasNews = false
-        shard.tell(channel.key, .acknowledged(sequence: channel.last, accepted: channel.accepted))
+        shard.tell(channel.key, .acknowledged(sequence: channel.last, epoch: epoch, accepted: channel.accepted))
     }
 }

@@ -78,7 +78,7 @@ extension Topic {
                     channel.isParked = false
                     accepted(channel, upTo: sequence)
                 } else {
-                    shard.tell(waiting.key, .acknowledged(sequence: sequence, accepted: 1))
+                    shard.tell(waiting.key, .acknowledged(sequence: sequence, epoch: epoch, accepted: 1))
                 }
                 return false
             }

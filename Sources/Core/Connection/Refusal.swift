@@ -1,0 +1,70 @@
+// Refusal: why a request, or a stream, comes to nothing. Each protocol has its own code for it.
+
+import HTTP2
+import RSocket
+
+/// What is wrong with a request: an ERROR on its stream, the status of its call.
+struct Refusal: Error, Sendable {
+    enum Kind: Sendable {
+        /// A bad name, option or value.
+        case invalid
+        /// A limit is reached, or the peer went beyond what it was granted.
+        case limit
+        /// The topic has ended.
+        case ended
+        case notFound
+        /// Not for this peer, or not for any.
+        case forbidden
+        /// What was asked to begin with is not there any more.
+        case gap
+        /// The broker is shutting down.
+        case unavailable
+        /// The topic failed, and its subscriptions with it.
+        case topicFailed
+        /// The subscription's buffer, or the topic's log, was full.
+        case overflow
+    }
+
+    var kind: Kind
+    var message: String
+
+    init(_ kind: Kind, _ message: String) {
+        self.kind = kind
+        self.message = message
+    }
+
+    init(_ error: RSocketError) {
+        let kind: Kind =
+            switch error.code {
+            case .invalid: .invalid
+            case .connectionClose, .connectionError: .unavailable
+            default: .limit
+            }
+        self.init(kind, error.message)
+    }
+
+    static func invalid(_ message: String) -> Refusal { Refusal(.invalid, message) }
+    static func rejected(_ message: String) -> Refusal { Refusal(.limit, message) }
+
+    /// RSocket's.
+    var code: ErrorCode {
+        switch kind {
+        case .invalid: .invalid
+        case .topicFailed, .overflow: .applicationError
+        case .limit, .ended, .notFound, .forbidden, .gap, .unavailable: .rejected
+        }
+    }
+
+    /// gRPC's.
+    var status: GRPCStatus {
+        switch kind {
+        case .invalid: .invalidArgument
+        case .limit, .overflow: .resourceExhausted
+        case .ended, .gap: .failedPrecondition
+        case .notFound: .notFound
+        case .forbidden: .permissionDenied
+        case .unavailable: .unavailable
+        case .topicFailed: .aborted
+        }
+    }
+}

@@ -1,0 +1,99 @@
+// BodyQueue: what one HTTP stream is still to send of its body. Messages that are framed once for many streams are
+// named where they lie; what is this stream's alone is kept here.
+//
+//     [shared range] [own bytes] [shared range] …
+
+import Bytes
+
+/// The bytes of a response's body that have not gone to the connection's output yet.
+struct BodyQueue: ~Copyable {
+    private struct Piece {
+        /// Keeps the memory that `start` points into; nil for bytes at the front of `own`.
+        var owner: AnyObject?
+        var start: UnsafeRawPointer?
+        var count: Int
+    }
+
+    private var pieces: [Piece] = []
+    private var first = 0
+    private var own = ByteBuffer()
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+    /// Bytes of memory held for this stream alone.
+    var memory: Int { own.capacity }
+
+    /// Bytes that stay where they are as long as `owner` does.
+    mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: AnyObject) {
+        guard let start = bytes.baseAddress, bytes.count > 0 else { return }
+        count += bytes.count
+        if pieces.count > first, let last = pieces.last, last.owner === owner, last.start! + last.count == start {
+            pieces[pieces.count - 1].count += bytes.count
+        } else {
+            pieces.append(Piece(owner: owner, start: start, count: bytes.count))
+        }
+    }
+
+    /// Bytes that `write` appends to the buffer that it is given.
+    mutating func append(_ write: (inout ByteBuffer) -> Void) {
+        let before = own.count
+        write(&own)
+        let added = own.count - before
+        guard added > 0 else { return }
+        count += added
+        if pieces.count > first, pieces[pieces.count - 1].owner == nil {
+            pieces[pieces.count - 1].count += added
+        } else {
+            pieces.append(Piece(owner: nil, start: nil, count: added))
+        }
+    }
+
+    /// Takes the first `wanted` bytes, or all, piece by piece: those that lie in shared memory with their owner.
+    mutating func take(_ wanted: Int, _ body: (UnsafeRawBufferPointer, _ owner: AnyObject?) -> Void) {
+        var rest = min(wanted, count)
+        count -= rest
+        while rest > 0 {
+            let part = min(rest, pieces[first].count)
+            if let owner = pieces[first].owner {
+                body(UnsafeRawBufferPointer(start: pieces[first].start, count: part), owner)
+                pieces[first].start! += part
+            } else {
+                body(own.readable.slice(0..<part), nil)
+                own.consume(part)
+            }
+            pieces[first].count -= part
+            rest -= part
+            if pieces[first].count == 0 {
+                pieces[first].owner = nil
+                first += 1
+            }
+        }
+        if first == pieces.count {
+            pieces.removeAll(keepingCapacity: pieces.capacity <= 16)
+            first = 0
+        } else if first > 16, first * 2 > pieces.count {
+            pieces.removeFirst(first)
+            first = 0
+        }
+        own.shrink(above: 256)
+    }
+
+    /// Copies what lies in shared memory: a stream that does not move is to keep none of it alive.
+    mutating func detach() {
+        guard pieces[first...].contains(where: { $0.owner != nil }) else { return }
+        var copy = ByteBuffer(minimumCapacity: count)
+        take(count) { bytes, _ in copy.append(bytes) }
+        count = copy.count
+        own = copy
+        pieces = [Piece(owner: nil, start: nil, count: count)]
+        first = 0
+    }
+
+    mutating func removeAll() {
+        pieces.removeAll()
+        first = 0
+        own.removeAll()
+        own.shrink()
+        count = 0
+    }
+}

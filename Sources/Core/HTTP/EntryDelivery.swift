@@ -1,0 +1,61 @@
+// EntryDelivery: messages go to gRPC subscribers as ranges of entries that all of them share, each range in a response
+// of its own: prefix, entries, and what is this subscriber's alone.
+
+import Bytes
+import HTTP2
+import Replay
+
+extension Shard {
+    /// Bytes of entries in one response, unless a single one has more.
+    static let largestResponse = 1 << 20
+
+    /// As `handOver`, to a gRPC call. A call whose windows are closed is told when they open, and waits for nothing
+    /// else.
+    func handOverEntries(_ subscriber: Subscriber, _ exchange: Exchange, quantum: Int) -> Bool {
+        let connection = subscriber.connection
+        guard let http = connection.http else { return false }
+        let mirror = subscriber.mirror
+        let log = mirror.log
+        var given = 0
+        while true {
+            let range = subscriber.cursor.deliverable
+            guard !range.isEmpty else { return false }
+            guard range.lower >= log.head else {
+                subscriber.cursor.evict(before: log.head)
+                continue
+            }
+            let window = http.session.room(exchange.stream)
+            guard window > 0, !exchange.isStalled else {
+                exchange.isStalled = true
+                exchange.body.detach()
+                return false
+            }
+            let output = limits.output - connection.output.count - exchange.body.count
+            guard output > 0, connection.isOpen, given < quantum else { return true }
+            let room = Swift.min(output, window - exchange.body.count, Shard.largestResponse)
+            guard room > 0 || exchange.body.isEmpty else { return true }
+            mirror.entries.evict(before: log.head)
+            let run = mirror.entries.run(for: range.lower, in: log, budget: memory)
+            let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
+            let dropped = subscriber.cursor.droppedBeforeNext
+            subscriber.cursor.handOver(count)
+            let credit = subscriber.cursor.credit
+            let tail = SubscribeTail(
+                outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : UInt64(credit.outstanding),
+                epoch: mirror.epoch, dropped: dropped)
+            exchange.body.append { out in
+                tail.writePrefix(entries: bytes.count, to: out.reserve(GRPCFraming.prefix))
+                out.commit(GRPCFraming.prefix)
+            }
+            exchange.body.append(bytes, of: run)
+            exchange.body.append { out in
+                tail.write(to: out.reserve(tail.size))
+                out.commit(tail.size)
+            }
+            given += bytes.count
+            http.session.bodyAvailable(exchange.stream)
+            counters.delivered &+= UInt64(count)
+            flush(connection)
+        }
+    }
+}

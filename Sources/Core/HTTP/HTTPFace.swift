@@ -1,0 +1,130 @@
+// HTTPFace: what a connection that speaks HTTP/2 has beside its output: the protocol's state, and an exchange – a
+// request and its response – for each open stream.
+
+import Bytes
+import HTTP2
+
+final class HTTPFace {
+    var session: ServerSession
+    private var exchanges = Slab<Exchange>()
+    /// Bytes of unfinished messages, of all exchanges.
+    var held = 0
+    /// The earliest deadline of an exchange may be this; nil when none has one.
+    var nextDeadline: UInt64?
+
+    init(limits: Limits) {
+        session = ServerSession(limits: limits.ofHTTP)
+    }
+
+    var exchangeCount: Int { exchanges.count }
+
+    /// Bytes held for what is not dealt with or not written yet.
+    var bufferedBytes: Int { session.bufferedBytes + held }
+
+    func open(_ stream: UInt32, _ connection: Connection, _ call: GRPCCall, now: UInt64, limit: Int) -> Exchange {
+        let exchange = exchanges.insert { handle in
+            Exchange(stream: stream, handle: handle, connection: connection, method: call.method, limit: limit)
+        }
+        session.setHandle(exchange.handle.index, stream: stream)
+        if let timeout = call.timeout {
+            let (deadline, overflow) = now.addingReportingOverflow(timeout)
+            exchange.deadline = overflow ? .max : deadline
+            nextDeadline = Swift.min(nextDeadline ?? .max, exchange.deadline!)
+        }
+        return exchange
+    }
+
+    /// The exchange that an event of the session named.
+    func exchange(at handle: UInt32) -> Exchange? {
+        Int(handle) < exchanges.bound ? exchanges.at(Int(handle)) : nil
+    }
+
+    func exchange(of stream: UInt32) -> Exchange? {
+        session.handle(of: stream).flatMap { exchange(at: $0) }
+    }
+
+    /// The stream is over; nothing more is told or written of it.
+    func forget(_ exchange: Exchange) {
+        exchange.body.removeAll()
+        release(exchange)
+        exchanges.remove(exchange.handle)
+    }
+
+    /// Nothing more of its unfinished message is wanted.
+    func release(_ exchange: Exchange) {
+        held -= exchange.held
+        exchange.held = 0
+    }
+
+    var all: [Exchange] { (0..<exchanges.bound).compactMap { exchanges.at($0) } }
+
+    /// Moves what may be sent into `output`, at most about `limit` bytes.
+    func produce(into connection: Connection, atMost limit: Int) {
+        guard limit > 0, session.wantsOutput else { return }
+        var sink = OutputSink(face: self, connection: connection)
+        session.produce(into: &sink, atMost: limit)
+    }
+}
+
+/// A request and its response on one stream.
+final class Exchange {
+    let stream: UInt32
+    let handle: Handle
+    unowned(unsafe) let connection: Connection
+    let method: GRPCMethod
+    var deframer: GRPCDeframer
+    /// What is still to be sent of the response.
+    var body = BodyQueue()
+    /// What stands behind it in the engine, once the request has been understood. Dropped when that ends.
+    var bound: BoundStream?
+    /// The response has begun: its head is sent.
+    var isAnswered = false
+    /// The response is complete but for what `body` holds.
+    var isFinished = false
+    /// The client sends no more.
+    var isHalfClosed = false
+    /// Bytes of an unfinished message.
+    var held = 0
+    /// A message of the client's has come.
+    var hasMessage = false
+    /// The peer's windows are closed; the session tells when they open.
+    var isStalled = false
+    /// When it ends with DEADLINE_EXCEEDED, on the monotonic clock.
+    var deadline: UInt64?
+
+    init(stream: UInt32, handle: Handle, connection: Connection, method: GRPCMethod, limit: Int) {
+        self.stream = stream
+        self.handle = handle
+        self.connection = connection
+        self.method = method
+        deframer = GRPCDeframer(limit: limit)
+    }
+}
+
+/// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.
+private struct OutputSink: HTTPSink, ~Copyable {
+    unowned(unsafe) let face: HTTPFace
+    unowned(unsafe) let connection: Connection
+
+    mutating func write(_ bytes: UnsafeRawBufferPointer) {
+        connection.output.reserve(bytes.count).copyMemory(from: bytes)
+    }
+
+    mutating func body(stream: UInt32, handle: UInt32, atMost: Int) -> (count: Int, drained: Bool) {
+        guard let exchange = face.exchange(at: handle) else { return (0, true) }
+        let count = Swift.min(exchange.body.count, atMost)
+        return (count, count == exchange.body.count)
+    }
+
+    mutating func data(stream: UInt32, handle: UInt32, head: UnsafeRawBufferPointer, count: Int) {
+        connection.output.reserve(head.count).copyMemory(from: head)
+        guard let exchange = face.exchange(at: handle) else { return }
+        exchange.body.take(count) { bytes, owner in
+            if let owner {
+                connection.output.append(bytes, of: owner)
+            } else {
+                connection.output.reserve(bytes.count).copyMemory(from: bytes)
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+// HTTPRequests: what a peer's HTTP/2 asks of the engine. A call begins with its head; what it asks for comes in its
+// messages.
+
+import Bytes
+import HTTP2
+import Replay
+
+extension Shard {
+    func handle(_ event: HTTPEvent, on connection: Connection, _ http: HTTPFace, now: Instant) {
+        switch event {
+        case .request(let stream, let head, let complete):
+            request(connection, http, stream, head, complete: complete, now: now)
+        case .data(let stream, let handle, let bytes):
+            if let exchange = http.exchange(at: handle) { take(bytes, for: exchange, http, now: now) }
+            // What the engine takes is bounded by credits, so the windows need not do that.
+            http.session.consume(stream, bytes.count)
+        case .complete(_, let handle, _):
+            guard let exchange = http.exchange(at: handle) else { return }
+            exchange.isHalfClosed = true
+            halfClosed(exchange, now: now)
+        case .reset(_, let handle, _):
+            guard let exchange = http.exchange(at: handle) else { return }
+            exchange.isFinished = true
+            leave(exchange, .cancelled, now: now)
+            http.forget(exchange)
+        case .closed(_, let handle):
+            if let exchange = http.exchange(at: handle) { http.forget(exchange) }
+        case .writable(_, let handle):
+            guard let exchange = http.exchange(at: handle) else { return }
+            exchange.isStalled = false
+            if let bound = exchange.bound, bound.kind == .subscriber {
+                let subscriber = unsafeDowncast(bound, to: Subscriber.self)
+                if subscriber.hasJoined { deliver(subscriber, now: now) }
+            }
+            flush(connection)
+        case .pong:
+            break
+        case .fatal(let error):
+            lose(connection, reason: error.message, now: now)
+        case .closedByPeer(let error):
+            close(connection, reason: "the peer ended it: \(error.message)", now: now)
+        }
+    }
+
+    /// The session has ended; what it still has to say is written, and the connection closed.
+    private func lose(_ connection: Connection, reason: String, now: Instant) {
+        connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        dropStreams(of: connection, now: now)
+        counters.protocolErrors += 1
+        log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])
+        updateReading(connection)
+        flush(connection)
+    }
+
+    private func request(
+        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
+    ) {
+        var fields: [(name: String, value: String)] = []
+        for index in 0..<head.fields.count {
+            let (name, value) = head.fields[index]
+            fields.append((String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self)))
+        }
+        let call: GRPCCall
+        do throws(GRPCHeadRefusal) {
+            call = try GRPCCall.parse(
+                method: String(decoding: head.method, as: UTF8.self), path: String(decoding: head.path, as: UTF8.self),
+                headers: fields)
+        } catch {
+            http.answer(stream, error.headers)
+            flush(connection)
+            return
+        }
+        let exchange = http.open(stream, connection, call, now: now.monotonic, limit: limits.messageFrame)
+        if draining, !call.method.isHealth {
+            finish(exchange, Shard.drainingRefusal)
+        } else if complete {
+            exchange.isHalfClosed = true
+            halfClosed(exchange, now: now)
+        }
+    }
+
+    private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        guard !exchange.isFinished else { return }
+        let before = exchange.deframer.heldBytes
+        var rest = bytes
+        do throws(GRPCError) {
+            while !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
+                try receive(message, for: exchange, now: now)
+            }
+            http.held += exchange.deframer.heldBytes - before
+            exchange.held += exchange.deframer.heldBytes - before
+            guard http.held <= limits.reassembly else {
+                throw GRPCError(
+                    .resourceExhausted,
+                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
+                        + "time.")
+            }
+        } catch {
+            refuse(exchange, error, now: now)
+        }
+    }
+
+    private func halfClosed(_ exchange: Exchange, now: Instant) {
+        guard !exchange.isFinished else { return }
+        do throws(GRPCError) {
+            try exchange.deframer.finish()
+            guard exchange.hasMessage else {
+                throw GRPCError(.invalidArgument, "The call has no message: send one.")
+            }
+        } catch {
+            return refuse(exchange, error, now: now)
+        }
+        guard let bound = exchange.bound else {
+            if exchange.method == .reflection || exchange.method == .reflectionAlpha { finish(exchange, .ok) }
+            return
+        }
+        switch bound.kind {
+        case .subscriber: endIfSpent(unsafeDowncast(bound, to: Subscriber.self))
+        case .publisher where exchange.method == .publish:
+            ended(unsafeDowncast(bound, to: Publisher.self), .completed, now: now)
+        case .publisher, .call, .listing: break
+        }
+    }
+
+    private func receive(
+        _ message: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant
+    ) throws(GRPCError) {
+        let isFirst = !exchange.hasMessage
+        exchange.hasMessage = true
+        guard isFirst || !exchange.method.takesOneMessage else {
+            throw GRPCError(.invalidArgument, "\(exchange.method.path) takes one message, and another one came.")
+        }
+        switch exchange.method {
+        case .subscribe: try receiveSubscribe(message, for: exchange, isFirst: isFirst, now: now)
+        case .publish: try receivePublish(message, for: exchange, isFirst: isFirst, now: now)
+        case .publishOne: try publishOne(message, for: exchange, now: now)
+        case .healthCheck:
+            let status = try Health.check(try Health.parse(message), isServing: !draining)
+            say(exchange) { Health.append(status, to: &$0) }
+            finish(exchange, .ok)
+        case .healthWatch:
+            let service = try Health.parse(message)
+            say(exchange) { Health.append(Health.watch(service, isServing: !draining), to: &$0) }
+        case .healthList:
+            say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
+            finish(exchange, .ok)
+        default:
+            throw GRPCError(.unimplemented, "\(exchange.method.path) is not served by this version.")
+        }
+    }
+
+    private func receiveSubscribe(
+        _ message: UnsafeRawBufferPointer, for exchange: Exchange, isFirst: Bool, now: Instant
+    ) throws(GRPCError) {
+        switch try SubscribeRequest.parse(message) {
+        case .open(let open):
+            guard isFirst else {
+                throw GRPCError(.invalidArgument, "The subscription is open already: send request_n from now on.")
+            }
+            do throws(Refusal) {
+                guard SystemList(name: open.topic) == nil else {
+                    throw .invalid("'\(open.topic)' is a list: call forebay.v1.Admin for it.")
+                }
+                try subscribe(
+                    exchange.connection, stream: exchange.stream, initialN: open.requestN, to: open.topic,
+                    SubscribeOptions(open), now: now)
+                begin(exchange)
+            } catch {
+                finish(exchange, error)
+            }
+        case .request(let n):
+            guard let bound = exchange.bound else {
+                throw GRPCError(.invalidArgument, "The first message of Subscribe is open: send that first.")
+            }
+            request(n, of: unsafeDowncast(bound, to: Subscriber.self), now: now)
+        }
+    }
+
+    private func receivePublish(
+        _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, isFirst: Bool, now: Instant
+    ) throws(GRPCError) {
+        let request = try HTTP2.PublishRequest.parse(bytes, message: &published)
+        switch request {
+        case .open(let topic, let completesTopic):
+            guard isFirst else { throw GRPCError(.invalidArgument, "The channel is open already: send messages.") }
+            do throws(Refusal) {
+                try openChannel(
+                    exchange.connection, stream: exchange.stream, to: topic,
+                    PublishOptions(completesTopic: completesTopic), now: now)
+                begin(exchange)
+            } catch {
+                finish(exchange, error)
+            }
+        case .message, .failTopic:
+            guard let bound = exchange.bound else {
+                throw GRPCError(.invalidArgument, "The first message of Publish is open: send that first.")
+            }
+            let publisher = unsafeDowncast(bound, to: Publisher.self)
+            if case .failTopic(let reason) = request {
+                let text = String(decoding: reason.utf8.prefix(ControlCall.longestReason), as: UTF8.self)
+                leave(exchange, .failed(text), now: now)
+                finish(exchange, .ok)
+            } else {
+                let metadata = try carriedMetadata(of: published)
+                guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
+                item(publisher, metadata: metadata, payload: published.payload, now: now)
+            }
+        }
+    }
+
+    private func publishOne(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {
+        let topic = try PublishOneRequest.parse(bytes, message: &published)
+        let metadata = try carriedMetadata(of: published)
+        guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
+        do throws(Refusal) {
+            try checkPublish(to: topic)
+            let target = PublishTarget(name: topic, owner: owner(of: topic))
+            try publish(
+                exchange.connection, stream: exchange.stream, to: target, metadata: metadata,
+                payload: published.payload, now: now)
+        } catch {
+            finish(exchange, error)
+        }
+    }
+
+    /// Content type and headers as the log keeps them; nil if there are none.
+    private func carriedMetadata(of message: PublishedMessage) throws(GRPCError) -> UnsafeRawBufferPointer? {
+        guard try MessageHeaders.metadataCount(of: message, limit: limits.metadata) > 0 else { return nil }
+        carriedMetadata.removeAll()
+        MessageHeaders.appendMetadata(of: message, into: &carriedMetadata)
+        return carriedMetadata.readable
+    }
+
+    private func tooLarge(_ count: Int) -> GRPCError {
+        GRPCError(.resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
+    }
+
+    // A call's end
+
+    /// The peer gave up, or is given up: what stands behind the exchange goes.
+    private func leave(_ exchange: Exchange, _ end: PublisherEnd, now: Instant) {
+        guard let bound = exchange.bound else { return }
+        if bound.kind == .publisher { ended(unsafeDowncast(bound, to: Publisher.self), end, now: now) }
+        if streams[bound.handle] === bound { drop(bound) }
+    }
+
+    private func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
+        leave(exchange, .cancelled, now: now)
+        finish(exchange, error.status, error.message)
+        counters.streamErrors += 1
+    }
+
+    /// The client half-closed, so that its credit is all there will be: once that is spent the subscription is over.
+    func endIfSpent(_ subscriber: Subscriber) {
+        guard let exchange = subscriber.exchange, exchange.isHalfClosed, !exchange.isFinished, subscriber.hasJoined,
+            subscriber.cursor.credit.available == 0
+        else { return }
+        finish(exchange, .ok, end: .creditSpent, dropped: subscriber.cursor.droppedSinceDelivery)
+        drop(subscriber)
+    }
+
+    /// Calls whose time is over.
+    func expire(_ http: HTTPFace, now: Instant) {
+        guard let next = http.nextDeadline, next <= now.monotonic else { return }
+        http.nextDeadline = nil
+        for exchange in http.all where !exchange.isFinished {
+            guard let deadline = exchange.deadline else { continue }
+            if deadline <= now.monotonic {
+                refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
+            } else {
+                http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline)
+            }
+        }
+    }
+}
+
+extension GRPCMethod {
+    fileprivate var isHealth: Bool { self == .healthCheck || self == .healthWatch || self == .healthList }
+}
+
+extension SubscribeOptions {
+    /// Metadata is always on with gRPC, so a gap can always be told.
+    init(_ open: SubscribeOpen) {
+        self.init()
+        switch open.start {
+        case .next: break
+        case .last(let count): start = .last(UInt64(count))
+        case .all: start = .all
+        case .from(let sequence, let epoch):
+            start = .from(SequenceNumber(sequence))
+            self.epoch = epoch
+        }
+        if let buffer = open.buffer { self.buffer = Int(buffer) }
+        overflow =
+            switch open.overflow {
+            case .dropOldest: .dropOldest
+            case .dropNewest: .dropNewest
+            case .replaceNewest: .replaceNewest
+            case .latest: .latest
+            case .fail: .fail
+            case .block: .block
+            }
+        gapFails = open.gapFails
+        meta = true
+    }
+}

@@ -1,0 +1,69 @@
+// HTTPWords: what the engine tells a peer that speaks gRPC, on one exchange.
+
+import Bytes
+import HTTP2
+import Replay
+
+extension HTTPFace {
+    /// A whole answer in its head, `:status` among the fields.
+    func answer(_ stream: UInt32, _ fields: [(name: String, value: String)]) {
+        let status = fields.first { $0.name == ":status" }.flatMap { Int($0.value) } ?? 200
+        session.respond(stream, status: status, fields: HTTPFace.fields(fields), complete: true)
+    }
+
+    static func fields(_ list: [(name: String, value: String)]) -> HTTPFields {
+        var fields = HTTPFields()
+        for (name, value) in list where name != ":status" { fields.add(name, value) }
+        return fields
+    }
+
+    static let response = fields(GRPCHeads.response)
+}
+
+extension Shard {
+    /// The call is understood: the head of its response goes out, which clients wait for.
+    func begin(_ exchange: Exchange) {
+        guard !exchange.isAnswered, !exchange.isFinished, let http = exchange.connection.http else { return }
+        exchange.isAnswered = true
+        http.session.respond(exchange.stream, status: 200, fields: HTTPFace.response, complete: false)
+        flush(exchange.connection)
+    }
+
+    /// Sends a message, which `write` appends behind its prefix.
+    func say(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
+        guard !exchange.isFinished, let http = exchange.connection.http else { return }
+        begin(exchange)
+        exchange.body.append(write)
+        http.session.bodyAvailable(exchange.stream)
+        flush(exchange.connection)
+    }
+
+    /// Ends the call, behind what it has still to send.
+    func finish(
+        _ exchange: Exchange, _ status: GRPCStatus, _ message: String = "", end: SubscriptionEnd? = nil,
+        dropped: UInt64 = 0
+    ) {
+        guard !exchange.isFinished, let http = exchange.connection.http else { return }
+        exchange.isFinished = true
+        http.release(exchange)
+        if exchange.isAnswered {
+            let trailers = GRPCHeads.trailers(status, message, end: end, dropped: dropped)
+            http.session.finish(exchange.stream, trailers: HTTPFace.fields(trailers))
+        } else {
+            http.answer(exchange.stream, GRPCHeads.trailersOnly(status, message, end: end, dropped: dropped))
+        }
+        flush(exchange.connection)
+    }
+
+    func finish(_ exchange: Exchange, _ refusal: Refusal) {
+        var end: SubscriptionEnd?
+        if refusal.kind == .topicFailed { end = .failed }
+        if refusal.kind == .overflow { end = .overflow }
+        var dropped: UInt64 = 0
+        if let bound = exchange.bound, bound.kind == .subscriber {
+            dropped = unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
+        }
+        finish(exchange, refusal.status, refusal.message, end: end, dropped: dropped)
+        counters.streamErrors += 1
+    }
+}

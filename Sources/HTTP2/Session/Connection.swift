@@ -1,0 +1,247 @@
+// Connection: what is behind a ServerSession. It owns nghttp2's session, whose callbacks have its address, and so is a
+// class. This file reads: it hands frames to nghttp2 one at a time, so that what a frame means is told before the next
+// is looked at, and whatever is not dealt with stays as bytes.
+
+import Bytes
+import CNGHTTP2
+
+@usableFromInline
+final class Connection {
+    enum Phase {
+        /// Frames are read and written.
+        case open
+        /// GOAWAY with an error waits to be written; nothing is read.
+        case dying
+        /// Nothing is read, nothing is written.
+        case finished
+    }
+
+    let limits: HTTP2Limits
+    var phase = Phase.open
+    /// The newest time that was handed in.
+    var now: UInt64 = 0
+    var streams = HTTPStreamTable()
+    /// The highest stream that the peer has opened.
+    var lastStream: UInt32 = 0
+    var flood: FloodGuard
+    var section = HeaderSection()
+    var events = EventQueue()
+    /// What a callback found that ends the connection; acted upon when nghttp2 has returned.
+    var trip: HTTP2Error?
+    /// The peer's first SETTINGS have come.
+    var isOpened = false
+    /// Streams whose `blocked` is true, or whose body is `held`.
+    var waiting = 0
+
+    // Of the output, see Connection+Output.swift.
+    var port: SinkPort?
+    var produced = 0
+    var budget = 0
+    var isPaused = false
+    var settingsWritten = false
+
+    /// Nghttp2's session. Nil only while it is made.
+    private(set) var session: OpaquePointer!
+
+    /// The part of the caller's bytes that is not read yet.
+    private var input = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// Bytes that came earlier than `input`, put aside by `hold`.
+    private var aside = ByteBuffer()
+    private var walker = FrameWalker()
+
+    init(limits: HTTP2Limits) {
+        self.limits = limits
+        flood = FloodGuard(limits)
+        session = makeSession()
+    }
+
+    deinit { nghttp2_session_del(session) }
+
+    var bufferedBytes: Int { aside.capacity + section.capacity + streams.capacity + events.capacity }
+
+    /// A frame has begun whose end has not come, or bytes were put aside.
+    var hasPartialFrame: Bool { walker.isInside || !aside.isEmpty }
+
+    // MARK: In
+
+    func feed(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
+        advance(to: now)
+        guard phase == .open else { return }
+        putAside()
+        input = bytes
+    }
+
+    func hold() { putAside() }
+
+    func advance(to time: UInt64) { now = max(now, time) }
+
+    /// The next event, nil when all that was fed has been dealt with.
+    func next() -> HTTPEvent? {
+        while true {
+            if let event = events.take() { return event }
+            guard phase == .open, readFrame() else { break }
+        }
+        if phase != .open { discardInput() }
+        putAside()
+        return events.take()
+    }
+
+    /// Copies aside what is left of the caller's bytes.
+    private func putAside() {
+        if !input.isEmpty { aside.append(input) }
+        input = UnsafeRawBufferPointer(start: nil, count: 0)
+        aside.shrink()
+    }
+
+    private func discardInput() {
+        input = UnsafeRawBufferPointer(start: nil, count: 0)
+        aside.removeAll()
+    }
+
+    /// Hands nghttp2 bytes up to the end of a frame; false when there are none.
+    private func readFrame() -> Bool {
+        let front = aside.isEmpty ? input : aside.readable
+        guard !front.isEmpty else { return false }
+        let (count, head) = walker.take(front)
+        // The memory stays until more is put aside, so an event may point to it.
+        if aside.isEmpty {
+            input = input.slice(count..<input.count)
+        } else {
+            aside.consume(count)
+        }
+        if let head {
+            let isLate = head.stream % 2 == 1 && head.stream <= lastStream && streams.find(head.stream) == nil
+            if let error = flood.received(head, late: isLate, now: now) {
+                die(error)
+                return true
+            }
+        }
+        let read = nghttp2_session_mem_recv(session, front.baseAddress!.assumingMemoryBound(to: UInt8.self), count)
+        if read < 0 {
+            die(Connection.error(reading: read))
+        } else if let trip {
+            die(trip)
+        }
+        return true
+    }
+
+    private static func error(reading result: Int) -> HTTP2Error {
+        switch Int32(truncatingIfNeeded: result) {
+        case NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue:
+            return HTTP2Error(.protocolError, "The connection does not begin with HTTP/2's preface: speak HTTP/2.")
+        case NGHTTP2_ERR_FLOODED.rawValue:
+            return .limit(.waitingAnswers, "Too many answers to PING and SETTINGS wait to be read: read them.")
+        case NGHTTP2_ERR_TOO_MANY_CONTINUATIONS.rawValue:
+            return .limit(.continuations, "A header section has too many CONTINUATION frames: send fewer.")
+        default:
+            return HTTP2Error(.internalError, String(cString: nghttp2_strerror(Int32(truncatingIfNeeded: result))))
+        }
+    }
+
+    // MARK: Ends
+
+    /// Ends the connection from our side: GOAWAY is the last thing to be written.
+    func die(_ error: HTTP2Error) {
+        guard phase == .open else { return }
+        trip = nil
+        flood.counters.broken = error.limit
+        submitGoAway(error.code, error.message)
+        phase = .dying
+        forgetAll()
+        events.append(.fatal(error))
+    }
+
+    /// Ends the connection without a word: it is over as far as HTTP/2 goes.
+    func finish(_ event: HTTPEvent) {
+        guard phase == .open else { return }
+        phase = .finished
+        forgetAll()
+        events.append(event)
+    }
+
+    private func forgetAll() {
+        discardInput()
+        streams.removeAll()
+        waiting = 0
+        // What has not been told yet is of streams that are forgotten by now.
+        events.removeAll()
+    }
+
+    func submitGoAway(_ code: HTTP2Code, _ message: String) {
+        let last = nghttp2_session_get_last_proc_stream_id(session)
+        var message = message
+        message.withUTF8 { text in
+            _ = nghttp2_submit_goaway(session, 0, last, code.rawValue, text.baseAddress, min(text.count, 1 << 10))
+        }
+    }
+
+    func goAway(_ code: HTTP2Code, _ message: String) {
+        guard phase == .open else { return }
+        if code == .noError {
+            submitGoAway(code, message)
+        } else {
+            die(HTTP2Error(code, message))
+        }
+    }
+
+    func shutdownNotice() {
+        if phase == .open { _ = nghttp2_submit_shutdown_notice(session) }
+    }
+
+    func ping(_ number: UInt64) {
+        guard phase == .open else { return }
+        withUnsafeBytes(of: number.bigEndian) {
+            _ = nghttp2_submit_ping(session, 0, $0.baseAddress!.assumingMemoryBound(to: UInt8.self))
+        }
+    }
+
+    var queuedFrames: Int { nghttp2_session_get_outbound_queue_size(session) }
+
+    // MARK: Streams
+
+    /// Takes a stream out of the table; its bytes that nobody will consume any more are given back to the connection.
+    @discardableResult
+    func forget(at index: Int) -> HTTPStream {
+        let entry = streams.remove(at: index)
+        if entry.blocked { waiting -= 1 }
+        if entry.body == .held { waiting -= 1 }
+        if entry.unconsumed > 0 { _ = nghttp2_session_consume_connection(session, entry.unconsumed) }
+        if !entry.remoteDone {
+            let window = nghttp2_session_get_stream_local_window_size(session, Int32(bitPattern: entry.id))
+            flood.streamEnded(window: Int(window))
+        }
+        return entry
+    }
+
+    func consume(_ stream: UInt32, _ count: Int) {
+        guard let index = streams.find(stream) else { return }
+        let taken = max(0, min(count, streams[index].unconsumed))
+        guard taken > 0 else { return }
+        streams[index].unconsumed -= taken
+        _ = nghttp2_session_consume(session, Int32(bitPattern: stream), taken)
+    }
+}
+
+/// Events that were found but not told yet: at most two for each open stream, and a few of the connection.
+struct EventQueue {
+    private var events: [HTTPEvent] = []
+    private var told = 0
+
+    var isEmpty: Bool { told == events.count }
+    var capacity: Int { events.capacity * MemoryLayout<HTTPEvent>.stride }
+
+    mutating func append(_ event: HTTPEvent) { events.append(event) }
+
+    mutating func take() -> HTTPEvent? {
+        guard told < events.count else { return nil }
+        let event = events[told]
+        told += 1
+        if told == events.count { removeAll() }
+        return event
+    }
+
+    mutating func removeAll() {
+        events.removeAll(keepingCapacity: events.capacity <= 64)
+        told = 0
+    }
+}

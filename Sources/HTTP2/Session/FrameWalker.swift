@@ -1,0 +1,88 @@
+// FrameWalker: follows the frames in the bytes that come, so that they can be counted before nghttp2 sees them – it
+// tells of some only when it is too late – and be handed to it one at a time.
+//
+//     preface --24 bytes--> header --9 bytes--> payload --length bytes--> header …
+
+import Bytes
+
+/// A frame's header (RFC 9113, 4.1).
+struct FrameHead {
+    var length: Int
+    var type: UInt8
+    var flags: UInt8
+    var stream: UInt32
+
+    enum Kind {
+        static let data: UInt8 = 0
+        static let headers: UInt8 = 1
+        static let priority: UInt8 = 2
+        static let resetStream: UInt8 = 3
+        static let settings: UInt8 = 4
+        static let ping: UInt8 = 6
+        static let goAway: UInt8 = 7
+        static let windowUpdate: UInt8 = 8
+        static let continuation: UInt8 = 9
+        static let priorityUpdate: UInt8 = 0x10
+    }
+
+    static let ack: UInt8 = 1
+    static let endStream: UInt8 = 1
+    static let size = 9
+}
+
+struct FrameWalker {
+    private enum State {
+        case preface(left: Int)
+        case header(have: Int)
+        case payload(left: Int)
+    }
+
+    private var state = State.preface(left: 24)
+    private var partial = InlineArray<9, UInt8>(repeating: 0)
+
+    /// A frame has begun whose end has not come.
+    var isInside: Bool {
+        switch state {
+        case .preface(let left): left < 24
+        case .header(let have): have > 0
+        case .payload: true
+        }
+    }
+
+    /// Takes bytes up to the end of a frame, of the preface, or of what there is.
+    ///
+    /// - Returns: how many were taken, and the header that was completed by them, if one was.
+    mutating func take(_ bytes: UnsafeRawBufferPointer) -> (count: Int, head: FrameHead?) {
+        switch state {
+        case .preface(let left):
+            let count = min(left, bytes.count)
+            state = count == left ? .header(have: 0) : .preface(left: left - count)
+            return (count, nil)
+        case .payload(let left):
+            return (pass(left, of: bytes.count), nil)
+        case .header(let have):
+            let count = min(FrameHead.size - have, bytes.count)
+            for index in 0..<count { partial[have + index] = bytes[index] }
+            guard have + count == FrameHead.size else {
+                state = .header(have: have + count)
+                return (count, nil)
+            }
+            let head = completed()
+            return (count + pass(head.length, of: bytes.count - count), head)
+        }
+    }
+
+    private mutating func pass(_ left: Int, of available: Int) -> Int {
+        let count = min(left, available)
+        state = count == left ? .header(have: 0) : .payload(left: left - count)
+        return count
+    }
+
+    private func completed() -> FrameHead {
+        FrameHead(
+            length: Int(partial[0]) << 16 | Int(partial[1]) << 8 | Int(partial[2]), type: partial[3],
+            flags: partial[4],
+            stream: UInt32(partial[5] & 0x7f) << 24 | UInt32(partial[6]) << 16 | UInt32(partial[7]) << 8
+                | UInt32(partial[8]))
+    }
+}

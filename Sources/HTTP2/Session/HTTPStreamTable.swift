@@ -1,0 +1,80 @@
+// HTTPStreamTable: the open streams of a connection, sorted by id. Ids ascend, so that adding is appending; a search is
+// binary.
+
+struct HTTPStream {
+    /// What is known of the body that the owner sends.
+    enum Body: UInt8 {
+        /// No response with a body has begun, or nothing is queued.
+        case idle
+        /// Something may be queued: the sink is to be asked.
+        case ready
+        /// Something is queued, but the peer's window is too small to be worth a frame.
+        case held
+    }
+
+    let id: UInt32
+    var handle = HTTPStream.noHandle
+    /// Bytes told to the owner and not consumed yet.
+    var unconsumed = 0
+    var body = Body.idle
+    /// The request has been told to the owner.
+    var announced = false
+    /// The sink has been asked, so the response's header section is out.
+    var asked = false
+    /// The owner has responded.
+    var responded = false
+    /// The end of the response is known: what comes of the request's body is discarded.
+    var finishing = false
+    /// The end of the response has been written.
+    var localDone = false
+    /// The peer's half has ended.
+    var remoteDone = false
+    /// The owner is to be told when there is room.
+    var blocked = false
+    var trailers: HTTPFields?
+
+    static let noHandle = UInt32.max
+
+    init(id: UInt32) { self.id = id }
+}
+
+struct HTTPStreamTable {
+    private(set) var entries: [HTTPStream] = []
+
+    var count: Int { entries.count }
+    var capacity: Int { entries.capacity * MemoryLayout<HTTPStream>.stride }
+
+    /// The index of stream `id`, nil when it is not open.
+    func find(_ id: UInt32) -> Int? {
+        var low = 0
+        var high = entries.count
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].id < id { low = middle + 1 } else { high = middle }
+        }
+        return low < entries.count && entries[low].id == id ? low : nil
+    }
+
+    /// Adds an entry whose id is above all others.
+    mutating func append(_ entry: HTTPStream) { entries.append(entry) }
+
+    subscript(index: Int) -> HTTPStream {
+        get { entries[index] }
+        _modify { yield &entries[index] }
+    }
+
+    @discardableResult
+    mutating func remove(at index: Int) -> HTTPStream {
+        let entry = entries.remove(at: index)
+        // A burst of streams does not hold memory for ever.
+        if entries.capacity > 64 && entries.count < entries.capacity / 8 {
+            var smaller: [HTTPStream] = []
+            smaller.reserveCapacity(entries.count * 2)
+            smaller.append(contentsOf: entries)
+            entries = smaller
+        }
+        return entry
+    }
+
+    mutating func removeAll() { entries = [] }
+}

@@ -1,0 +1,62 @@
+// ControlLimits: against floods of frames that cost the peer nothing to send and us something to read or answer: PING,
+// SETTINGS, PRIORITY, WINDOW_UPDATE, and those that mean nothing here. Busy clients earn theirs: a PING to measure the
+// path goes with received data, as does a WINDOW_UPDATE.
+
+struct ControlLimits {
+    private var pings: EarnedMeter
+    private var settings: RateMeter
+    private var priorities: EarnedMeter
+    private var windowUpdates: EarnedMeter
+    private var meaningless: RateMeter
+    private let limits: HTTP2Limits
+
+    init(_ limits: HTTP2Limits) {
+        self.limits = limits
+        pings = EarnedMeter(limit: limits.maxPings, window: limits.window)
+        settings = RateMeter(limit: limits.maxSettings, window: limits.window)
+        priorities = EarnedMeter(limit: limits.maxPriorities, window: limits.window)
+        windowUpdates = EarnedMeter(limit: limits.maxWindowUpdates, window: limits.window)
+        meaningless = RateMeter(limit: limits.maxMeaningless, window: limits.window)
+    }
+
+    /// A DATA frame of `length` bytes was sent.
+    mutating func sentData(_ length: Int) {
+        pings.earn(1)
+        windowUpdates.earn(2 + length >> 10)
+    }
+
+    mutating func sentHeaders() { pings.earn(1) }
+
+    mutating func receivedRequest() {
+        priorities.earn(2)
+        windowUpdates.earn(2)
+    }
+
+    mutating func count(_ head: FrameHead, now: UInt64) -> HTTP2Error? {
+        switch head.type {
+        case FrameHead.Kind.data, FrameHead.Kind.headers, FrameHead.Kind.resetStream, FrameHead.Kind.continuation:
+            return nil
+        case FrameHead.Kind.ping:
+            return pings.count(now: now) ? nil : flood(.pings, "PING", limits.maxPings)
+        case FrameHead.Kind.settings where head.flags & FrameHead.ack == 0:
+            return settings.count(now: now) ? nil : flood(.settings, "SETTINGS", limits.maxSettings)
+        case FrameHead.Kind.priority, FrameHead.Kind.priorityUpdate:
+            return priorities.count(now: now) ? nil : flood(.priorities, "PRIORITY", limits.maxPriorities)
+        case FrameHead.Kind.windowUpdate:
+            return windowUpdates.count(now: now)
+                ? nil : flood(.windowUpdates, "WINDOW_UPDATE", limits.maxWindowUpdates)
+        default:
+            return countMeaningless(now: now)
+        }
+    }
+
+    mutating func countMeaningless(now: UInt64) -> HTTP2Error? {
+        meaningless.count(now: now) ? nil : flood(.meaningless, "meaningless", limits.maxMeaningless)
+    }
+
+    private func flood(_ limit: HTTP2Limit, _ name: String, _ most: Int) -> HTTP2Error {
+        .limit(
+            limit,
+            "More than \(most) \(name) frames came in \(limits.window / 1_000_000_000) s without need: send fewer.")
+    }
+}

@@ -1,0 +1,20 @@
+// EmptyDataLimit: against DATA frames that hold nothing and end nothing (CVE-2019-9518): no window bounds them. Frames
+// of padding alone are such too: padding is given back at once.
+
+struct EmptyDataLimit {
+    private var inRow = 0
+    private let limit: Int
+
+    init(_ limits: HTTP2Limits) { limit = limits.maxEmptyData }
+
+    /// A frame that holds something, or opens or ends a stream.
+    mutating func reset() { inRow = 0 }
+
+    mutating func countEmpty() -> HTTP2Error? {
+        inRow += 1
+        guard inRow > limit else { return nil }
+        return .limit(
+            .emptyData,
+            "More than \(limit) DATA frames in a row were empty and ended no stream: leave such frames out.")
+    }
+}

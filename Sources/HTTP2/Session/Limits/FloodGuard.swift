@@ -1,0 +1,105 @@
+// FloodGuard: the limits against attacks, asked once for each frame that comes, and their counters.
+
+/// What has been counted on a connection since it began.
+public struct HTTP2Counters: Equatable, Sendable {
+    /// Frames of any type that came.
+    public var frames: UInt64 = 0
+    /// Requests told to the owner.
+    public var requests: UInt64 = 0
+    /// RST_STREAM frames that came.
+    public var resets: UInt64 = 0
+    /// Streams ended because of the peer's errors; those over `maxStreams` and `maxHeaderList` among them.
+    public var streamErrors: UInt64 = 0
+    /// Streams refused because `maxStreams` were open.
+    public var refused: UInt64 = 0
+    /// Requests answered with 431.
+    public var tooLargeHeaders: UInt64 = 0
+    /// Bytes of body discarded because their stream had ended.
+    public var lateBytes: UInt64 = 0
+    public var continuations: UInt64 = 0
+    public var emptyData: UInt64 = 0
+    public var pings: UInt64 = 0
+    public var settings: UInt64 = 0
+    public var priorities: UInt64 = 0
+    public var windowUpdates: UInt64 = 0
+    /// DATA frames held back because the peer's window was tiny.
+    public var heldData: UInt64 = 0
+    /// The limit that ended the connection, if one did.
+    public var broken: HTTP2Limit?
+}
+
+struct FloodGuard {
+    var counters = HTTP2Counters()
+    var tiny: TinyDataLimit
+    private var resets: ResetLimit
+    private var continuations: ContinuationLimit
+    private var emptyData: EmptyDataLimit
+    private var lateData: LateDataLimit
+    private var control: ControlLimits
+
+    init(_ limits: HTTP2Limits) {
+        tiny = TinyDataLimit(limits)
+        resets = ResetLimit(limits)
+        continuations = ContinuationLimit(limits)
+        emptyData = EmptyDataLimit(limits)
+        lateData = LateDataLimit(limits)
+        control = ControlLimits(limits)
+    }
+
+    // MARK: What comes
+
+    /// Counts a frame before it is read. `late`: its stream was open once and is not any more.
+    mutating func received(_ head: FrameHead, late: Bool, now: UInt64) -> HTTP2Error? {
+        counters.frames += 1
+        if let error = continuations.count(head) ?? control.count(head, now: now) { return error }
+        switch head.type {
+        case FrameHead.Kind.data:
+            if late {
+                counters.lateBytes += UInt64(head.length)
+                if let error = lateData.count(head.length) { return error }
+            }
+            if head.length == 0 && head.flags & FrameHead.endStream == 0 { return receivedEmptyData() }
+            // Padding may be all there is to a frame: `receivedData` sees that.
+        case FrameHead.Kind.headers:
+            emptyData.reset()
+            if late { return control.countMeaningless(now: now) }
+        case FrameHead.Kind.continuation: counters.continuations += 1
+        case FrameHead.Kind.resetStream:
+            counters.resets += 1
+            return resets.count(now: now)
+        case FrameHead.Kind.ping: counters.pings += 1
+        case FrameHead.Kind.settings: counters.settings += 1
+        case FrameHead.Kind.priority, FrameHead.Kind.priorityUpdate: counters.priorities += 1
+        case FrameHead.Kind.windowUpdate: counters.windowUpdates += 1
+        default: break
+        }
+        return nil
+    }
+
+    mutating func receivedRequest() {
+        counters.requests += 1
+        control.receivedRequest()
+    }
+
+    /// A DATA frame held something or ended its stream.
+    mutating func receivedData() { emptyData.reset() }
+
+    mutating func receivedEmptyData() -> HTTP2Error? {
+        counters.emptyData += 1
+        return emptyData.countEmpty()
+    }
+
+    /// The peer made an error for which its stream ends.
+    mutating func streamError(now: UInt64) -> HTTP2Error? {
+        counters.streamErrors += 1
+        return resets.count(now: now)
+    }
+
+    /// A stream ended on which the peer may still have sent `window` bytes.
+    mutating func streamEnded(window: Int) { lateData.ended(window: window) }
+
+    // MARK: What goes
+
+    mutating func sentData(_ length: Int) { control.sentData(length) }
+    mutating func sentHeaders() { control.sentHeaders() }
+}

@@ -1,0 +1,25 @@
+// LateDataLimit: bounds body bytes on streams that have ended. A peer that has not yet heard of a stream's end may send
+// what the stream's window still allowed, and not a byte more; what is beyond comes from one that does not care.
+
+struct LateDataLimit {
+    private var allowance = 0
+    private let most: Int
+
+    init(_ limits: HTTP2Limits) {
+        let (product, overflow) = limits.maxStreams.multipliedReportingOverflow(by: 2 * limits.streamWindow)
+        most = overflow ? .max / 2 : product
+    }
+
+    /// A stream ended on which the peer might still have sent `window` bytes.
+    mutating func ended(window: Int) {
+        allowance = min(allowance + max(0, window), most)
+    }
+
+    mutating func count(_ bytes: Int) -> HTTP2Error? {
+        allowance -= bytes
+        guard allowance < 0 else { return nil }
+        return HTTP2Error(
+            .streamClosed, "DATA came on streams that have ended, more than was on its way: stop sending at RST_STREAM.",
+            limit: .lateData)
+    }
+}

@@ -1,0 +1,19 @@
+// ResetLimit: against rapid reset (CVE-2023-44487) – a stream that is opened and reset at once costs its peer nothing
+// and is below every limit on open streams. What the peer makes us reset counts as if it had done so itself.
+
+struct ResetLimit {
+    private var meter: RateMeter
+    private let error: HTTP2Error
+
+    init(_ limits: HTTP2Limits) {
+        meter = RateMeter(limit: limits.maxResets, window: limits.window)
+        error = .limit(
+            .resets,
+            "More than \(limits.maxResets) streams were reset or refused in \(limits.window / 1_000_000_000) s: let "
+                + "streams end, or open fewer.")
+    }
+
+    mutating func count(now: UInt64) -> HTTP2Error? {
+        meter.count(now: now) ? nil : error
+    }
+}
