@@ -1,0 +1,130 @@
+// GRPCDeframer: the messages of one call, out of DATA chunks that are cut anywhere.
+//
+//     between ──a chunk ends within a message──▶ within ──its last byte──▶ between
+//        └──────── compressed, too long, cut short ────────▶ broken
+
+import Bytes
+
+/// Takes messages out of a call's DATA. One that lies whole in a chunk is handed out where it lies; one that is cut is
+/// put together in a buffer of at most `limit` bytes and a prefix.
+///
+///     var rest = chunk
+///     while let message = try deframer.next(&rest) { … }
+///
+/// After an error it takes nothing more: the call is over.
+public struct GRPCDeframer: ~Copyable {
+    /// Bytes of a message; a longer one is RESOURCE_EXHAUSTED.
+    public let limit: Int
+    /// What is here of a message that is not whole.
+    private var held = ByteBuffer()
+    /// Bytes at the front of `held` that were handed out by the last `next`.
+    private var handedOut = 0
+    private var isBroken = false
+
+    /// - Parameter limit: the largest message, in bytes without prefix; 1 or more.
+    public init(limit: Int) {
+        precondition(limit > 0 && limit <= Int(UInt32.max))
+        self.limit = limit
+    }
+
+    /// Bytes kept of a message that is not whole yet, at most `limit` and the prefix.
+    public var heldBytes: Int { held.count - handedOut }
+
+    /// The next whole message without its prefix, nil when `rest` is used up. It is valid until the next call, as long
+    /// as the chunk is.
+    ///
+    /// - Parameter rest: what is left of the chunk; moves forward.
+    /// - Throws: UNIMPLEMENTED for a compressed message, RESOURCE_EXHAUSTED for one above `limit`, INTERNAL for a
+    ///   prefix that cannot be. The call is over then.
+    public mutating func next(_ rest: inout UnsafeRawBufferPointer) throws(GRPCError) -> UnsafeRawBufferPointer? {
+        release()
+        guard !isBroken else {
+            rest = .nothing
+            return nil
+        }
+        return held.isEmpty ? try inPlace(&rest) : try putTogether(&rest)
+    }
+
+    /// The client has half-closed: no message may be left half.
+    ///
+    /// - Throws: INTERNAL when one is.
+    public mutating func finish() throws(GRPCError) {
+        release()
+        guard !isBroken, !held.isEmpty else { return }
+        isBroken = true
+        throw GRPCError(
+            .internal,
+            "The stream ended within a message, \(held.count) bytes of it are there: send messages whole.")
+    }
+
+    private mutating func release() {
+        guard handedOut > 0 else { return }
+        held.consume(handedOut)
+        handedOut = 0
+        // One long message does not keep its memory for the rest of the call.
+        held.shrink(above: GRPCDeframer.keptCapacity)
+    }
+
+    /// Memory that is kept between messages that are cut.
+    static let keptCapacity = 4096
+
+    private mutating func inPlace(
+        _ rest: inout UnsafeRawBufferPointer
+    ) throws(GRPCError) -> UnsafeRawBufferPointer? {
+        guard rest.count >= GRPCFraming.prefix else {
+            if let first = rest.first { try check(flag: first) }
+            held.append(rest)
+            rest = .nothing
+            return nil
+        }
+        let end = GRPCFraming.prefix + (try length(rest))
+        guard rest.count >= end else {
+            held.append(rest)
+            rest = .nothing
+            return nil
+        }
+        let message = rest.slice(GRPCFraming.prefix..<end)
+        rest = rest.slice(end..<rest.count)
+        return message
+    }
+
+    private mutating func putTogether(
+        _ rest: inout UnsafeRawBufferPointer
+    ) throws(GRPCError) -> UnsafeRawBufferPointer? {
+        fill(upTo: GRPCFraming.prefix, from: &rest)
+        guard held.count >= GRPCFraming.prefix else { return nil }
+        let end = GRPCFraming.prefix + (try length(held.readable))
+        fill(upTo: end, from: &rest)
+        guard held.count == end else { return nil }
+        handedOut = end
+        return held.readable.slice(GRPCFraming.prefix..<end)
+    }
+
+    private mutating func fill(upTo count: Int, from rest: inout UnsafeRawBufferPointer) {
+        let taken = Swift.min(rest.count, Swift.max(0, count - held.count))
+        held.append(rest.slice(0..<taken))
+        rest = rest.slice(taken..<rest.count)
+    }
+
+    /// The length of the message whose prefix stands at the front of `bytes`.
+    private mutating func length(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> Int {
+        try check(flag: bytes[0])
+        let length = Int(bytes.bigEndian(at: 1, as: UInt32.self))
+        guard length <= limit else {
+            isBroken = true
+            throw GRPCError(
+                .resourceExhausted, "A message of \(length) bytes is too long; at most \(limit) are allowed.")
+        }
+        return length
+    }
+
+    private mutating func check(flag: UInt8) throws(GRPCError) {
+        guard flag != 0 else { return }
+        isBroken = true
+        if flag == 1 {
+            throw GRPCError(.unimplemented, "Compressed messages are not supported: send them with identity.")
+        }
+        throw GRPCError(
+            .internal, "A message begins with byte \(flag), where 0 (or 1, compressed) has to stand: framing is lost.")
+    }
+}

@@ -1,0 +1,36 @@
+// gRPC's framing: every message stands behind one byte that says whether it is compressed, and its length in four
+// (gRPC over HTTP/2, "Length-Prefixed-Message"). Here it is written; GRPCDeframer reads it.
+
+import Bytes
+
+/// The prefix of a message. Ours are never compressed.
+public enum GRPCFraming {
+    /// Bytes of the prefix.
+    public static let prefix = 5
+
+    /// Writes the prefix of a message of `count` bytes, at most 2³²−1, at `target`.
+    @inline(__always)
+    public static func writePrefix(count: Int, to target: UnsafeMutableRawPointer) {
+        target.storeBytes(of: 0, as: UInt8.self)
+        target.storeBytes(of: UInt32(count).bigEndian, toByteOffset: 1, as: UInt32.self)
+    }
+
+    /// Appends a message that `body` appends, behind its prefix.
+    public static func append(to out: inout ByteBuffer, _ body: (inout ByteBuffer) -> Void) {
+        let start = out.count
+        _ = out.reserve(prefix)
+        out.commit(prefix)
+        body(&out)
+        let count = out.count - start - prefix
+        out.withMutableReadable { writePrefix(count: count, to: $0.baseAddress! + start) }
+    }
+
+    /// Appends a message of known size, which `write` writes at the place it is given.
+    static func append(size: Int, to out: inout ByteBuffer, _ write: (inout ProtobufWriter) -> Void) {
+        let target = out.reserve(prefix + size)
+        writePrefix(count: size, to: target)
+        var writer = ProtobufWriter(target + prefix)
+        write(&writer)
+        out.commit(prefix + size)
+    }
+}

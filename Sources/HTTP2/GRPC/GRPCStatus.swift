@@ -1,0 +1,138 @@
+// How calls end: gRPC's statuses, the one error type of the gRPC face, and the encoding of a status's text.
+
+/// gRPC's status codes, all 17 of the protocol. Where a case says "broker", it is what the broker ends calls with.
+public enum GRPCStatus: UInt8, Sendable, CaseIterable {
+    /// Broker: the topic completed, or the half-closed client's credit is spent.
+    case ok = 0
+    case cancelled = 1
+    case unknown = 2
+    /// Broker: a bad name, option, value or demand; bytes that cannot be read.
+    case invalidArgument = 3
+    /// Broker: `grpc-timeout` went by.
+    case deadlineExceeded = 4
+    /// Broker: no such topic (Admin), no such service (Health).
+    case notFound = 5
+    case alreadyExists = 6
+    /// Broker: not allowed.
+    case permissionDenied = 7
+    /// Broker: overflow, or over a limit.
+    case resourceExhausted = 8
+    /// Broker: an ended topic, a gap with `gap_fail`, messages beyond the granted credit.
+    case failedPrecondition = 9
+    /// Broker: a failed topic.
+    case aborted = 10
+    case outOfRange = 11
+    /// Broker: an unknown service or method, compression.
+    case unimplemented = 12
+    /// Broker: a message cut short by the end of its stream.
+    case `internal` = 13
+    /// Broker: draining.
+    case unavailable = 14
+    case dataLoss = 15
+    /// Broker: credentials are needed, or wrong.
+    case unauthenticated = 16
+
+    /// As gRPC spells it, such as `INVALID_ARGUMENT`.
+    public var name: String {
+        switch self {
+        case .ok: "OK"
+        case .cancelled: "CANCELLED"
+        case .unknown: "UNKNOWN"
+        case .invalidArgument: "INVALID_ARGUMENT"
+        case .deadlineExceeded: "DEADLINE_EXCEEDED"
+        case .notFound: "NOT_FOUND"
+        case .alreadyExists: "ALREADY_EXISTS"
+        case .permissionDenied: "PERMISSION_DENIED"
+        case .resourceExhausted: "RESOURCE_EXHAUSTED"
+        case .failedPrecondition: "FAILED_PRECONDITION"
+        case .aborted: "ABORTED"
+        case .outOfRange: "OUT_OF_RANGE"
+        case .unimplemented: "UNIMPLEMENTED"
+        case .internal: "INTERNAL"
+        case .unavailable: "UNAVAILABLE"
+        case .dataLoss: "DATA_LOSS"
+        case .unauthenticated: "UNAUTHENTICATED"
+        }
+    }
+}
+
+/// Why a call ends. It always ends the call's stream alone: gRPC has nothing that could break the connection.
+public struct GRPCError: Error, Equatable, Sendable {
+    public var status: GRPCStatus
+    /// A sentence that tells the person at the other end what to do.
+    public var message: String
+
+    public init(_ status: GRPCStatus, _ message: String) {
+        self.status = status
+        self.message = message
+    }
+
+    static func invalid(_ message: String) -> GRPCError { GRPCError(.invalidArgument, message) }
+}
+
+/// `grpc-message`: text as printable ASCII, everything else as `%XX` of its UTF-8 (gRPC over HTTP/2, "Responses").
+public enum GRPCMessageText {
+    /// Bytes of a text before it is encoded; what is longer is cut, so that trailers stay far below the size that
+    /// clients take. 2,048, room for a topic's failure of 1,024 bytes and what the broker adds.
+    public static let longest = 2048
+
+    /// The text as a header's value. Longer than `longest`, it is cut at the end of a character.
+    public static func encode(_ text: String) -> String {
+        let bytes = clipped(text)
+        var out: [UInt8] = []
+        out.reserveCapacity(bytes.count)
+        for (index, byte) in bytes.enumerated() {
+            // HTTP/2 forbids blanks at either end of a value (RFC 9113, section 8.2.1).
+            let isOuterBlank = byte == 0x20 && (index == 0 || index == bytes.count - 1)
+            if (0x20...0x7e).contains(byte), byte != 0x25, !isOuterBlank {
+                out.append(byte)
+            } else {
+                out.append(0x25)
+                out.append(digit(byte >> 4))
+                out.append(digit(byte & 15))
+            }
+        }
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    /// The text of a header's value. A `%` that no two hexadecimal digits follow stands for itself, and bytes that are
+    /// no UTF-8 become U+FFFD: a text is never lost for the way it was written.
+    public static func decode(_ value: String) -> String {
+        let bytes = Array(value.utf8)
+        var out: [UInt8] = []
+        out.reserveCapacity(bytes.count)
+        var index = 0
+        while index < bytes.count {
+            if bytes[index] == 0x25, index + 2 < bytes.count, let high = nibble(bytes[index + 1]),
+                let low = nibble(bytes[index + 2])
+            {
+                out.append(high << 4 | low)
+                index += 3
+            } else {
+                out.append(bytes[index])
+                index += 1
+            }
+        }
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    private static func clipped(_ text: String) -> [UInt8] {
+        var bytes = Array(text.utf8)
+        guard bytes.count > longest else { return bytes }
+        var end = longest
+        while bytes[end] & 0xc0 == 0x80 { end -= 1 }
+        bytes.removeSubrange(end...)
+        return bytes
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x41 + value - 10 }
+
+    private static func nibble(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case 0x30...0x39: byte - 0x30
+        case 0x41...0x46: byte - 0x41 + 10
+        case 0x61...0x66: byte - 0x61 + 10
+        default: nil
+        }
+    }
+}

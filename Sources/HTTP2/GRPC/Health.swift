@@ -1,0 +1,71 @@
+// grpc.health.v1.Health: whether the broker, or one of its services, takes calls.
+//
+// Check answers once, NOT_FOUND for a service it does not have. Watch answers at once and again whenever the answer
+// changes, and never ends by itself; to a service it does not have it says SERVICE_UNKNOWN and waits. List tells all.
+
+import Bytes
+
+/// `HealthCheckResponse.ServingStatus`, with its numbers.
+public enum HealthStatus: UInt8, Sendable {
+    case serving = 1
+    case notServing = 2
+    /// Of Watch alone.
+    case serviceUnknown = 3
+}
+
+public enum Health {
+    /// Names that can be asked for: the empty one is the broker as a whole.
+    public static let names = [""] + GRPCMethod.services
+
+    /// `HealthCheckRequest`: the service's name.
+    ///
+    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read.
+    public static func parse(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> String {
+        var service = ""
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "HealthCheckRequest", &reader) {
+            if number == 1, case .bytes(let text) = value { service = try checkedText(text, "service").text }
+        }
+        return service
+    }
+
+    /// The answer of Check.
+    ///
+    /// - Parameter isServing: false while the broker drains.
+    /// - Throws: NOT_FOUND for a service that is not there.
+    public static func check(_ service: String, isServing: Bool) throws(GRPCError) -> HealthStatus {
+        let status = watch(service, isServing: isServing)
+        guard status != .serviceUnknown else {
+            throw GRPCError(
+                .notFound,
+                "There is no such service here; ask for one of \(GRPCMethod.services.joined(separator: ", ")), or for "
+                    + "none to ask for the broker.")
+        }
+        return status
+    }
+
+    /// The present answer of Watch; it is sent first, and whenever it is another than the one sent last.
+    public static func watch(_ service: String, isServing: Bool) -> HealthStatus {
+        guard names.contains(service) else { return .serviceUnknown }
+        return isServing ? .serving : .notServing
+    }
+
+    /// Appends `HealthCheckResponse` behind gRPC's prefix.
+    public static func append(_ status: HealthStatus, to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) { $0.append(field: 1, UInt64(status.rawValue)) }
+    }
+
+    /// Appends `HealthListResponse` behind gRPC's prefix: every name with its status.
+    public static func appendList(isServing: Bool, to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) { list in
+            for name in names {
+                list.append(field: 1) { entry in
+                    entry.append(element: 1, name)
+                    entry.append(field: 2) {
+                        $0.append(field: 1, UInt64(watch(name, isServing: isServing).rawValue))
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+// Reading protobuf's wire format in place: a message is a row of fields, each a tag (number and wire type) and a value.
+// (protobuf.dev, "Encoding".) What it says is checked against the bytes there are; nothing is copied.
+
+import Bytes
+
+/// What is wrong with the bytes of a message. It ends the stream that they came on.
+public enum ProtobufError: Error, Equatable, Sendable {
+    /// The message ends within a tag, number or value.
+    case truncated
+    /// A number has more than the 10 bytes, or 64 bits, that one can have.
+    case overlongNumber
+    /// A tag with field number 0 or above 2²⁹−1, or with one of the wire types that do not exist.
+    case badTag
+    /// A group's end without its beginning, or with another field's number.
+    case strayGroupEnd
+    /// Groups within groups beyond `ProtobufReader.deepestGroup`.
+    case tooDeep
+
+    /// The sentence for the person who sent it.
+    public var sentence: String {
+        switch self {
+        case .truncated: "ends within a field"
+        case .overlongNumber: "has a number of more than 64 bits"
+        case .badTag: "has a tag that cannot be: its field number or its wire type does not exist"
+        case .strayGroupEnd: "ends a group that it did not begin"
+        case .tooDeep: "has groups within groups more than \(ProtobufReader.deepestGroup) deep"
+        }
+    }
+}
+
+/// Walks over the fields of one message, in the order in which they were written.
+public struct ProtobufReader {
+    /// Groups within groups; the depth that other implementations have, too.
+    public static let deepestGroup = 100
+
+    /// A field as it stands in the bytes. A group has no value: no message of ours has one, so it is stepped over.
+    public enum Value {
+        case varint(UInt64)
+        case fixed64(UInt64)
+        /// Bytes, text, or an embedded message; they lie in the message.
+        case bytes(UnsafeRawBufferPointer)
+        case fixed32(UInt32)
+        case group
+    }
+
+    private let message: UnsafeRawBufferPointer
+    private var offset = 0
+
+    public init(_ message: UnsafeRawBufferPointer) { self.message = message }
+
+    /// The next field, nil at the message's end.
+    @inline(__always)
+    public mutating func next() throws(ProtobufError) -> (number: UInt32, value: Value)? {
+        guard offset < message.count else { return nil }
+        let (number, type) = try tag()
+        return (number, try value(number, type, depth: 0))
+    }
+
+    private mutating func tag() throws(ProtobufError) -> (number: UInt32, type: UInt8) {
+        guard let tag = UInt32(exactly: try varint()), tag >> 3 != 0 else { throw .badTag }
+        return (tag >> 3, UInt8(tag & 7))
+    }
+
+    private mutating func value(_ number: UInt32, _ type: UInt8, depth: Int) throws(ProtobufError) -> Value {
+        switch type {
+        case 0: return .varint(try varint())
+        case 1: return .fixed64(UInt64(littleEndianBytes: try take(8)))
+        case 2:
+            let count = try varint()
+            guard count <= UInt64(message.count - offset) else { throw .truncated }
+            return .bytes(try take(Int(count)))
+        case 3:
+            try skipGroup(number, depth: depth + 1)
+            return .group
+        case 4: throw .strayGroupEnd
+        case 5: return .fixed32(UInt32(truncatingIfNeeded: UInt64(littleEndianBytes: try take(4))))
+        default: throw .badTag
+        }
+    }
+
+    private mutating func skipGroup(_ group: UInt32, depth: Int) throws(ProtobufError) {
+        guard depth <= ProtobufReader.deepestGroup else { throw .tooDeep }
+        while true {
+            let (number, type) = try tag()
+            if type == 4 {
+                guard number == group else { throw .strayGroupEnd }
+                return
+            }
+            _ = try value(number, type, depth: depth)
+        }
+    }
+
+    private mutating func take(_ count: Int) throws(ProtobufError) -> UnsafeRawBufferPointer {
+        guard count <= message.count - offset else { throw .truncated }
+        defer { offset += count }
+        return message.slice(offset..<offset + count)
+    }
+
+    @inline(__always)
+    private mutating func varint() throws(ProtobufError) -> UInt64 {
+        if offset < message.count, message[offset] < 0x80 {
+            defer { offset += 1 }
+            return UInt64(message[offset])
+        }
+        return try longVarint()
+    }
+
+    private mutating func longVarint() throws(ProtobufError) -> UInt64 {
+        var value: UInt64 = 0
+        for index in 0..<10 {
+            guard offset < message.count else { throw .truncated }
+            let byte = message[offset]
+            offset += 1
+            // The tenth byte has room for one bit.
+            if index == 9, byte > 1 { throw .overlongNumber }
+            value |= UInt64(byte & 0x7f) << (7 * UInt64(index))
+            if byte < 0x80 { return value }
+        }
+        throw .overlongNumber
+    }
+}
+
+extension UInt64 {
+    /// The number whose bytes, at most 8, are `bytes`, the lowest first.
+    fileprivate init(littleEndianBytes bytes: UnsafeRawBufferPointer) {
+        self = 0
+        for index in 0..<bytes.count { self |= UInt64(bytes[index]) << (8 * UInt64(index)) }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// No bytes.
+    static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
+
+    /// Whether it is well-formed UTF-8. Neither copies nor allocates.
+    public var isUTF8: Bool {
+        guard !isEmpty else { return true }
+        // Most text is short and ASCII.
+        if allSatisfy({ $0 < 0x80 }) { return true }
+        return withMemoryRebound(to: UInt8.self) { bytes in
+            do throws(UTF8.ValidationError) {
+                _ = try UTF8Span(validating: bytes.span)
+                return true
+            } catch {
+                return false
+            }
+        }
+    }
+
+    /// Its text, which has been found to be UTF-8.
+    public var text: String { String(decoding: self, as: UTF8.self) }
+}

@@ -1,0 +1,288 @@
+// What clients send to PubSub, read out of a message's bytes. Semantics are proto3's: the last member of a oneof and
+// the last value of a field count, embedded messages of one field merge, what is absent is 0 or empty, what is unknown
+// or of another wire type is stepped over, text is UTF-8.
+
+import Bytes
+
+/// The overflow policies, with their numbers in `forebay.v1.Overflow`.
+public enum GRPCOverflow: Int32, Sendable, CaseIterable {
+    case dropOldest = 0
+    case dropNewest = 1
+    case replaceNewest = 2
+    case latest = 3
+    case fail = 4
+    case block = 5
+}
+
+/// `Open`: what to subscribe to, and how.
+public struct SubscribeOpen: Equatable, Sendable {
+    /// Where a subscription begins.
+    public enum Start: Equatable, Sendable {
+        case next
+        case last(UInt32)
+        case all
+        /// At this sequence, of this epoch; nil is the topic's present one.
+        case from(UInt64, epoch: UInt64?)
+    }
+
+    /// The largest `buffer`.
+    public static let largestBuffer: UInt32 = (1 << 31) - 1
+
+    /// As it was sent: the topic's name is still to be checked.
+    public var topic = ""
+    /// The first credit, 1 or more.
+    public var requestN: UInt32 = 0
+    public var start: Start = .next
+    /// Nil is the default.
+    public var buffer: UInt32?
+    public var overflow: GRPCOverflow = .dropOldest
+    public var gapFails = false
+}
+
+/// `SubscribeRequest`.
+public enum SubscribeRequest: Equatable, Sendable {
+    case open(SubscribeOpen)
+    /// 1 or more.
+    case request(UInt32)
+
+    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read, no action, a demand of 0, options that are not allowed
+    ///   or contradict each other.
+    public static func parse(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> SubscribeRequest {
+        var open: OpenFields?
+        var requested: UInt32?
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "SubscribeRequest", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let inner)):
+                var fields = open ?? OpenFields()
+                try fields.merge(inner)
+                open = fields
+                requested = nil
+            case (2, .varint(let n)):
+                requested = UInt32(truncatingIfNeeded: n)
+                open = nil
+            default: break
+            }
+        }
+        if let open { return .open(try open.checked()) }
+        guard let requested else {
+            throw .invalid("A SubscribeRequest has neither open nor request_n: set one of them.")
+        }
+        guard requested > 0 else { throw .invalid("A demand of 0 was sent: request at least 1.") }
+        return .request(requested)
+    }
+}
+
+/// `Open` as it stands in the bytes.
+private struct OpenFields {
+    var topic = ""
+    var requestN: UInt32 = 0
+    var replayLast: UInt32 = 0
+    var replayAll = false
+    var fromSequence: UInt64 = 0
+    var epoch: UInt64 = 0
+    var buffer: UInt32 = 0
+    var overflow: Int32 = 0
+    var gapFail = false
+
+    mutating func merge(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "Open", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let text)): topic = try checkedText(text, "Open.topic").text
+            case (2, .varint(let n)): requestN = UInt32(truncatingIfNeeded: n)
+            case (3, .varint(let n)): replayLast = UInt32(truncatingIfNeeded: n)
+            case (4, .varint(let n)): replayAll = n != 0
+            case (5, .varint(let n)): fromSequence = n
+            case (6, .varint(let n)): epoch = n
+            case (7, .varint(let n)): buffer = UInt32(truncatingIfNeeded: n)
+            case (8, .varint(let n)): overflow = Int32(truncatingIfNeeded: n)
+            case (9, .varint(let n)): gapFail = n != 0
+            default: break
+            }
+        }
+    }
+
+    func checked() throws(GRPCError) -> SubscribeOpen {
+        guard requestN > 0 else { throw .invalid("Open.request_n is 0: request at least 1 message.") }
+        guard buffer <= SubscribeOpen.largestBuffer else {
+            throw .invalid(
+                "Open.buffer is \(buffer), and \(SubscribeOpen.largestBuffer) is the most; 0 is the default.")
+        }
+        guard let overflow = GRPCOverflow(rawValue: overflow) else {
+            throw .invalid("Open.overflow is \(overflow), which is not known; use one of 0 to 5.")
+        }
+        var open = SubscribeOpen()
+        open.topic = topic
+        open.requestN = requestN
+        open.start = try start()
+        open.buffer = buffer == 0 ? nil : buffer
+        open.overflow = overflow
+        open.gapFails = gapFail
+        return open
+    }
+
+    private func start() throws(GRPCError) -> SubscribeOpen.Start {
+        guard (replayLast > 0 ? 1 : 0) + (replayAll ? 1 : 0) + (fromSequence > 0 ? 1 : 0) <= 1 else {
+            throw .invalid("replay_last, replay_all and from_sequence contradict each other: give one of them.")
+        }
+        if fromSequence > 0 { return .from(fromSequence, epoch: epoch == 0 ? nil : epoch) }
+        guard epoch == 0 else {
+            throw .invalid("Open.epoch goes together with from_sequence: give from_sequence as well.")
+        }
+        return replayAll ? .all : replayLast > 0 ? .last(replayLast) : .next
+    }
+}
+
+/// A header of a message, in the message's bytes; both are UTF-8.
+public struct HeaderView {
+    public var name: UnsafeRawBufferPointer
+    public var value: UnsafeRawBufferPointer
+}
+
+/// What a publisher sets in a `Message`, in the bytes that it was read from. Keep one for each call: its array of
+/// headers is used again.
+public struct PublishedMessage {
+    public internal(set) var payload: UnsafeRawBufferPointer
+    /// Empty if there is none.
+    public internal(set) var contentType: UnsafeRawBufferPointer
+    /// In the order in which they came, at most `MessageHeaders.most`; of a name that comes twice the last counts.
+    public internal(set) var headers: [HeaderView] = []
+
+    public init() {
+        payload = .nothing
+        contentType = .nothing
+    }
+
+    mutating func clear() {
+        payload = .nothing
+        contentType = .nothing
+        headers.removeAll(keepingCapacity: true)
+    }
+
+    /// Takes the fields of `bytes`, a `Message`, over those that are there.
+    mutating func merge(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) {
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "Message", &reader) {
+            switch (number, value) {
+            case (2, .bytes(let bytes)): payload = bytes
+            case (4, .bytes(let text)): contentType = try checkedText(text, "Message.content_type")
+            case (5, .bytes(let entry)): try add(entry)
+            default: break
+            }
+        }
+    }
+
+    private mutating func add(_ entry: UnsafeRawBufferPointer) throws(GRPCError) {
+        guard headers.count < MessageHeaders.most else {
+            throw GRPCError(
+                .resourceExhausted, "A message has more than \(MessageHeaders.most) headers: join some of them.")
+        }
+        var header = HeaderView(name: .nothing, value: .nothing)
+        var reader = ProtobufReader(entry)
+        while let (number, value) = try nextField(of: "Message.headers", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let text)): header.name = try checkedText(text, "a name in Message.headers")
+            case (2, .bytes(let text)): header.value = try checkedText(text, "a value in Message.headers")
+            default: break
+            }
+        }
+        headers.append(header)
+    }
+}
+
+/// `PublishRequest`. What a message holds is in the `PublishedMessage` that `parse` was given.
+public enum PublishRequest: Equatable, Sendable {
+    /// The topic's name is as it was sent, still to be checked.
+    case open(topic: String, completesTopic: Bool)
+    case message
+    case failTopic(String)
+
+    /// - Parameter message: is overwritten; valid as long as `bytes` are.
+    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read or no action, RESOURCE_EXHAUSTED for too many headers.
+    public static func parse(
+        _ bytes: UnsafeRawBufferPointer, message: inout PublishedMessage
+    ) throws(GRPCError) -> PublishRequest {
+        message.clear()
+        var request: PublishRequest?
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "PublishRequest", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let inner)):
+                var (topic, completesTopic) = ("", false)
+                if case .open(let before, let completes)? = request { (topic, completesTopic) = (before, completes) }
+                try parseOpen(inner, &topic, &completesTopic)
+                request = .open(topic: topic, completesTopic: completesTopic)
+            case (2, .bytes(let inner)):
+                if request != .message { message.clear() }
+                try message.merge(inner)
+                request = .message
+            case (3, .bytes(let text)):
+                request = .failTopic(try checkedText(text, "PublishRequest.fail_topic").text)
+            default: break
+            }
+        }
+        guard let request else {
+            throw .invalid("A PublishRequest has none of open, message and fail_topic: set one of them.")
+        }
+        return request
+    }
+
+    private static func parseOpen(
+        _ bytes: UnsafeRawBufferPointer, _ topic: inout String, _ completesTopic: inout Bool
+    ) throws(GRPCError) {
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "PublishOpen", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let text)): topic = try checkedText(text, "PublishOpen.topic").text
+            case (2, .varint(let n)): completesTopic = n != 0
+            default: break
+            }
+        }
+    }
+}
+
+/// `PublishOneRequest`.
+public enum PublishOneRequest {
+    /// Reads the topic's name, still to be checked, and the message, which is empty if none was sent.
+    ///
+    /// - Parameter message: is overwritten; valid as long as `bytes` are.
+    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read, RESOURCE_EXHAUSTED for too many headers.
+    public static func parse(
+        _ bytes: UnsafeRawBufferPointer, message: inout PublishedMessage
+    ) throws(GRPCError) -> String {
+        message.clear()
+        var topic = ""
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "PublishOneRequest", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let text)): topic = try checkedText(text, "PublishOneRequest.topic").text
+            case (2, .bytes(let inner)): try message.merge(inner)
+            default: break
+            }
+        }
+        return topic
+    }
+}
+
+// MARK: What all parsers use
+
+/// The reader's next field, its errors told of the message `name`.
+@inline(__always)
+func nextField(
+    of name: StaticString, _ reader: inout ProtobufReader
+) throws(GRPCError) -> (number: UInt32, value: ProtobufReader.Value)? {
+    do throws(ProtobufError) {
+        return try reader.next()
+    } catch {
+        throw .invalid("The \(name) \(error.sentence): send it as forebay.proto has it.")
+    }
+}
+
+/// Text that has been found to be UTF-8, which proto3 asks for.
+func checkedText(
+    _ bytes: UnsafeRawBufferPointer, _ field: StaticString
+) throws(GRPCError) -> UnsafeRawBufferPointer {
+    guard bytes.isUTF8 else { throw .invalid("The text of \(field) is not UTF-8: send bytes in the payload.") }
+    return bytes
+}

@@ -1,0 +1,206 @@
+// What the broker sends to publishers and for control calls, each as a whole message behind gRPC's prefix.
+
+import Bytes
+
+/// `PublishResponse`: credit, acknowledgements, or both.
+public struct PublishResponse: Equatable, Sendable {
+    /// In addition to what was granted before.
+    public var grantedCredit: UInt64
+    /// 0 before the first message is accepted.
+    public var acknowledgedSequence: UInt64
+    /// Messages of this call accepted so far.
+    public var acceptedCount: UInt64
+
+    public init(grantedCredit: UInt64, acknowledgedSequence: UInt64, acceptedCount: UInt64) {
+        self.grantedCredit = grantedCredit
+        self.acknowledgedSequence = acknowledgedSequence
+        self.acceptedCount = acceptedCount
+    }
+
+    public func append(to out: inout ByteBuffer) {
+        let size =
+            Protobuf.size(field: grantedCredit) + Protobuf.size(field: acknowledgedSequence)
+            + Protobuf.size(field: acceptedCount)
+        GRPCFraming.append(size: size, to: &out) { writer in
+            writer.field(1, grantedCredit)
+            writer.field(2, acknowledgedSequence)
+            writer.field(3, acceptedCount)
+        }
+    }
+}
+
+/// `PublishOneResponse`.
+public struct PublishOneResponse: Equatable, Sendable {
+    public var sequence: UInt64
+    public var epoch: UInt64
+
+    public init(sequence: UInt64, epoch: UInt64) {
+        self.sequence = sequence
+        self.epoch = epoch
+    }
+
+    public func append(to out: inout ByteBuffer) {
+        GRPCFraming.append(size: Protobuf.size(field: sequence) + Protobuf.size(field: epoch), to: &out) { writer in
+            writer.field(1, sequence)
+            writer.field(2, epoch)
+        }
+    }
+}
+
+/// A control call as `Admin` has it. Topics' names are as they were sent, still to be checked.
+public enum AdminRequest: Equatable, Sendable {
+    case info
+    case topicInfo(topic: String)
+    case completeTopic(topic: String)
+    /// `message` is empty if none was given.
+    case failTopic(topic: String, message: String)
+    case deleteTopic(topic: String)
+    case listTopics
+    case listSubscriptions
+    case listConnections
+
+    /// - Parameter method: one of Admin's.
+    /// - Throws: INVALID_ARGUMENT for bytes that cannot be read; UNIMPLEMENTED if `method` is not one of Admin's.
+    public static func parse(
+        _ bytes: UnsafeRawBufferPointer, of method: GRPCMethod
+    ) throws(GRPCError) -> AdminRequest {
+        var topic = ""
+        var message = ""
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try nextField(of: "request", &reader) {
+            switch (number, value) {
+            case (1, .bytes(let text)) where method.namesTopic: topic = try checkedText(text, "topic").text
+            case (2, .bytes(let text)) where method == .failTopic: message = try checkedText(text, "message").text
+            default: break
+            }
+        }
+        switch method {
+        case .info: return .info
+        case .topicInfo: return .topicInfo(topic: topic)
+        case .completeTopic: return .completeTopic(topic: topic)
+        case .failTopic: return .failTopic(topic: topic, message: message)
+        case .deleteTopic: return .deleteTopic(topic: topic)
+        case .listTopics: return .listTopics
+        case .listSubscriptions: return .listSubscriptions
+        case .listConnections: return .listConnections
+        default: throw GRPCError(.unimplemented, "\(method.path) is not a control call.")
+        }
+    }
+}
+
+extension GRPCMethod {
+    fileprivate var namesTopic: Bool {
+        switch self {
+        case .topicInfo, .completeTopic, .failTopic, .deleteTopic: true
+        default: false
+        }
+    }
+}
+
+/// `InfoResponse`.
+public struct InfoResponse: Equatable, Sendable {
+    public var json: String
+    public var version: String
+
+    public init(json: String, version: String) {
+        self.json = json
+        self.version = version
+    }
+
+    public func append(to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) {
+            $0.append(field: 1, json)
+            $0.append(field: 2, version)
+        }
+    }
+}
+
+/// `Topic`: the answer of four calls, and a row of ListTopics.
+public struct TopicRow: Equatable, Sendable {
+    /// `TopicState`, with its numbers.
+    public enum State: UInt8, Sendable {
+        case live = 1
+        case completed = 2
+        case failed = 3
+    }
+
+    public var json: String
+    public var name: String
+    public var epoch: UInt64
+    /// Nil is "not told".
+    public var state: State?
+    /// Empty unless it has failed.
+    public var error: String
+    public var firstSequence: UInt64
+    public var nextSequence: UInt64
+
+    public init(
+        json: String, name: String, epoch: UInt64, state: State?, error: String, firstSequence: UInt64,
+        nextSequence: UInt64
+    ) {
+        self.json = json
+        self.name = name
+        self.epoch = epoch
+        self.state = state
+        self.error = error
+        self.firstSequence = firstSequence
+        self.nextSequence = nextSequence
+    }
+
+    public func append(to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) {
+            $0.append(field: 1, json)
+            $0.append(field: 2, name)
+            $0.append(field: 3, epoch)
+            $0.append(field: 4, UInt64(state?.rawValue ?? 0))
+            $0.append(field: 5, error)
+            $0.append(field: 6, firstSequence)
+            $0.append(field: 7, nextSequence)
+        }
+    }
+}
+
+/// `Subscription`, a row of ListSubscriptions.
+public struct SubscriptionRow: Equatable, Sendable {
+    public var json: String
+    public var id: UInt64
+    public var topic: String
+    public var connection: String
+
+    public init(json: String, id: UInt64, topic: String, connection: String) {
+        self.json = json
+        self.id = id
+        self.topic = topic
+        self.connection = connection
+    }
+
+    public func append(to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) {
+            $0.append(field: 1, json)
+            $0.append(field: 2, id)
+            $0.append(field: 3, topic)
+            $0.append(field: 4, connection)
+        }
+    }
+}
+
+/// `Connection`, a row of ListConnections.
+public struct ConnectionRow: Equatable, Sendable {
+    public var json: String
+    public var id: String
+    public var peer: String
+
+    public init(json: String, id: String, peer: String) {
+        self.json = json
+        self.id = id
+        self.peer = peer
+    }
+
+    public func append(to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) {
+            $0.append(field: 1, json)
+            $0.append(field: 2, id)
+            $0.append(field: 3, peer)
+        }
+    }
+}
