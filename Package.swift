@@ -46,7 +46,7 @@ let package = Package(
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
-        .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "Bytes"], swiftSettings: strict),
+        .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "Bytes"], swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
