@@ -54,6 +54,7 @@ let package = Package(
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "RSocket", "Bytes"], swiftSettings: strict),
+        .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "Bytes"], swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",

@@ -205,8 +205,8 @@ extension Connection {
                 break
             }
             if count == 0 && isPaused { continue }
-            // Behind a GOAWAY that ended the connection nothing is to be written.
-            guard count > 0, phase != .finished else { break }
+            guard count > 0 else { break }
+            // If these are a GOAWAY that ends the connection, it is finished by now and they are the last.
             write(UnsafeRawBufferPointer(start: bytes, count: count))
         }
         return produced
