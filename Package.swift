@@ -6,6 +6,7 @@ import PackageDescription
 //   forebayd ─ Server ─┬─ Core ─┬─ Replay        (no I/O, no payloads)
 //                      │        └─ RSocket ─ Bytes
 //                      └─ EventLoop ─ CLinux
+//   HTTP2 ─ RSocket ─ Bytes           (requests and answers; no I/O)
 //   forebay ─ Client ─┬─ RSocket
 //                     └─ EventLoop
 //   forebay, bench ─ Measure      (no I/O)
@@ -27,6 +28,7 @@ let package = Package(
         .target(name: "Bytes", swiftSettings: strict),
         .target(name: "Replay", swiftSettings: strict),
         .target(name: "RSocket", dependencies: ["Bytes"], swiftSettings: strict),
+        .target(name: "HTTP2", dependencies: ["Bytes", "RSocket"], swiftSettings: strict),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket"], swiftSettings: strict),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: strict),
@@ -42,6 +44,7 @@ let package = Package(
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
+        .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "Bytes", "RSocket"], swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
