@@ -1,5 +1,6 @@
 // JSONText: the inside of a JSON string. RFC 8259, section 7. Beside what JSON asks for, the line separators U+0085,
-// U+2028 and U+2029 are escaped, so that a line of JSON is one line to every reader.
+// U+2028 and U+2029 are escaped, so that a line of JSON is one line to every reader, and so is U+FEFF, which some
+// readers take for a byte order mark wherever it stands and drop.
 
 import Bytes
 
@@ -27,7 +28,7 @@ enum JSONText {
                 }
                 let length = TextScan.sequence(base + offset, bytes.count - offset)
                 guard length > 0 else { return nil }
-                if isSeparator(base + offset, length) { more += 6 - length }
+                if isEscaped(base + offset) { more += 6 - length }
                 offset += length
             }
         }
@@ -109,11 +110,11 @@ enum JSONText {
     @inline(__always)
     private static func writeSequence(_ bytes: UnsafePointer<UInt8>, _ left: Int, to out: inout RawWriter) -> Int {
         let length = TextScan.sequence(bytes, left)
-        if isSeparator(bytes, length) {
-            if length == 2 {
-                out.put("\\u0085")
-            } else {
-                out.put(bytes[2] == 0xA8 ? "\\u2028" : "\\u2029")
+        if isEscaped(bytes) {
+            switch bytes[0] {
+            case 0xC2: out.put("\\u0085")
+            case 0xE2: out.put(bytes[2] == 0xA8 ? "\\u2028" : "\\u2029")
+            default: out.put("\\ufeff")
             }
         } else {
             for index in 0..<length { out.put(bytes[index]) }
@@ -121,10 +122,14 @@ enum JSONText {
         return length
     }
 
-    /// U+0085, U+2028 or U+2029.
+    /// U+0085, U+2028, U+2029 or U+FEFF: all of them take 6 bytes.
     @inline(__always)
-    private static func isSeparator(_ bytes: UnsafePointer<UInt8>, _ length: Int) -> Bool {
-        if length == 2 { return bytes[0] == 0xC2 && bytes[1] == 0x85 }
-        return length == 3 && bytes[0] == 0xE2 && bytes[1] == 0x80 && bytes[2] & 0xFE == 0xA8
+    private static func isEscaped(_ bytes: UnsafePointer<UInt8>) -> Bool {
+        switch bytes[0] {
+        case 0xC2: bytes[1] == 0x85
+        case 0xE2: bytes[1] == 0x80 && bytes[2] & 0xFE == 0xA8
+        case 0xEF: bytes[1] == 0xBB && bytes[2] == 0xBF
+        default: false
+        }
     }
 }
