@@ -8,6 +8,7 @@ import PackageDescription
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ Bytes
 //                      └─ EventLoop ─ CLinux
+//   HTTP2 ─ RSocket ─ Bytes           (requests and answers; no I/O)
 //   forebay ─ Client ─┬─ RSocket
 //                     └─ EventLoop
 //   forebay, bench ─ Measure      (no I/O)
@@ -55,6 +56,8 @@ let package = Package(
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "Bytes"], swiftSettings: strict),
+        .testTarget(
+            name: "HTTP2Tests", dependencies: ["HTTP2", "Bytes", "RSocket", "CAllocations"], swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",

@@ -1,0 +1,100 @@
+// PlainAnswer: status, headers and body of an answer, made by PlainFace for a request.
+
+import Bytes
+
+/// A header: the name in lower case.
+public struct PlainHeader: Equatable, Sendable {
+    public var name: String
+    public var value: String
+
+    public init(_ name: String, _ value: String) {
+        self.name = name
+        self.value = value
+    }
+
+    /// Names the subscription of a stream.
+    public static let subscription = "forebay-subscription"
+}
+
+/// An answer for the carrier to send. Content-Length, Date and what belongs to a connection are the carrier's to add.
+public struct PlainAnswer: Equatable, Sendable {
+    public var status: Int
+    public var headers: [PlainHeader]
+    /// Empty for a stream, whose body follows as it comes.
+    public var body: [UInt8]
+    /// The request was HEAD: the body is not sent, though its length may be told.
+    public var omitsBody: Bool
+}
+
+/// The plain face of the broker: requests to calls, results to answers.
+public struct PlainFace: Sendable {
+    public var limits: PlainLimits
+    public var cors: CORSPolicy
+
+    public init(limits: PlainLimits = PlainLimits(), cors: CORSPolicy = CORSPolicy()) {
+        self.limits = limits
+        self.cors = cors
+    }
+
+    /// What a request asks for, once its head is there and before its body is.
+    ///
+    /// - Throws: the refusal, to be answered with `answer(_:to:)`.
+    public func call(_ request: PlainRequest) throws(Problem) -> PlainCall {
+        let call = try PlainCall(request, limits: limits)
+        // A browser keeps a foreign page from reading answers, but not from sending the request.
+        if let origin = request.origin, request.method != "OPTIONS",
+            !cors.allows(origin: origin, authority: request.authority)
+        {
+            throw Problem(
+                .foreignOrigin,
+                "Pages of \(origin) may not use this broker; its CORS configuration has to list that origin.")
+        }
+        return call
+    }
+
+    /// The answer to OPTIONS, preflight or not.
+    public func answerOptions(allow: String, to request: PlainRequest) -> PlainAnswer {
+        var headers = [PlainHeader("allow", allow)]
+        headers += cors.preflightHeaders(request, allow: allow)
+        return PlainAnswer(status: 204, headers: headers, body: [], omitsBody: false)
+    }
+
+    /// A refusal.
+    public func answer(_ problem: Problem, to request: PlainRequest) -> PlainAnswer {
+        var body = ByteBuffer(minimumCapacity: 256)
+        problem.append(into: &body)
+        let headers = [PlainHeader("content-type", Problem.mime)] + problem.headers
+        return answer(problem.status, headers, Array(body.readable), to: request)
+    }
+
+    /// A message was taken.
+    public func answerPublished(sequence: UInt64, epoch: UInt64, to request: PlainRequest) -> PlainAnswer {
+        let body = "{\"sequence\":\(sequence),\"epoch\":\"\(epoch)\"}\n"
+        return answer(200, [PlainHeader("content-type", "application/json")], Array(body.utf8), to: request)
+    }
+
+    /// Credit was given; or, with `PlainCall.ended`, there is nothing more to stream.
+    public func answerEmpty(to request: PlainRequest) -> PlainAnswer { answer(204, [], [], to: request) }
+
+    /// The head of a stream of messages.
+    ///
+    /// - Parameter id: of the subscription; nil for HEAD, which opens none.
+    public func streamHead(_ format: StreamFormat, id: SubscriptionID?, to request: PlainRequest) -> PlainAnswer {
+        var headers = [
+            PlainHeader("content-type", format.mime),
+            // For proxies of nginx's kind: pass every message on as it comes.
+            PlainHeader("x-accel-buffering", "no"),
+            PlainHeader("vary", "accept"),
+        ]
+        if let id { headers.append(PlainHeader(PlainHeader.subscription, id.text)) }
+        return answer(200, headers, [], to: request)
+    }
+
+    private func answer(
+        _ status: Int, _ own: [PlainHeader], _ body: [UInt8], to request: PlainRequest
+    ) -> PlainAnswer {
+        let common = [PlainHeader("cache-control", "no-store"), PlainHeader("x-content-type-options", "nosniff")]
+        let headers = own + common + cors.headers(origin: request.origin)
+        return PlainAnswer(status: status, headers: headers, body: body, omitsBody: request.method == "HEAD")
+    }
+}

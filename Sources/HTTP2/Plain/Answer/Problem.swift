@@ -1,0 +1,125 @@
+// Problem: why a request is refused, as application/problem+json. RFC 9457.
+
+import Bytes
+
+/// A refusal: one for every status that the face answers with, but for success.
+public struct Problem: Error, Equatable, Sendable {
+    /// What kind of refusal it is. The raw value is the end of its type, `/problems/…`.
+    public enum Kind: String, Sendable, CaseIterable {
+        case invalid
+        case unauthenticated
+        case forbidden
+        case foreignOrigin = "foreign-origin"
+        case notFound = "not-found"
+        case methodNotAllowed = "method-not-allowed"
+        case notAcceptable = "not-acceptable"
+        case timeout
+        case topicEnded = "topic-ended"
+        case gap
+        case tooLarge = "too-large"
+        case targetTooLong = "target-too-long"
+        case expectationFailed = "expectation-failed"
+        case overLimit = "over-limit"
+        case headersTooLarge = "headers-too-large"
+        case internalError = "internal-error"
+        case draining
+        case blocked
+
+        public var status: Int {
+            switch self {
+            case .invalid: 400
+            case .unauthenticated: 401
+            case .forbidden, .foreignOrigin: 403
+            case .notFound: 404
+            case .methodNotAllowed: 405
+            case .notAcceptable: 406
+            case .timeout: 408
+            case .topicEnded, .gap: 409
+            case .tooLarge: 413
+            case .targetTooLong: 414
+            case .expectationFailed: 417
+            case .overLimit: 429
+            case .headersTooLarge: 431
+            case .internalError: 500
+            case .draining, .blocked: 503
+            }
+        }
+
+        /// The same for every refusal of this kind.
+        public var title: String {
+            switch self {
+            case .invalid: "The request has a mistake"
+            case .unauthenticated: "Credentials are needed"
+            case .forbidden: "Not allowed"
+            case .foreignOrigin: "Not allowed from this origin"
+            case .notFound: "Not found"
+            case .methodNotAllowed: "Method not allowed"
+            case .notAcceptable: "No acceptable form"
+            case .timeout: "The request took too long"
+            case .topicEnded: "The topic has ended"
+            case .gap: "Messages are missing"
+            case .tooLarge: "The message is too large"
+            case .targetTooLong: "The target is too long"
+            case .expectationFailed: "Unknown expectation"
+            case .overLimit: "A limit is reached"
+            case .headersTooLarge: "The headers are too large"
+            case .internalError: "The broker failed"
+            case .draining: "The broker is shutting down"
+            case .blocked: "No room"
+            }
+        }
+
+        /// Seconds after which to try again, where trying again may help.
+        var retryAfter: Int? {
+            switch self {
+            case .overLimit, .draining, .blocked: 1
+            default: nil
+            }
+        }
+    }
+
+    public var kind: Kind
+    /// A sentence that tells the person what to do.
+    public var detail: String
+    /// The path of what it is about; nil where the request's own says as much.
+    public var instance: String?
+    /// Seconds, for `Retry-After`.
+    public var retryAfter: Int?
+    /// For `Allow`, with 405.
+    public var allow: String?
+
+    public init(
+        _ kind: Kind, _ detail: String, instance: String? = nil, retryAfter: Int? = nil, allow: String? = nil
+    ) {
+        self.kind = kind
+        self.detail = detail
+        self.instance = instance
+        self.retryAfter = retryAfter ?? kind.retryAfter
+        self.allow = allow
+    }
+
+    public var status: Int { kind.status }
+    public static let mime = "application/problem+json"
+
+    /// Appends the problem as a JSON object.
+    public func append(into out: inout ByteBuffer) {
+        out.append("{\"type\":\"/problems/\(kind.rawValue)\",\"title\":")
+        JSONText.append(kind.title, into: &out)
+        out.append(",\"status\":\(status),\"detail\":")
+        JSONText.append(detail, into: &out)
+        if let instance {
+            out.append(",\"instance\":")
+            JSONText.append(instance, into: &out)
+        }
+        out.append("}\n")
+    }
+
+    /// Headers that belong to the refusal beside its content type.
+    var headers: [PlainHeader] {
+        var headers: [PlainHeader] = []
+        if let allow { headers.append(PlainHeader("allow", allow)) }
+        if let retryAfter { headers.append(PlainHeader("retry-after", String(retryAfter))) }
+        if kind == .unauthenticated { headers.append(PlainHeader("www-authenticate", "Bearer realm=\"forebay\"")) }
+        return headers
+    }
+}

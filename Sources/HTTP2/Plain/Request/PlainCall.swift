@@ -1,0 +1,196 @@
+// PlainCall: what a request asks the broker to do. The table of paths, methods and queries.
+//
+//     GET, HEAD  /v1/topics/{topic}/messages?request=N&…    subscribe
+//     POST       /v1/topics/{topic}/messages                publish, acknowledged
+//     POST       /v1/subscriptions/{id}/request?n=N         give a subscription credit
+
+/// A subscription to open.
+public struct SubscribeCall: Equatable, Sendable {
+    /// As it came, percent-decoded; whether it is a topic's name is for the engine to say.
+    public var topic: String
+    /// Options of the subscription as the engine's route has them: `meta=on` is there always, `request` never, and
+    /// `from` and `epoch` are those of Last-Event-ID if it came.
+    public var options: [QueryOption]
+    /// The initial demand, 1 to 2³¹−1, which means unbounded.
+    public var demand: UInt32
+    public var format: StreamFormat
+    /// What Last-Event-ID asks to continue after; for telling a gap at the start.
+    public var resumed: EventID?
+    /// HEAD: check the options and answer the head of a stream, but open nothing.
+    public var isHead: Bool
+}
+
+/// A message to publish; the request's body is its payload.
+public struct PublishCall: Equatable, Sendable {
+    public var topic: String
+    public var contentType: String?
+    public var headers: [PlainHeader]
+}
+
+public enum PlainCall: Equatable, Sendable {
+    case subscribe(SubscribeCall)
+    /// An event stream's client has seen the end and reconnects: 204 makes it stop.
+    case ended
+    case publish(PublishCall)
+    case request(SubscriptionID, UInt32)
+    /// OPTIONS: answered by `PlainFace.answerOptions`.
+    case options(allow: String)
+}
+
+/// What lies behind a path.
+private enum Resource {
+    case everything
+    case messages(topic: String)
+    case credit(id: String)
+
+    var allow: String {
+        switch self {
+        case .everything: "GET, HEAD, POST, OPTIONS"
+        case .messages: "GET, HEAD, POST, OPTIONS"
+        case .credit: "POST, OPTIONS"
+        }
+    }
+
+    init(_ target: Target) throws(Problem) {
+        if target.path == "*" {
+            self = .everything
+            return
+        }
+        let segments = try target.segments()
+        guard segments.count == 4, segments[0] == "v1" else { throw Resource.unknown(target) }
+        switch (segments[1], segments[3]) {
+        case ("topics", "messages"): self = .messages(topic: segments[2])
+        case ("subscriptions", "request"): self = .credit(id: segments[2])
+        default: throw Resource.unknown(target)
+        }
+    }
+
+    private static func unknown(_ target: Target) -> Problem {
+        Problem(
+            .notFound,
+            "There is nothing at \(target.path); there are /v1/topics/{topic}/messages and "
+                + "/v1/subscriptions/{id}/request.")
+    }
+}
+
+extension PlainCall {
+    /// - Throws: the refusal to answer with.
+    init(_ request: PlainRequest, limits: PlainLimits) throws(Problem) {
+        try request.check()
+        let target = try Target(request.target, limit: limits.target)
+        let resource = try Resource(target)
+        switch (resource, request.method) {
+        case (_, "OPTIONS"): self = .options(allow: resource.allow)
+        case (.messages(let topic), "GET"), (.messages(let topic), "HEAD"):
+            self = try PlainCall.subscribe(topic, try target.options(), request)
+        case (.messages(let topic), "POST"):
+            self = try PlainCall.publish(topic, try target.options(), request, limits)
+        case (.credit(let id), "POST"): self = try PlainCall.credit(id, try target.options())
+        case (.everything, _):
+            throw Problem(.invalid, "The target * goes with OPTIONS alone; give a path.")
+        default:
+            throw Problem(
+                .methodNotAllowed, "\(request.method) is not for \(target.path); use one of \(resource.allow).",
+                allow: resource.allow)
+        }
+    }
+
+    private static func subscribe(
+        _ topic: String, _ query: [QueryOption], _ request: PlainRequest
+    ) throws(Problem) -> PlainCall {
+        var demand = PlainLimits.demand
+        var options: [QueryOption] = []
+        for option in query {
+            switch option.name {
+            case "request": demand = try number(option)
+            case "meta":
+                guard option.value == "on" else {
+                    throw Problem(
+                        .invalid,
+                        "meta=\(option.value) is not for HTTP, where messages always come with their "
+                            + "metadata; leave it out.")
+                }
+            default: options.append(option)
+            }
+        }
+        let format = try StreamFormat(accept: request.accept)
+        var resumed: EventID?
+        if let text = request.lastEventID, !text.isEmpty {
+            let id = try EventID(text)
+            if id.isEnd { return .ended }
+            // A client that reconnects sends the same query again, which was for its first time.
+            options.removeAll { ["replay", "from", "epoch"].contains($0.name) }
+            options.append(QueryOption("from", String(id.sequence + 1)))
+            options.append(QueryOption("epoch", String(id.epoch)))
+            resumed = id
+        }
+        options.append(QueryOption("meta", "on"))
+        return .subscribe(
+            SubscribeCall(
+                topic: topic, options: options, demand: UInt32(demand), format: format, resumed: resumed,
+                isHead: request.method == "HEAD"))
+    }
+
+    private static func publish(
+        _ topic: String, _ query: [QueryOption], _ request: PlainRequest, _ limits: PlainLimits
+    ) throws(Problem) -> PlainCall {
+        if let option = query.first {
+            throw Problem(
+                .invalid, "The option '\(option.name)' is unknown here: a publish over HTTP takes no options.")
+        }
+        if let length = request.contentLength { try PlainBody.check(length, limits) }
+        let type = request.contentType.flatMap { $0.isEmpty ? nil : $0 }
+        if let type, type.utf8.count > PlainLimits.contentType || !type.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) {
+            throw Problem(
+                .invalid, "The content type has to be ASCII of at most \(PlainLimits.contentType) bytes.")
+        }
+        var headers = request.messageHeaders
+        // The payload is carried as it came, and so has to be what it is encoded with.
+        if let encoding = request.contentEncoding, !encoding.isEmpty, encoding.lowercased() != "identity",
+            !headers.contains(where: { $0.name == "content-encoding" })
+        {
+            headers.append(PlainHeader("content-encoding", encoding))
+        }
+        return .publish(PublishCall(topic: topic, contentType: type, headers: headers))
+    }
+
+    private static func credit(_ text: String, _ query: [QueryOption]) throws(Problem) -> PlainCall {
+        if let option = query.first(where: { $0.name != "n" }) {
+            throw Problem(.invalid, "The option '\(option.name)' is unknown here: a request for messages knows n.")
+        }
+        guard let option = query.first else {
+            throw Problem(.invalid, "How many messages are requested is missing; write ?n=10.")
+        }
+        let n = try number(option)
+        guard let id = SubscriptionID(text) else {
+            throw Problem(
+                .notFound,
+                "'\(text)' is not the id of a subscription; take it from the stream's header "
+                    + "\(PlainHeader.subscription).")
+        }
+        return .request(id, UInt32(n))
+    }
+
+    /// A demand.
+    private static func number(_ option: QueryOption) throws(Problem) -> UInt64 {
+        guard let value = Decimal.parse(option.value), (1...PlainLimits.demand).contains(value) else {
+            throw Problem(
+                .invalid,
+                "\(option.name)=\(option.value) is not a number from 1 to \(PlainLimits.demand).")
+        }
+        return value
+    }
+}
+
+/// The body of a publish, as it grows.
+public enum PlainBody {
+    /// Ask with Content-Length before the body, and with what has arrived as it does.
+    ///
+    /// - Throws: 413 where a body has more bytes than a message may.
+    public static func check(_ count: UInt64, _ limits: PlainLimits) throws(Problem) {
+        guard count <= UInt64(limits.body) else {
+            throw Problem(
+                .tooLarge, "The message has more than the \(limits.body) bytes that are allowed; send a smaller one.")
+        }
+    }
+}

@@ -1,0 +1,21 @@
+// Every figure that bounds one request of the plain HTTP face.
+
+/// Bounds of one request; bytes unless the name says otherwise.
+public struct PlainLimits: Sendable {
+    /// Payload of a published message: the body of its request.
+    public var body = 1 << 20
+    /// The request's target: path and query.
+    public var target = 8 << 10
+    /// Names and values of the headers that are kept, together.
+    public var headers = 64 << 10
+    /// How many headers a message may carry.
+    public var messageHeaders = 64
+    /// Options in a query, `request` among them.
+    public static let options = 32
+    /// A message's content type: the longest MIME type that composite metadata can spell.
+    public static let contentType = 128
+    /// The largest demand: 2³¹−1, which means unbounded.
+    public static let demand: UInt64 = (1 << 31) - 1
+
+    public init() {}
+}

@@ -1,0 +1,165 @@
+// PlainRequest: what the face needs of a request, gathered header by header as the carrier reads them.
+
+import Bytes
+
+/// The head of a request over HTTP/2 or HTTP/1.1. Headers that mean nothing to the face are not kept.
+public struct PlainRequest: Sendable {
+    public var method: String
+    /// Path and query as they came, percent signs and all.
+    public var target: String
+    /// `:authority` or Host.
+    public private(set) var authority: String?
+    public private(set) var accept: String?
+    public private(set) var lastEventID: String?
+    public private(set) var contentType: String?
+    public private(set) var contentEncoding: String?
+    public private(set) var contentLength: UInt64?
+    public private(set) var authorization: String?
+    public private(set) var origin: String?
+    /// Access-Control-Request-Method and -Headers, of a preflight.
+    public private(set) var preflightMethod: String?
+    public private(set) var preflightHeaders: String?
+    /// The client waits for `100 Continue` before it sends the body. Send it once `PlainFace.call` has taken the head,
+    /// and the refusal instead if it has not.
+    public private(set) var expectsContinue = false
+    /// What came as `forebay-header-NAME: value`, without the prefix.
+    public private(set) var messageHeaders: [PlainHeader] = []
+
+    /// Before the names of the headers that a message carries.
+    public static let messageHeaderPrefix = "forebay-header-"
+
+    private let limits: PlainLimits
+    private var kept = 0
+    /// The first thing that was wrong with a header; `check` throws it.
+    private var fault: Problem?
+
+    public init(method: String = "", target: String = "", limits: PlainLimits = PlainLimits()) {
+        self.method = method
+        self.target = target
+        self.limits = limits
+    }
+
+    /// Takes a header, or a pseudo-header of HTTP/2. Names may be in any case. What is wrong with it is told by
+    /// `PlainFace.call`.
+    public mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
+        guard let header = Header(name) else { return }
+        // Each value's bytes and some for its place.
+        kept += name.count + value.count + 32
+        guard kept <= limits.headers else {
+            let sentence = "The request's headers have more than \(limits.headers) bytes; send fewer or shorter ones."
+            fail(Problem(.headersTooLarge, sentence))
+            return
+        }
+        guard let text = String(validating: Array(value), as: UTF8.self) else {
+            fail(Problem(.invalid, "The header \(String(decoding: name, as: UTF8.self)) is not UTF-8."))
+            return
+        }
+        take(header, String(Field.trim(text[...])))
+    }
+
+    /// As `add` with bytes.
+    public mutating func add(_ name: String, _ value: String) {
+        Array(name.utf8).withUnsafeBytes { name in Array(value.utf8).withUnsafeBytes { add(name, $0) } }
+    }
+
+    /// - Throws: what was wrong with the headers.
+    func check() throws(Problem) {
+        if let fault { throw fault }
+    }
+
+    private mutating func take(_ header: Header, _ value: String) {
+        switch header {
+        case .method: method = value
+        case .path: target = value
+        case .authority: authority = value
+        // RFC 9113, section 8.3.1: `:authority` has precedence.
+        case .host: authority = authority ?? value
+        // Lists may come in several lines. RFC 9110, section 5.3.
+        case .accept: accept = accept.map { $0 + ", " + value } ?? value
+        case .preflightHeaders: preflightHeaders = preflightHeaders.map { $0 + ", " + value } ?? value
+        case .contentEncoding: contentEncoding = contentEncoding.map { $0 + ", " + value } ?? value
+        case .lastEventID: lastEventID = once(lastEventID, "Last-Event-ID", value)
+        case .contentType: contentType = once(contentType, "Content-Type", value)
+        case .authorization: authorization = once(authorization, "Authorization", value)
+        case .origin: origin = once(origin, "Origin", value)
+        case .preflightMethod: preflightMethod = once(preflightMethod, "Access-Control-Request-Method", value)
+        case .contentLength: take(contentLength: value)
+        case .expect:
+            if value.lowercased() == "100-continue" {
+                expectsContinue = true
+            } else {
+                fail(Problem(.expectationFailed, "Expect: \(value) is not known; 100-continue is."))
+            }
+        case .message(let name): take(messageHeader: name, value)
+        }
+    }
+
+    private mutating func once(_ field: String?, _ name: String, _ value: String) -> String {
+        if field != nil { fail(Problem(.invalid, "The header \(name) is given twice; give it once.")) }
+        return value
+    }
+
+    private mutating func take(contentLength value: String) {
+        guard let length = Decimal.parse(value), contentLength == nil || contentLength == length else {
+            fail(Problem(.invalid, "Content-Length: \(value) is not the body's length in bytes."))
+            return
+        }
+        contentLength = length
+    }
+
+    private mutating func take(messageHeader name: String, _ value: String) {
+        let prefix = PlainRequest.messageHeaderPrefix
+        if name.isEmpty {
+            fail(Problem(.invalid, "The header \(prefix) needs a name behind its last hyphen."))
+        } else if messageHeaders.contains(where: { $0.name == name }) {
+            fail(Problem(.invalid, "The header \(prefix)\(name) is given twice; give it once."))
+        } else if messageHeaders.count >= limits.messageHeaders {
+            fail(Problem(.headersTooLarge, "A message carries at most \(limits.messageHeaders) headers."))
+        } else {
+            messageHeaders.append(PlainHeader(name, value))
+        }
+    }
+
+    private mutating func fail(_ problem: Problem) { fault = fault ?? problem }
+}
+
+/// The headers that mean something to the face.
+private enum Header {
+    case method, path, authority, host, accept, lastEventID, contentType, contentEncoding, contentLength, authorization
+    case origin, preflightMethod, preflightHeaders, expect
+    case message(String)
+
+    /// Most headers of most requests mean nothing here, and are told by their length and last bytes.
+    init?(_ name: UnsafeRawBufferPointer) {
+        switch name.count {
+        case 4 where Header.matches(name, "host"): self = .host
+        case 5 where Header.matches(name, ":path"): self = .path
+        case 6 where Header.matches(name, "accept"): self = .accept
+        case 6 where Header.matches(name, "origin"): self = .origin
+        case 6 where Header.matches(name, "expect"): self = .expect
+        case 7 where Header.matches(name, ":method"): self = .method
+        case 10 where Header.matches(name, ":authority"): self = .authority
+        case 12 where Header.matches(name, "content-type"): self = .contentType
+        case 13 where Header.matches(name, "last-event-id"): self = .lastEventID
+        case 13 where Header.matches(name, "authorization"): self = .authorization
+        case 14 where Header.matches(name, "content-length"): self = .contentLength
+        case 16 where Header.matches(name, "content-encoding"): self = .contentEncoding
+        case 29 where Header.matches(name, "access-control-request-method"): self = .preflightMethod
+        case 30 where Header.matches(name, "access-control-request-headers"): self = .preflightHeaders
+        default:
+            let prefix: StaticString = "forebay-header-"
+            let length = prefix.utf8CodeUnitCount
+            guard name.count >= length, Header.matches(name.slice(0..<length), prefix) else { return nil }
+            self = .message(String(decoding: name.slice(length..<name.count), as: UTF8.self).lowercased())
+        }
+    }
+
+    private static func matches(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
+        for index in 0..<bytes.count {
+            let byte = bytes[index]
+            let lower = byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte
+            if lower != name.utf8Start[index] { return false }
+        }
+        return true
+    }
+}

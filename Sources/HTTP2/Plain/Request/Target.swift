@@ -1,0 +1,129 @@
+// A request's target: the path in decoded segments, and the query as a list of options. RFC 3986, RFC 9112 section 3.2.
+//
+// Options keep the rules of the broker's routes: none without a value, none twice, `+` is a plus sign.
+
+/// One `name=value` of a query, percent-decoded.
+public struct QueryOption: Equatable, Sendable {
+    public var name: String
+    public var value: String
+
+    public init(_ name: String, _ value: String) {
+        self.name = name
+        self.value = value
+    }
+}
+
+/// The path and the query of a request, as they came.
+struct Target {
+    /// Without the query; begins with `/`, or is `*`.
+    let path: Substring
+    private let query: Substring?
+
+    /// - Parameter text: in origin form, in absolute form (`http://host/path`), or `*`.
+    init(_ text: String, limit: Int) throws(Problem) {
+        guard text.utf8.count <= limit else {
+            throw Problem(
+                .targetTooLong,
+                "The request's target has \(text.utf8.count) bytes; at most \(limit) are allowed.")
+        }
+        guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }) else {
+            throw Problem(
+                .invalid,
+                "The request's target has a blank, a '#' or a byte outside ASCII; percent-encode it.")
+        }
+        let relative = Target.withoutAuthority(text[...])
+        let parts = relative.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        path = parts[0]
+        query = parts.count == 2 ? parts[1] : nil
+        guard path == "*" || path.utf8.first == UInt8(ascii: "/") else {
+            throw Problem(.invalid, "The request's target is not a path; it begins with '/'.")
+        }
+    }
+
+    /// The path's segments, percent-decoded each by itself, so that an encoded `/` separates nothing.
+    func segments() throws(Problem) -> [String] {
+        var segments: [String] = []
+        for part in path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+            segments.append(try Target.decode(part))
+        }
+        return segments
+    }
+
+    /// The query's options, in order.
+    func options() throws(Problem) -> [QueryOption] {
+        var options: [QueryOption] = []
+        guard let query else { return options }
+        for pair in query.split(separator: "&", omittingEmptySubsequences: true) {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = try Target.decode(parts[0])
+            guard parts.count == 2 else {
+                throw Problem(.invalid, "The option '\(name)' has no value; write \(name)=value.")
+            }
+            guard !options.contains(where: { $0.name == name }) else {
+                throw Problem(.invalid, "The option '\(name)' is given twice; give it once.")
+            }
+            guard options.count < PlainLimits.options else {
+                throw Problem(.invalid, "The query has more than \(PlainLimits.options) options.")
+            }
+            options.append(QueryOption(name, try Target.decode(parts[1])))
+        }
+        return options
+    }
+
+    /// RFC 9112, section 3.2.2: a server takes the absolute form too.
+    private static func withoutAuthority(_ text: Substring) -> Substring {
+        for scheme in ["http://", "https://"] where text.prefix(scheme.count).lowercased() == scheme {
+            let rest = text.dropFirst(scheme.count)
+            guard let end = rest.firstIndex(where: { $0 == "/" || $0 == "?" }) else { return "/" }
+            return rest[end] == "/" ? rest[end...] : "/" + rest[end...]
+        }
+        return text
+    }
+
+    /// RFC 3986, section 2.1.
+    static func decode(_ text: Substring) throws(Problem) -> String {
+        guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else {
+                throw Problem(.invalid, "'\(text)' has a '%' that two hexadecimal digits do not follow.")
+            }
+            bytes.append(high << 4 | low)
+        }
+        guard let decoded = String(validating: bytes, as: UTF8.self) else {
+            throw Problem(.invalid, "'\(text)' is not UTF-8 once its percent signs are decoded.")
+        }
+        return decoded
+    }
+}
+
+/// Hexadecimal digits.
+enum Hex {
+    static func value(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+
+    /// The digit of a value below 16.
+    static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
+}
+
+/// Whole numbers without sign, as all of the face's texts have them.
+enum Decimal {
+    /// Digits alone, that fit; nil otherwise.
+    static func parse(_ text: some StringProtocol) -> UInt64? {
+        guard !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
+        return UInt64(text)
+    }
+}

@@ -1,0 +1,67 @@
+// What a stream says beside its messages: its opening, signs of life, its end. None of it costs credit.
+
+import Bytes
+
+extension StreamFormat {
+    /// What comes first in the body. An EventSource sees no headers, so it is told its subscription here.
+    ///
+    /// - Parameter retry: milliseconds after which an EventSource reconnects.
+    public func appendOpening(_ id: SubscriptionID, retry: Int = 1000, into out: inout ByteBuffer) {
+        guard self == .eventStream else { return }
+        out.append("retry: \(retry)\nevent: subscribed\ndata: {\"subscription\":\"\(id.text)\"}\n\n")
+    }
+
+    /// A sign of life, for proxies and to learn of dead clients; returns whether this form has one. Lines of JSON have
+    /// none: a blank line, or an object that is no message, would trip many a reader.
+    @discardableResult
+    public func appendHeartbeat(into out: inout ByteBuffer) -> Bool {
+        guard self == .eventStream else { return false }
+        out.append(": heartbeat\n\n")
+        return true
+    }
+
+    /// The topic has completed, and all that waited has been written.
+    ///
+    /// - Parameters:
+    ///   - last: the last message written; the sequence is 0 if there was none.
+    ///   - dropped: how many messages the subscription lost after it.
+    public func appendComplete(after last: EventID, dropped: UInt64, into out: inout ByteBuffer) {
+        switch self {
+        case .eventStream:
+            appendEndID(last, into: &out)
+            out.append("event: complete\ndata: {\"dropped\":\(dropped)}\n\n")
+        case .jsonLines:
+            out.append("{\"end\":\"complete\",\"dropped\":\(dropped)}\n")
+        }
+    }
+
+    /// The subscription has failed, by the topic's failure or by its own overflow.
+    ///
+    /// - Parameters:
+    ///   - message: why, beginning `topic failed:` or `overflow:`.
+    ///   - last, dropped: as in `appendComplete`.
+    public func appendFailed(after last: EventID, message: String, dropped: UInt64, into out: inout ByteBuffer) {
+        switch self {
+        case .eventStream:
+            appendEndID(last, into: &out)
+            out.append("event: failed\ndata: {\"message\":")
+        case .jsonLines:
+            out.append("{\"end\":\"failed\",\"message\":")
+        }
+        JSONText.append(message, into: &out)
+        out.append(self == .eventStream ? ",\"dropped\":\(dropped)}\n\n" : ",\"dropped\":\(dropped)}\n")
+    }
+
+    /// The broker shuts down. It is no end: an EventSource reconnects and resumes.
+    public func appendDraining(into out: inout ByteBuffer) {
+        switch self {
+        case .eventStream: out.append(": the broker is shutting down\n\n")
+        case .jsonLines: out.append("{\"end\":\"draining\"}\n")
+        }
+    }
+
+    /// With this id an EventSource that reconnects says that it has seen the end.
+    private func appendEndID(_ last: EventID, into out: inout ByteBuffer) {
+        out.append("id: \(EventID(epoch: last.epoch, sequence: last.sequence, isEnd: true).text)\n")
+    }
+}

@@ -1,0 +1,219 @@
+// StreamRecord: one message as it stands in a stream, measured once and then written into memory of that size. No
+// allocation; the payload's bytes are looked at once to measure and once to write.
+//
+//     event: gap                                 {"sequence":42,"epoch":"66…33","timestamp":"17…00",
+//     data: {"dropped":3}                         "dropped":3,"payload":"4.1 C","content_type":"text/plain",
+//                                                 "headers":{"unit":"celsius"}}
+//     id: 6616333571386961933-42
+//     data: 4.1 C
+
+import Bytes
+
+/// A message for a stream, with what is told of it. Pointers are the caller's.
+public struct StreamedMessage {
+    public var epoch: UInt64
+    public var sequence: UInt64
+    /// Nanoseconds since 1970.
+    public var timestamp: Int64
+    /// How many messages the subscription lost just before this one.
+    public var dropped: UInt64
+    /// The first message of a stream that does not continue what the client asked to continue: see
+    /// `SubscribeCall.restarts`.
+    public var restarts = false
+    /// The publisher's entries, composite.
+    public var metadata: UnsafeRawBufferPointer
+    public var payload: UnsafeRawBufferPointer
+
+    public init(
+        epoch: UInt64, sequence: UInt64, timestamp: Int64, dropped: UInt64 = 0,
+        metadata: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        payload: UnsafeRawBufferPointer
+    ) {
+        self.epoch = epoch
+        self.sequence = sequence
+        self.timestamp = timestamp
+        self.dropped = dropped
+        self.metadata = metadata
+        self.payload = payload
+    }
+}
+
+extension SubscribeCall {
+    /// Whether a first message with this epoch and sequence is not from where the client asked to continue, but of a
+    /// topic that began anew since: to be told as a gap of unknown size.
+    public func restarts(epoch: UInt64, sequence: UInt64) -> Bool {
+        guard let resumed else { return false }
+        return epoch != resumed.epoch || sequence <= resumed.sequence
+    }
+}
+
+/// A message, measured for the form that it is to be written in.
+public struct StreamRecord {
+    /// Bytes that `write` writes.
+    public let size: Int
+    private let message: StreamedMessage
+    private let form: Form
+
+    private enum Form {
+        /// Lines of text; none for a payload that has to be in base64.
+        case event(lines: Int)
+        /// Bytes added by escapes; nil for a payload that has to be in base64.
+        case json(escapes: Int?, CarriedEntries)
+    }
+
+    public init(_ message: StreamedMessage, as format: StreamFormat) {
+        self.message = message
+        switch format {
+        case .eventStream:
+            let lines = TextScan.lines(message.payload) ?? 0
+            form = .event(lines: lines)
+            size = StreamRecord.eventSize(message, lines: lines)
+        case .jsonLines:
+            let escapes = JSONText.escapes(message.payload)
+            let entries = CarriedEntries(message.metadata)
+            form = .json(escapes: escapes, entries)
+            size = StreamRecord.jsonSize(message, escapes: escapes, entries)
+        }
+    }
+
+    /// Writes `size` bytes.
+    public func write(to target: UnsafeMutableRawPointer) {
+        var out = RawWriter(target)
+        switch form {
+        case .event(let lines): writeEvent(lines: lines, to: &out)
+        case .json(let escapes, let entries): writeJSON(escapes: escapes, entries, to: &out)
+        }
+        assert(UnsafeMutableRawPointer(out.place) == target + size, "a record is written as it was measured")
+    }
+
+    public func append(into out: inout ByteBuffer) {
+        write(to: out.reserve(size))
+        out.commit(size)
+    }
+
+    // MARK: Server-sent events
+
+    private static func eventSize(_ message: StreamedMessage, lines: Int) -> Int {
+        var size = "id: -\n".utf8.count + RawWriter.digits(message.epoch) + RawWriter.digits(message.sequence)
+        if message.dropped > 0 || message.restarts {
+            size += "event: gap\ndata: {\"dropped\":}\n\n".utf8.count + RawWriter.digits(message.dropped)
+            if message.restarts { size += ",\"restarted\":true".utf8.count }
+        }
+        if lines > 0 {
+            size += "data: ".utf8.count * lines + message.payload.count
+        } else {
+            size += "event: base64\ndata: ".utf8.count + RawWriter.base64(message.payload.count)
+        }
+        return size + 2
+    }
+
+    private func writeEvent(lines: Int, to out: inout RawWriter) {
+        if message.dropped > 0 || message.restarts {
+            out.put("event: gap\ndata: {\"dropped\":")
+            out.put(decimal: message.dropped)
+            if message.restarts { out.put(",\"restarted\":true") }
+            out.put("}\n\n")
+        }
+        out.put("id: ")
+        out.put(decimal: message.epoch)
+        out.put(UInt8(ascii: "-"))
+        out.put(decimal: message.sequence)
+        switch lines {
+        case 0:
+            out.put("\nevent: base64\ndata: ")
+            out.put(base64: message.payload)
+        case 1:
+            out.put("\ndata: ")
+            out.put(message.payload)
+        default:
+            writeLines(to: &out)
+        }
+        out.put("\n\n")
+    }
+
+    private func writeLines(to out: inout RawWriter) {
+        var rest = message.payload
+        while true {
+            out.put("\ndata: ")
+            guard let end = rest.firstIndex(of: 0x0A) else {
+                out.put(rest)
+                return
+            }
+            out.put(rest.slice(0..<end))
+            rest = rest.slice(end + 1..<rest.count)
+        }
+    }
+
+    // MARK: JSON
+
+    private static func jsonSize(_ message: StreamedMessage, escapes: Int?, _ entries: CarriedEntries) -> Int {
+        var size = "{\"sequence\":,\"epoch\":\"\",\"timestamp\":\"\"".utf8.count + "}\n".utf8.count
+        size += RawWriter.digits(message.sequence) + RawWriter.digits(message.epoch)
+        size += RawWriter.digits(message.timestamp)
+        if message.dropped > 0 { size += ",\"dropped\":".utf8.count + RawWriter.digits(message.dropped) }
+        if message.restarts { size += ",\"restarted\":true".utf8.count }
+        if let escapes {
+            size += ",\"payload\":\"\"".utf8.count + message.payload.count + escapes
+        } else {
+            size += ",\"payload_base64\":\"\"".utf8.count + RawWriter.base64(message.payload.count)
+        }
+        if let type = entries.contentType {
+            size += ",\"content_type\":\"\"".utf8.count + type.count + (JSONText.escapes(type) ?? 0)
+        }
+        var rows = 0
+        for (name, value) in entries.rows {
+            rows += 1
+            size += "\"\":\"\"".utf8.count + name.count + value.count
+            size += (JSONText.escapes(name) ?? 0) + (JSONText.escapes(value) ?? 0)
+        }
+        // Braces, and commas between.
+        return rows == 0 ? size : size + ",\"headers\":{}".utf8.count + rows - 1
+    }
+
+    private func writeJSON(escapes: Int?, _ entries: CarriedEntries, to out: inout RawWriter) {
+        out.put("{\"sequence\":")
+        out.put(decimal: message.sequence)
+        out.put(",\"epoch\":\"")
+        out.put(decimal: message.epoch)
+        out.put("\",\"timestamp\":\"")
+        out.put(decimal: message.timestamp)
+        out.put(UInt8(ascii: "\""))
+        if message.dropped > 0 {
+            out.put(",\"dropped\":")
+            out.put(decimal: message.dropped)
+        }
+        if message.restarts { out.put(",\"restarted\":true") }
+        switch escapes {
+        case .none:
+            out.put(",\"payload_base64\":\"")
+            out.put(base64: message.payload)
+        case .some(0):
+            out.put(",\"payload\":\"")
+            out.put(message.payload)
+        case .some:
+            out.put(",\"payload\":\"")
+            JSONText.write(message.payload, to: &out)
+        }
+        out.put(UInt8(ascii: "\""))
+        if let type = entries.contentType {
+            out.put(",\"content_type\":\"")
+            JSONText.write(type, to: &out)
+            out.put(UInt8(ascii: "\""))
+        }
+        writeHeaders(entries, to: &out)
+        out.put("}\n")
+    }
+
+    private func writeHeaders(_ entries: CarriedEntries, to out: inout RawWriter) {
+        var isFirst = true
+        for (name, value) in entries.rows {
+            out.put(isFirst ? ",\"headers\":{\"" : ",\"")
+            isFirst = false
+            JSONText.write(name, to: &out)
+            out.put("\":\"")
+            JSONText.write(value, to: &out)
+            out.put(UInt8(ascii: "\""))
+        }
+        if !isFirst { out.put(UInt8(ascii: "}")) }
+    }
+}

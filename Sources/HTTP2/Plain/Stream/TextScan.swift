@@ -1,0 +1,92 @@
+// TextScan: looks once over the bytes of a payload, eight at a time where they are ASCII, to learn whether they are
+// UTF-8 and how many of them have to be written otherwise than they stand.
+
+/// Eight bytes at a time. All but `isASCII` hold for eight bytes below 0x80 only, and are exact for them: each byte's
+/// sum stays below 0x100, so nothing is carried into its neighbour.
+enum Octet {
+    static let high: UInt64 = 0x8080_8080_8080_8080
+
+    @inline(__always)
+    static func load(_ base: UnsafePointer<UInt8>, _ offset: Int) -> UInt64 {
+        UnsafeRawPointer(base + offset).loadUnaligned(as: UInt64.self)
+    }
+
+    @inline(__always)
+    static func isASCII(_ word: UInt64) -> Bool { word & high == 0 }
+
+    /// The highest bit of each byte that equals `byte`.
+    @inline(__always)
+    static func equal(_ word: UInt64, _ byte: UInt8) -> UInt64 {
+        ~((word ^ (UInt64(byte) &* 0x0101_0101_0101_0101)) &+ 0x7F7F_7F7F_7F7F_7F7F) & high
+    }
+
+    /// The highest bit of each byte below `byte`, which is at most 0x80.
+    @inline(__always)
+    static func below(_ word: UInt64, _ byte: UInt8) -> UInt64 {
+        ~(word &+ (UInt64(0x80 - byte) &* 0x0101_0101_0101_0101)) & high
+    }
+}
+
+enum TextScan {
+    /// How many bytes, 2 to 4, the well-formed sequence takes that begins with the first of `left` bytes, which is not
+    /// ASCII; 0 if it is ill-formed. The Unicode Standard, table 3-7.
+    @inline(__always)
+    static func sequence(_ bytes: UnsafePointer<UInt8>, _ left: Int) -> Int {
+        let first = bytes[0]
+        switch first {
+        case 0xC2...0xDF:
+            return left >= 2 && isContinuation(bytes[1]) ? 2 : 0
+        case 0xE0...0xEF:
+            guard left >= 3, isContinuation(bytes[1]), isContinuation(bytes[2]) else { return 0 }
+            // Neither longer than need be nor a surrogate.
+            if first == 0xE0 && bytes[1] < 0xA0 || first == 0xED && bytes[1] > 0x9F { return 0 }
+            return 3
+        case 0xF0...0xF4:
+            guard left >= 4, isContinuation(bytes[1]), isContinuation(bytes[2]), isContinuation(bytes[3]) else {
+                return 0
+            }
+            // Neither longer than need be nor beyond U+10FFFF.
+            if first == 0xF0 && bytes[1] < 0x90 || first == 0xF4 && bytes[1] > 0x8F { return 0 }
+            return 4
+        default:
+            return 0
+        }
+    }
+
+    @inline(__always)
+    private static func isContinuation(_ byte: UInt8) -> Bool { byte & 0xC0 == 0x80 }
+
+    /// How many lines the bytes make, at least one; nil where they cannot be sent as lines of text and come out the
+    /// same: they are not UTF-8, or have a carriage return, which a reader cannot tell from a line feed.
+    static func lines(_ bytes: UnsafeRawBufferPointer) -> Int? {
+        guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return 1 }
+        var feeds = 0
+        var offset = 0
+        while offset < bytes.count {
+            if offset + 8 <= bytes.count {
+                let word = Octet.load(base, offset)
+                if Octet.isASCII(word) {
+                    if Octet.equal(word, 0x0D) != 0 { return nil }
+                    feeds += Octet.equal(word, 0x0A).nonzeroBitCount
+                    offset += 8
+                    continue
+                }
+            }
+            // Up to the next word.
+            let end = Swift.min(offset + 8, bytes.count)
+            while offset < end {
+                let byte = base[offset]
+                if byte >= 0x80 {
+                    let length = sequence(base + offset, bytes.count - offset)
+                    guard length > 0 else { return nil }
+                    offset += length
+                } else {
+                    if byte == 0x0D { return nil }
+                    if byte == 0x0A { feeds += 1 }
+                    offset += 1
+                }
+            }
+        }
+        return feeds + 1
+    }
+}

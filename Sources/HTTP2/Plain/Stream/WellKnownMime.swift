@@ -1,0 +1,33 @@
+// The MIME types that RSocket has numbers for: its extension "Well-known MIME Types", those of payloads.
+
+enum WellKnownMime {
+    /// By id, from 0.
+    private static let names: [StaticString] = [
+        "application/avro", "application/cbor", "application/graphql", "application/gzip", "application/javascript",
+        "application/json", "application/octet-stream", "application/pdf", "application/vnd.apache.thrift.binary",
+        "application/vnd.google.protobuf", "application/xml", "application/zip", "audio/aac", "audio/mp3", "audio/mp4",
+        "audio/mpeg3", "audio/mpeg", "audio/ogg", "audio/opus", "audio/vorbis", "image/bmp", "image/gif",
+        "image/heic-sequence", "image/heic", "image/heif-sequence", "image/heif", "image/jpeg", "image/png",
+        "image/tiff", "multipart/mixed", "text/css", "text/csv", "text/html", "text/plain", "text/xml", "video/H264",
+        "video/H265", "video/VP8", "application/x-hessian", "application/x-java-object",
+        "application/cloudevents+json", "application/x-capnp", "application/x-flatbuffers",
+    ]
+
+    /// Nil for a number that has no name here.
+    static func name(_ id: UInt8) -> UnsafeRawBufferPointer? {
+        guard Int(id) < names.count else { return nil }
+        let name = names[Int(id)]
+        return UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+    }
+
+    /// Nil for a name without a number, and for one in other letters: it is carried as it was written.
+    static func id(_ name: String) -> UInt8? {
+        for (id, known) in names.enumerated()
+        where known.utf8CodeUnitCount == name.utf8.count
+            && name.utf8.elementsEqual(UnsafeBufferPointer(start: known.utf8Start, count: known.utf8CodeUnitCount))
+        {
+            return UInt8(id)
+        }
+        return nil
+    }
+}
