@@ -6,9 +6,8 @@ import PackageDescription
 //   forebayd ─ Server ─┬─ Core ─┬─ Replay        (no I/O, no payloads)
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
-//                      │                  └─ Bytes
+//                      │                  └─ RSocket
 //                      └─ EventLoop ─ CLinux
-//   HTTP2 ─ RSocket ─ Bytes           (requests and answers; no I/O)
 //   forebay ─ Client ─┬─ RSocket
 //                     └─ EventLoop
 //   forebay, bench ─ Measure      (no I/O)
@@ -38,8 +37,6 @@ let package = Package(
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: strict),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
-        .target(name: "HTTP2", dependencies: ["Bytes", "RSocket"], swiftSettings: strict),
-        .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket"], swiftSettings: strict),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: hot),
         .target(name: "Client", dependencies: ["Bytes", "RSocket", "EventLoop", "CLinux"], swiftSettings: strict),
@@ -54,10 +51,9 @@ let package = Package(
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
-        .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "RSocket", "Bytes"], swiftSettings: strict),
-        .testTarget(name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "Bytes"], swiftSettings: strict),
         .testTarget(
-            name: "HTTP2Tests", dependencies: ["HTTP2", "Bytes", "RSocket", "CAllocations"], swiftSettings: strict),
+            name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "RSocket", "Bytes", "CAllocations"],
+            swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
