@@ -147,6 +147,16 @@ struct RoutingTests {
         #expect(refusal(head)?.status == 400)
     }
 
+    /// RFC 9113, section 8.3.1: `:authority` counts, not Host; and no header stands in for a pseudo-header.
+    @Test func theAuthorityHasPrecedence() {
+        var head = PlainRequest(method: "GET", target: "/a", authority: "one")
+        head.add("host", "two")
+        head.add(":path", "/b")
+        head.add(":authority", "three")
+        #expect(head.authority == "one" && head.target == "/a")
+        #expect(request("GET", "/", [("Host", "two")]).authority == "two")
+    }
+
     @Test func bodiesAreMeasured() throws {
         var limits = PlainLimits()
         limits.body = 10
