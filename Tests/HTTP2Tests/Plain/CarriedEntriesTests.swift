@@ -12,8 +12,14 @@ struct CarriedEntriesTests {
             let entries = CarriedEntries($0)
             return (
                 entries.contentType.map { String(decoding: $0, as: UTF8.self) },
-                entries.rows.map {
-                    String(decoding: $0.name, as: UTF8.self) + "=" + String(decoding: $0.value, as: UTF8.self)
+                entries.headers.map { row in
+                    var bytes = [UInt8](repeating: 0, count: row.size)
+                    bytes.withUnsafeMutableBytes {
+                        var writer = RawWriter($0.baseAddress!)
+                        row.write(to: &writer)
+                        #expect(writer.place == $0.baseAddress! + $0.count)
+                    }
+                    return text(bytes)
                 }
             )
         }
@@ -47,28 +53,44 @@ struct CarriedEntriesTests {
             CarriedEntries.append(contentType: "text/plain", into: &$0)
         }
         #expect(read(metadata).type == "text/csv")
-        #expect(read(metadata).headers == ["a=", "trace=é\n", "=x"])
+        #expect(
+            read(metadata).headers == [
+                "\"application/other\":\"\"", "\"a\":\"\"", "\"trace\":\"é\\n\"", "\"\":\"x\"",
+                "\"second\":\"entry\"", "\"message/x.rsocket.mime-type.v0-bin\":\"oQ\"",
+            ])
     }
 
     @Test(
         arguments: [
-            [], [0xFA], [0xFA, 0, 0, 0], [0xFA, 0, 0, 1, 0xFF], [0xFA, 0, 0, 2, 2, 0x61], [0xFA, 0, 0, 2, 0, 0x0A],
+            [], [0xFA], [0xFA, 0, 0, 0], [0xFA, 0, 0, 1, 0xBB], [0xFA, 0, 0, 2, 2, 0x61], [0xFA, 0, 0, 2, 0xA1, 0],
+            [0xFA, 0, 0, 2, 0, 0x0A],
             [0xFA, 0, 0, 2, 0, 0xE9], [0xFA, 0, 0, 5, 0xA1],
         ] as [[UInt8]])
     func typesThatCannotBeReadAreNone(metadata: [UInt8]) {
         #expect(read(metadata).type == nil)
     }
 
-    @Test func damagedHeadersAreReadAsFarAsTheyGo() {
+    @Test func otherEntriesAreHeaders() {
         func entry(_ rows: [UInt8]) -> [UInt8] {
             written { out in
                 rows.withUnsafeBytes { CompositeMetadata.appendEntry(name: CarriedEntries.headersMime, $0, into: &out) }
             }
         }
-        #expect(read(entry([0, 1, 0x61, 0, 1, 0x62, 0, 9, 0x63])).headers == ["a=b"])
-        #expect(read(entry([0, 1, 0xFF, 0, 1, 0x62, 0, 1, 0x63, 0, 0])).headers == ["c="])
-        #expect(read(entry([0xFF, 0xFF])).headers == [])
-        #expect(read(entry([0])).headers == [])
+        #expect(read(entry([0, 1, 0x61, 0, 0, 0, 1, 0x62])).headers == ["\"a\":\"b\""])
+        #expect(read(entry([0, 1, 0x61, 0, 0, 0, 3, 0xFF, 0, 1])).headers == ["\"a-bin\":\"/wAB\""])
+        #expect(read(entry([])).headers == [])
+        // What cannot be read as rows is told as any other entry.
+        let mime = CarriedEntries.headersMime
+        #expect(
+            read(entry([0, 1, 0x61, 0, 0, 0, 2, 0x62])).headers == [
+                "\"\(mime)\":\"\\u0000\\u0001a\\u0000\\u0000\\u0000\\u0002b\""
+            ])
+        #expect(read(entry([0, 1, 0xFF, 0, 0, 0, 0])).headers == ["\"\(mime)-bin\":\"AAH/AAAAAA\""])
+        #expect(read(entry([0xFF, 0xFF, 0xFF])).headers == ["\"\(mime)-bin\":\"////\""])
+        #expect(read([0xBB, 0, 0, 1, 0x78]).headers == ["\"0x3b\":\"x\""])
+        #expect(read([0xFD, 0, 0, 1, 0x78]).headers == ["\"message/x.rsocket.tracing-zipkin.v0\":\"x\""])
+        #expect(read([0x00, 0xFF, 0, 0, 1, 0x78]).headers == ["\"unnamed\":\"x\""])
+        #expect(read([0x00, 0x22, 0, 0, 1, 0x22]).headers == ["\"\\\"\":\"\\\"\""])
     }
 
     /// A record stays valid whatever metadata a publisher sends.

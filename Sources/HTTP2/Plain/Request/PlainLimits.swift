@@ -9,7 +9,7 @@ public struct PlainLimits: Sendable {
     /// Names and values of the headers that are kept, together.
     public var headers = 64 << 10
     /// How many headers a message may carry.
-    public var messageHeaders = 64
+    public var messageHeaders = 256
     /// Options in a query, `request` among them.
     public static let options = 32
     /// A message's content type: the longest MIME type that composite metadata can spell.

@@ -7,8 +7,8 @@ public struct PlainRequest: Sendable {
     public var method: String
     /// Path and query as they came, percent signs and all.
     public var target: String
-    /// `:authority` or Host.
-    public private(set) var authority: String?
+    /// `:authority` over HTTP/2; taken from Host where the carrier gives none.
+    public var authority: String?
     public private(set) var accept: String?
     public private(set) var lastEventID: String?
     public private(set) var contentType: String?
@@ -33,17 +33,17 @@ public struct PlainRequest: Sendable {
     /// The first thing that was wrong with a header; `check` throws it.
     private var fault: Problem?
 
-    public init(method: String = "", target: String = "", limits: PlainLimits = PlainLimits()) {
+    public init(method: String, target: String, authority: String? = nil, limits: PlainLimits = PlainLimits()) {
         self.method = method
         self.target = target
+        self.authority = authority
         self.limits = limits
     }
 
-    /// Takes a header, or a pseudo-header of HTTP/2. Names may be in any case. What is wrong with it is told by
-    /// `PlainFace.call`.
+    /// Takes a header. Names may be in any case. What is wrong with it is told by `PlainFace.call`.
     public mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
         guard let header = Header(name) else { return }
-        // Each value's bytes and some for its place.
+        // As HTTP/2 counts a field. RFC 9113, section 6.5.2.
         kept += name.count + value.count + 32
         guard kept <= limits.headers else {
             let sentence = "The request's headers have more than \(limits.headers) bytes; send fewer or shorter ones."
@@ -69,9 +69,6 @@ public struct PlainRequest: Sendable {
 
     private mutating func take(_ header: Header, _ value: String) {
         switch header {
-        case .method: method = value
-        case .path: target = value
-        case .authority: authority = value
         // RFC 9113, section 8.3.1: `:authority` has precedence.
         case .host: authority = authority ?? value
         // Lists may come in several lines. RFC 9110, section 5.3.
@@ -125,7 +122,7 @@ public struct PlainRequest: Sendable {
 
 /// The headers that mean something to the face.
 private enum Header {
-    case method, path, authority, host, accept, lastEventID, contentType, contentEncoding, contentLength, authorization
+    case host, accept, lastEventID, contentType, contentEncoding, contentLength, authorization
     case origin, preflightMethod, preflightHeaders, expect
     case message(String)
 
@@ -133,12 +130,9 @@ private enum Header {
     init?(_ name: UnsafeRawBufferPointer) {
         switch name.count {
         case 4 where Header.matches(name, "host"): self = .host
-        case 5 where Header.matches(name, ":path"): self = .path
         case 6 where Header.matches(name, "accept"): self = .accept
         case 6 where Header.matches(name, "origin"): self = .origin
         case 6 where Header.matches(name, "expect"): self = .expect
-        case 7 where Header.matches(name, ":method"): self = .method
-        case 10 where Header.matches(name, ":authority"): self = .authority
         case 12 where Header.matches(name, "content-type"): self = .contentType
         case 13 where Header.matches(name, "last-event-id"): self = .lastEventID
         case 13 where Header.matches(name, "authorization"): self = .authorization

@@ -50,8 +50,8 @@ struct RawWriter {
         put(decimal: value.magnitude)
     }
 
-    /// Base64 with padding. RFC 4648, section 4.
-    mutating func put(base64 bytes: UnsafeRawBufferPointer) {
+    /// Base64. RFC 4648, section 4.
+    mutating func put(base64 bytes: UnsafeRawBufferPointer, isPadded: Bool = true) {
         var index = 0
         while index + 3 <= bytes.count {
             let group = UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8 | UInt32(bytes[index + 2])
@@ -61,10 +61,10 @@ struct RawWriter {
         switch bytes.count - index {
         case 1:
             put(sextets: UInt32(bytes[index]) << 16, 2)
-            put("==")
+            if isPadded { put("==") }
         case 2:
             put(sextets: UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8, 3)
-            put(UInt8(ascii: "="))
+            if isPadded { put(UInt8(ascii: "=")) }
         default: break
         }
     }
@@ -92,5 +92,7 @@ struct RawWriter {
     static func digits(_ value: Int64) -> Int { digits(value.magnitude) + (value < 0 ? 1 : 0) }
 
     /// How many characters `count` bytes make in base64.
-    static func base64(_ count: Int) -> Int { (count + 2) / 3 * 4 }
+    static func base64(_ count: Int, isPadded: Bool = true) -> Int {
+        isPadded ? (count + 2) / 3 * 4 : count / 3 * 4 + (count % 3 == 0 ? 0 : count % 3 + 1)
+    }
 }

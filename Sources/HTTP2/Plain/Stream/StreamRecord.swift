@@ -161,10 +161,9 @@ public struct StreamRecord {
             size += ",\"content_type\":\"\"".utf8.count + type.count + (JSONText.escapes(type) ?? 0)
         }
         var rows = 0
-        for (name, value) in entries.rows {
+        for row in entries.headers {
             rows += 1
-            size += "\"\":\"\"".utf8.count + name.count + value.count
-            size += (JSONText.escapes(name) ?? 0) + (JSONText.escapes(value) ?? 0)
+            size += row.size
         }
         // Braces, and commas between.
         return rows == 0 ? size : size + ",\"headers\":{}".utf8.count + rows - 1
@@ -206,13 +205,10 @@ public struct StreamRecord {
 
     private func writeHeaders(_ entries: CarriedEntries, to out: inout RawWriter) {
         var isFirst = true
-        for (name, value) in entries.rows {
-            out.put(isFirst ? ",\"headers\":{\"" : ",\"")
+        for row in entries.headers {
+            out.put(isFirst ? ",\"headers\":{" : ",")
             isFirst = false
-            JSONText.write(name, to: &out)
-            out.put("\":\"")
-            JSONText.write(value, to: &out)
-            out.put(UInt8(ascii: "\""))
+            row.write(to: &out)
         }
         if !isFirst { out.put(UInt8(ascii: "}")) }
     }

@@ -1,7 +1,7 @@
-// The MIME types that RSocket has numbers for: its extension "Well-known MIME Types", those of payloads.
+// The MIME types that RSocket has numbers for: its extension "Well-known MIME Types".
 
 enum WellKnownMime {
-    /// By id, from 0.
+    /// Of payloads, by id from 0.
     private static let names: [StaticString] = [
         "application/avro", "application/cbor", "application/graphql", "application/gzip", "application/javascript",
         "application/json", "application/octet-stream", "application/pdf", "application/vnd.apache.thrift.binary",
@@ -13,19 +13,29 @@ enum WellKnownMime {
         "application/cloudevents+json", "application/x-capnp", "application/x-flatbuffers",
     ]
 
-    /// Nil for a number that has no name here.
+    /// Of metadata, by id from 0x7a.
+    private static let metadataNames: [StaticString] = [
+        "message/x.rsocket.mime-type.v0", "message/x.rsocket.accept-mime-types.v0",
+        "message/x.rsocket.authentication.v0", "message/x.rsocket.tracing-zipkin.v0", "message/x.rsocket.routing.v0",
+        "message/x.rsocket.composite-metadata.v0",
+    ]
+
+    /// Nil for a number that has no name.
     static func name(_ id: UInt8) -> UnsafeRawBufferPointer? {
-        guard Int(id) < names.count else { return nil }
-        let name = names[Int(id)]
-        return UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+        if Int(id) < names.count { return bytes(names[Int(id)]) }
+        let index = Int(id) - 0x7A
+        return metadataNames.indices.contains(index) ? bytes(metadataNames[index]) : nil
     }
 
-    /// Nil for a name without a number, and for one in other letters: it is carried as it was written.
+    static func bytes(_ name: StaticString) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+    }
+
+    /// The number of a payload's type. Nil for a name without a number, and for one in other letters: it is carried as
+    /// it was written.
     static func id(_ name: String) -> UInt8? {
         for (id, known) in names.enumerated()
-        where known.utf8CodeUnitCount == name.utf8.count
-            && name.utf8.elementsEqual(UnsafeBufferPointer(start: known.utf8Start, count: known.utf8CodeUnitCount))
-        {
+        where known.utf8CodeUnitCount == name.utf8.count && name.utf8.elementsEqual(bytes(known)) {
             return UInt8(id)
         }
         return nil
