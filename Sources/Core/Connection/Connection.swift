@@ -17,6 +17,7 @@ final class Connection {
     let peer: String
     /// The address alone, which `connectionsPerAddress` counts by.
     let address: String
+    let face: Face
     let openedAt: UInt64
     var rsocket: ServerConnection
     var output: Output
@@ -58,10 +59,11 @@ final class Connection {
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
 
-    init(handle: Handle, peer: String, limits: Limits, pool: BlockPool, now: UInt64) {
+    init(handle: Handle, peer: String, face: Face, limits: Limits, pool: BlockPool, now: UInt64) {
         self.handle = handle
         self.peer = peer
         address = Connection.address(of: peer)
+        self.face = face
         openedAt = now
         lastHeard = now
         rsocket = ServerConnection(limits: limits.ofConnection)

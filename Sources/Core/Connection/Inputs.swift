@@ -4,12 +4,13 @@ import Bytes
 import RSocket
 
 extension Shard {
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"). Nil refuses it.
-    public func open(peer: String, now: Instant) -> ConnectionID? {
+    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `face`. Nil
+    /// refuses it.
+    public func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
         moment = now
         guard !draining, connections.count < (limits.connections + shards - 1) / shards else { return nil }
         let connection = connections.insert { handle in
-            Connection(handle: handle, peer: peer, limits: limits, pool: pool, now: now.monotonic)
+            Connection(handle: handle, peer: peer, face: face, limits: limits, pool: pool, now: now.monotonic)
         }
         guard perAddress[connection.address, default: 0] < limits.connectionsPerAddress else {
             connections.remove(connection.handle)
