@@ -10,14 +10,14 @@ SWIFT_FLAGS := --explicit-target-dependency-import-check error
 # A crash in a test must end the test, not wait in the backtracer.
 export SWIFT_BACKTRACE := enable=no
 
-# Arguments for the broker: make run ARGS="--listen 127.0.0.1:7000"
+# Arguments for the broker: make run ARGS="--listen 127.0.0.1:7000 --http off"
 ARGS ?=
 # Arguments for the measurements: make bench BENCH="--quick --case fanout-10,acked-64"
 BENCH ?=
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@printf '\n  make run ARGS="--listen 127.0.0.1:7000" hands arguments to the broker.\n'
+	@printf '\n  make run ARGS="--listen 127.0.0.1:7000 --http off" hands arguments to the broker.\n'
 
 deps: ## install the Debian packages that are missing, and check for Swift
 	@.ci/deps

@@ -28,7 +28,7 @@ final class Acceptor {
         case failed
     }
 
-    private let listeners: [Int32]
+    private let listeners: [Listener]
     private let context: LoopContext
     private let drainTime: UInt64
     private var poller: Poller
@@ -47,11 +47,11 @@ final class Acceptor {
     /// that waiting clients hardly notice. They wait in the kernel's backlog.
     private static let pause: UInt64 = 100_000_000
 
-    init(listeners: [Int32], context: LoopContext, drainTime: UInt64) throws(SystemError) {
+    init(listeners: [Listener], context: LoopContext, drainTime: UInt64) throws(SystemError) {
         let poller = try Poller()
         try poller.add(context.acceptor.descriptor, token: Acceptor.inboxToken, interest: .read)
         for (index, listener) in listeners.enumerated() {
-            try poller.add(listener, token: UInt64(index), interest: .read)
+            try poller.add(listener.socket, token: UInt64(index), interest: .read)
         }
         self.listeners = listeners
         self.context = context
@@ -112,11 +112,11 @@ final class Acceptor {
         }
     }
 
-    private func accept(from listener: Int32, now: UInt64) throws(SystemError) {
+    private func accept(from listener: Listener, now: UInt64) throws(SystemError) {
         for _ in 0..<Acceptor.quantum {
             let accepted: (fd: Int32, peer: SocketAddress)?
             do throws(SystemError) {
-                accepted = try Socket.accept(listener)
+                accepted = try Socket.accept(listener.socket)
             } catch {
                 let advice = error.code == EMFILE ? "; raise the limit on open files (ulimit -n)" : ""
                 refusals.count(error.cause + advice)
@@ -133,19 +133,19 @@ final class Acceptor {
             // A peer that keeps its window closed has until then as well, so it is as long as any client may ask to be
             // believed in; shorter times are enforced by keepalives.
             Socket.configure(fd, userTimeout: Int32(clamping: context.limits.lifetime.upperBound / 1_000_000))
-            context.inboxes[nextShard].push(.accepted(fd: fd, peer: peer.description))
+            context.inboxes[nextShard].push(.accepted(fd: fd, peer: peer.description, face: listener.face))
             nextShard = (nextShard + 1) % context.inboxes.count
         }
     }
 
     private func watch(_ interest: Interest) throws(SystemError) {
         for (index, listener) in listeners.enumerated() {
-            try poller.modify(listener, token: UInt64(index), interest: interest)
+            try poller.modify(listener.socket, token: UInt64(index), interest: interest)
         }
     }
 
     private func closeListeners() {
-        for listener in listeners { close(listener) }
+        Listener.closeAll(listeners)
     }
 }
 

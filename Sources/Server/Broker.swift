@@ -34,7 +34,7 @@ public enum Broker {
         do throws(SystemError) {
             return try serve(options) ? 0 : 1
         } catch {
-            complain(explain(error, options))
+            complain(error.description)
             return 1
         }
     }
@@ -46,7 +46,15 @@ public enum Broker {
         let log = try Log(level: options.logLevel, format: options.logFormat)
         defer { log.close() }
         let configuration = try configure(options, log)
-        let server = try Server(configuration, log: log)
+        let server: Server
+        do throws(StartError) {
+            server = try Server(configuration, log: log)
+        } catch {
+            // Behind what the log has told already.
+            log.close()
+            complain(explain(error, options))
+            return false
+        }
         var poller = try Poller()
         try poller.add(signals.descriptor, token: 0, interest: .read)
         try poller.add(server.finished.descriptor, token: 1, interest: .read)
@@ -74,7 +82,7 @@ public enum Broker {
 
     private static func configure(_ options: Options, _ log: Log) throws(SystemError) -> Server.Configuration {
         let openFiles = try Machine.raiseOpenFiles()
-        var configuration = Server.Configuration(listen: options.listen)
+        var configuration = Server.Configuration(listen: options.listen, http: options.http)
         configuration.threads = options.threads ?? min(Machine.cpuCount, Options.threadsRange.upperBound)
         var limits = Limits()
         limits.retain = options.retain
@@ -94,22 +102,25 @@ public enum Broker {
     }
 
     /// A failure to start, as a sentence that says what to do.
-    static func explain(_ error: SystemError, _ options: Options) -> String {
-        let listen = options.listen
-        switch error.code {
+    static func explain(_ error: StartError, _ options: Options) -> String {
+        guard let face = error.listener, let endpoint = face == .http ? options.http : options.listen else {
+            return error.description
+        }
+        let port = endpoint.port
+        switch error.cause.code {
+        case EADDRINUSE where face == .http && port > 0 && port == options.listen?.port:
+            return "--listen and --http both want port \(port): give them different ones"
         case EADDRINUSE:
-            return "port \(listen.port) is taken: stop the other process or choose --listen \(sibling(listen, port: 0))"
+            return "port \(port) for \(face.title) is taken: stop the other process or choose \(face.option) "
+                + "\(Endpoint(host: endpoint.host, port: 0))"
         case EADDRNOTAVAIL:
-            return "this machine has no address \(listen.host): choose --listen 127.0.0.1:\(listen.port)"
-        case EACCES where listen.port > 0 && listen.port < 1024:
-            return "port \(listen.port) needs privileges: choose --listen \(sibling(listen, port: 7690))"
+            return "this machine has no address \(endpoint.host): choose \(face.option) 127.0.0.1:\(port)"
+        case EACCES where port > 0 && port < 1024:
+            let unprivileged = Endpoint(host: endpoint.host, port: face.defaultEndpoint.port)
+            return "port \(port) needs privileges: choose \(face.option) \(unprivileged)"
         default:
             return error.description
         }
-    }
-
-    private static func sibling(_ endpoint: Endpoint, port: UInt16) -> Endpoint {
-        Endpoint(host: endpoint.host, port: port)
     }
 
     private static func complain(_ sentence: String) {

@@ -7,7 +7,7 @@ protocol Engine: AnyObject {
     var deadline: UInt64? { get }
     var isIdle: Bool { get }
 
-    func open(peer: String, now: Instant) -> ConnectionID?
+    func open(peer: String, face: Face, now: Instant) -> ConnectionID?
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)
     func receiveEnd(on id: ConnectionID, now: Instant)
     func lost(_ id: ConnectionID, reason: String, now: Instant)

@@ -12,8 +12,10 @@ import Synchronization
 /// A broker in this process.
 public final class Server: Sendable {
     public struct Configuration: Sendable {
-        /// Where RSocket clients connect; port 0 picks a free one.
-        public var listen: Endpoint
+        /// Where RSocket clients connect, and where HTTP clients do; port 0 picks a free one, nil is nowhere. At least
+        /// one of them is somewhere.
+        public var listen: Endpoint?
+        public var http: Endpoint?
         /// Shards, each with a thread; at least 1.
         public var threads: Int
         public var limits: Limits
@@ -21,18 +23,25 @@ public final class Server: Sendable {
         public var drainTime: UInt64
 
         public init(
-            listen: Endpoint = Endpoint(host: "127.0.0.1", port: 7690), threads: Int = Machine.cpuCount,
+            listen: Endpoint? = nil, http: Endpoint? = nil, threads: Int = Machine.cpuCount,
             limits: Limits = Limits(), drainTime: UInt64 = 10_000_000_000
         ) {
             self.listen = listen
+            self.http = http
             self.threads = threads
             self.limits = limits
             self.drainTime = drainTime
         }
+
+        subscript(face: Face) -> Endpoint? {
+            switch face {
+            case .rsocket: listen
+            case .http: http
+            }
+        }
     }
 
-    /// Addresses that are listened on; several when the host's name has several.
-    public let addresses: [SocketAddress]
+    private let bound: [(face: Face, address: SocketAddress)]
     /// Readable once the broker has ended.
     public let finished: Wakeup
     private let context: LoopContext
@@ -40,9 +49,9 @@ public final class Server: Sendable {
     private let failure: Failure
 
     /// Binds the listeners and starts the threads.
-    public init(_ configuration: Configuration, log: Log) throws(SystemError) {
-        precondition(configuration.threads > 0)
-        let listeners = try Server.listen(on: configuration.listen)
+    public init(_ configuration: Configuration, log: Log) throws(StartError) {
+        precondition(configuration.threads > 0 && Face.all.contains { configuration[$0] != nil })
+        let listeners = try Server.listen(configuration)
         var shards: [NamedThread] = []
         var inboxes: [Inbox<InboxItem>] = []
         do throws(SystemError) {
@@ -63,16 +72,24 @@ public final class Server: Sendable {
             self.context = context
             self.finished = finished
             self.failure = failure
-            addresses = listeners.compactMap { Socket.localAddress($0) }
+            bound = listeners.compactMap { listener in
+                Socket.localAddress(listener.socket).map { (listener.face, $0) }
+            }
         } catch {
             for inbox in inboxes { inbox.push(.stop) }
             for shard in shards { shard.join() }
-            for listener in listeners { close(listener) }
-            throw error
+            Listener.closeAll(listeners)
+            throw StartError(cause: error)
         }
-        for address in addresses {
-            log.write(.info, "listening", [("protocol", "rsocket"), ("address", address.description)])
+        for (face, address) in bound {
+            log.write(.info, "listening", [("protocol", face.name), ("address", address.description)])
         }
+    }
+
+    /// Addresses that are listened on for a protocol: none when it is turned off, several when the host's name has
+    /// several.
+    public func addresses(_ face: Face) -> [SocketAddress] {
+        bound.filter { $0.face == face }.map(\.address)
     }
 
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
@@ -104,7 +121,7 @@ public final class Server: Sendable {
     }
 
     private static func runAcceptor(
-        _ listeners: [Int32], _ shards: [NamedThread], _ context: LoopContext, drainTime: UInt64,
+        _ listeners: [Listener], _ shards: [NamedThread], _ context: LoopContext, drainTime: UInt64,
         _ failure: Failure
     ) {
         var outcome = Acceptor.Outcome.failed
@@ -124,26 +141,18 @@ public final class Server: Sendable {
         }
     }
 
-    /// A listener for each address of `endpoint`. When a name has several, what this machine does not have is left out,
-    /// and port 0 becomes one port for all.
-    private static func listen(on endpoint: Endpoint) throws(SystemError) -> [Int32] {
-        var listeners: [Int32] = []
-        var port = endpoint.port
-        var last = SystemError("cannot listen on \(endpoint)", cause: "it has no address")
-        for var address in try endpoint.resolve() {
+    /// The listeners of every protocol that has an endpoint.
+    private static func listen(_ configuration: Configuration) throws(StartError) -> [Listener] {
+        var listeners: [Listener] = []
+        for face in Face.all {
+            guard let endpoint = configuration[face] else { continue }
             do throws(SystemError) {
-                address.port = port
-                let listener = try Socket.listen(on: address)
-                listeners.append(listener)
-                port = Socket.localAddress(listener)?.port ?? port
+                listeners += try Listener.open(face, on: endpoint)
             } catch {
-                last = error
-                if [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.code) { continue }
-                for listener in listeners { close(listener) }
-                throw error
+                Listener.closeAll(listeners)
+                throw StartError(listener: face, cause: error)
             }
         }
-        if listeners.isEmpty { throw last }
         return listeners
     }
 }

@@ -14,7 +14,7 @@ enum InboxItem: Sendable {
     /// Messages from another shard, as one batch.
     case mail([Mail])
     /// A connection that was accepted; the loop owns the socket from here.
-    case accepted(fd: Int32, peer: String)
+    case accepted(fd: Int32, peer: String, face: Face)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
     /// End the thread now.
@@ -144,7 +144,7 @@ final class ShardLoop<Shard: Engine> {
         inbox.drain { item in
             switch item {
             case .mail(let mail): shard.receive(mail, now: now)
-            case .accepted(let fd, let peer): adopt(fd, peer: peer)
+            case .accepted(let fd, let peer, let face): adopt(fd, peer: peer, face: face)
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)
@@ -153,13 +153,13 @@ final class ShardLoop<Shard: Engine> {
         }
     }
 
-    private func adopt(_ fd: Int32, peer: String) {
+    private func adopt(_ fd: Int32, peer: String, face: Face) {
         // The engine may give out the index of a connection that it has just closed.
         carryOut()
-        guard phase != .stopped, let id = shard.open(peer: peer, now: now) else {
+        guard phase != .stopped, let id = shard.open(peer: peer, face: face, now: now) else {
             close(fd)
             context.connections.remove()
-            context.log.write(.debug, "connection refused", [("peer", peer)])
+            context.log.write(.debug, "connection refused", [("protocol", face.name), ("peer", peer)])
             return
         }
         connections.insert(id, fd: fd)
@@ -290,7 +290,7 @@ final class ShardLoop<Shard: Engine> {
         lingering.closeAll()
         // What came behind `stop`, or while the loop failed.
         inbox.drain { item in
-            if case .accepted(let fd, _) = item {
+            if case .accepted(let fd, _, _) = item {
                 close(fd)
                 count.remove()
             }

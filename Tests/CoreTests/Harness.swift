@@ -39,9 +39,8 @@ final class TestBroker {
     }
 
     func open(_ client: TestClient) -> ConnectionID? {
-        guard let id = shards[client.shard].open(peer: "127.0.0.1:\(1000 + clients.count)", now: now) else {
-            return nil
-        }
+        let peer = "127.0.0.1:\(1000 + clients.count)"
+        guard let id = shards[client.shard].open(peer: peer, face: .rsocket, now: now) else { return nil }
         clients[client.shard]![id] = client
         return id
     }

@@ -15,7 +15,8 @@ import Testing
     @Test func nothingGivenIsTheDefaults() throws {
         let options = Options()
         #expect(try parse("") == .run(options))
-        #expect(options.listen.description == "127.0.0.1:7690")
+        #expect(options.listen?.description == "127.0.0.1:7690")
+        #expect(options.http?.description == "127.0.0.1:7691")
         #expect(options.retain == 1024)
         #expect(options.retainBytes == 16 << 20)
         #expect(options.threads == nil && options.memory == nil)
@@ -31,7 +32,14 @@ import Testing
         ("--memory 16M", { $0.memory = 16 << 20 }), ("--memory 2GiB", { $0.memory = 2 << 30 }),
         ("--log-level debug", { $0.logLevel = .debug }), ("--log-level warn", { $0.logLevel = .warning }),
         ("--log-level error", { $0.logLevel = .error }), ("--log-format json", { $0.logFormat = .json }),
-        ("--http off --admin off", { _ in }),
+        ("--http [::1]:0", { $0.http = Endpoint(host: "::1", port: 0) }),
+        ("--http off --admin off", { $0.http = nil }), ("--listen off", { $0.listen = nil }),
+        ("--http off --http localhost:8", { $0.http = Endpoint(host: "localhost", port: 8) }),
+        ("--listen 127.0.0.1:7691 --http off", { ($0.listen, $0.http) = ($0.http, nil) }),
+        (
+            "--listen a:0 --http a:0",
+            { ($0.listen, $0.http) = (Endpoint(host: "a", port: 0), Endpoint(host: "a", port: 0)) }
+        ),
         ("--threads 2 --threads 3", { $0.threads = 3 }),
     ]
 
@@ -49,14 +57,16 @@ import Testing
 
     @Test(arguments: [
         ("--listen 7690", "--listen: \"7690\" is no address: write HOST:PORT"),
-        ("--listen off", "nothing to listen on"),
+        ("--listen off --http off", "--listen off and --http off leave nothing to listen on"),
+        ("--http 7691", "--http: \"7691\" is no address: write HOST:PORT"), ("--http", "--http needs a value"),
+        ("--listen 127.0.0.1:7691", "--listen and --http are both 127.0.0.1:7691"),
         ("--listen", "--listen needs a value"), ("--threads 0", "--threads 0 is no number from 1 to 256"),
         ("--threads many", "--threads many is no number"), ("--threads 257", "from 1 to 256"),
         ("--retain 0", "--retain 0 is no number from 1 to 2147483647"), ("--retain -1", "--retain -1 is no number"),
         ("--retain-bytes 4095", "from 4K to 1024G"), ("--retain-bytes 5X", "--retain-bytes 5X is no size"),
         ("--memory 1K", "--memory 1K is no size from 16M to"), ("--memory 99999999999G", "is no size"),
         ("--log-level loud", "none of debug, info, warn, error"), ("--log-format xml", "neither text nor json"),
-        ("--http 127.0.0.1:7691", "no http listener"), ("--admin 127.0.0.1:7692", "no admin listener"),
+        ("--admin 127.0.0.1:7692", "no admin listener"),
         ("-c broker.conf", "reads no configuration file"), ("-t", "reads no configuration file"),
         ("--config x", "reads no configuration file"), ("-c", "-c needs a value"),
         ("--unheard", "unknown option --unheard"), ("-x", "unknown option -x"), ("-tx", "no configuration file"),
@@ -75,13 +85,14 @@ import Testing
     @Test func usageErrorsExitWith2AndHelpWith0() {
         #expect(Broker.run(["forebayd", "-h"]) == 0)
         #expect(Broker.run(["forebayd", "-V"]) == 0)
-        #expect(Broker.run(["forebayd", "--http", "127.0.0.1:1"]) == 2)
+        #expect(Broker.run(["forebayd", "--admin", "127.0.0.1:1"]) == 2)
+        #expect(Broker.run(["forebayd", "--listen", "off", "--http", "off"]) == 2)
     }
 
     @Test func theHelpNamesEveryOptionOfThisVersion() {
         for option in [
-            "--listen", "--threads", "--retain", "--retain-bytes", "--memory", "--log-level", "--log-format",
-            "--version", "--help",
+            "--listen", "--http", "--threads", "--retain", "--retain-bytes", "--memory", "--log-level",
+            "--log-format", "--version", "--help",
         ] {
             #expect(usage.contains("  \(option) ") || usage.contains(", \(option) "), "\(option)")
         }

@@ -16,6 +16,7 @@ final class EngineRecord: @unchecked Sendable {
     var ends = 0
     var fired = 0
     var refused = 0
+    var faces: [Face] = []
 }
 
 /// An engine that does what its client's first bytes say:
@@ -51,11 +52,12 @@ final class ScriptedEngine: Engine {
     var deadline: UInt64? { resume?.at }
     var isIdle: Bool { peers.isEmpty }
 
-    func open(peer: String, now: Instant) -> ConnectionID? {
+    func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
         if refusing {
             record.refused += 1
             return nil
         }
+        record.faces.append(face)
         generation += 1
         // The lowest free index, so that indexes are used again at once.
         let index = (0...).first { peers[$0] == nil }!

@@ -1,4 +1,4 @@
-// A broker's start and end: listeners, the log's lines, bad input, stopping.
+// A broker's start and end: bad input, draining, stopping.
 
 import EventLoop
 import Glibc
@@ -19,7 +19,7 @@ struct ServerTests {
     @Test func badInputClosesThatConnectionOnEveryShard() throws {
         let log = try silentLog()
         let server = try start(log)
-        let clients = try (0..<20).map { _ in try TestClient(port: server.addresses[0].port) }
+        let clients = try (0..<20).map { _ in try TestClient(port: server.addresses(.rsocket)[0].port) }
         for client in clients {
             // The broker may close before it has read anything.
             try? client.send(garbage)
@@ -35,7 +35,7 @@ struct ServerTests {
     @Test func aStoppedServerListensNoMore() throws {
         let log = try silentLog()
         let server = try start(log, threads: 1)
-        let port = server.addresses[0].port
+        let port = server.addresses(.rsocket)[0].port
         let client = try TestClient(port: port)
         server.stop()
         #expect(server.wait())
@@ -54,37 +54,6 @@ struct ServerTests {
         let server = try start(log, threads: 3)
         server.drain()
         server.drain()
-        #expect(server.wait())
-        log.close()
-    }
-
-    @Test func listeningIsToldForEveryPort() throws {
-        let pipe = try Pipe()
-        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
-        let server = try start(log)
-        server.stop()
-        #expect(server.wait())
-        log.close()
-        pipe.closeInput()
-        let line = pipe.readAll().split(separator: "\n").first ?? ""
-        #expect(line.hasSuffix(" info listening protocol=rsocket address=127.0.0.1:\(server.addresses[0].port)"))
-    }
-
-    @Test func aTakenPortIsASentenceThatHelps() throws {
-        let log = try silentLog()
-        let server = try start(log)
-        var options = Options()
-        options.listen = Endpoint(host: "127.0.0.1", port: server.addresses[0].port)
-        do throws(SystemError) {
-            _ = try Server(Server.Configuration(listen: options.listen, threads: 1), log: log)
-            Issue.record("no error")
-        } catch {
-            let port = options.listen.port
-            #expect(
-                Broker.explain(error, options)
-                    == "port \(port) is taken: stop the other process or choose --listen 127.0.0.1:0")
-        }
-        server.stop()
         #expect(server.wait())
         log.close()
     }

@@ -42,7 +42,7 @@ private final class Harness {
         thread = nil
     }
 
-    func connect(receiveBuffer: Int32? = nil) throws -> TestClient {
+    func connect(receiveBuffer: Int32? = nil, face: Face = .rsocket) throws -> TestClient {
         let client = try TestClient(port: port)
         let (fd, peer) = try #require(try Socket.accept(listener))
         Socket.configure(fd, userTimeout: 60_000)
@@ -50,7 +50,7 @@ private final class Harness {
             setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
         }
         #expect(context.connections.add())
-        context.inboxes[0].push(.accepted(fd: fd, peer: peer.description))
+        context.inboxes[0].push(.accepted(fd: fd, peer: peer.description, face: face))
         return client
     }
 
@@ -63,6 +63,20 @@ private final class Harness {
 }
 
 struct ShardLoopTests {
+    @Test func theEngineLearnsWhatAConnectionSpeaks() throws {
+        let harness = try Harness()
+        try harness.start()
+        let faces: [Face] = [.http, .rsocket, .http]
+        for face in faces {
+            let client = try harness.connect(face: face)
+            try client.send("close\n")
+            #expect(try client.receiveAll() == Array("bye".utf8))
+            client.disconnect()
+        }
+        harness.stop()
+        #expect(harness.record.faces == faces)
+    }
+
     @Test func aFloodArrivesWholeThroughBlockedWrites() throws {
         let harness = try Harness()
         try harness.start()

@@ -58,7 +58,7 @@ struct ShardsTests {
         let log = try silentLog()
         let server = try Server(
             Server.Configuration(listen: Endpoint(host: "127.0.0.1", port: 0), threads: threads), log: log)
-        let port = server.addresses[0].port
+        let port = server.addresses(.rsocket)[0].port
         // As connections are dealt in turn, each shard has some; topics lie where their names put them.
         let topics = (0..<6).map { "shards.\($0)" }
         let messages = 200
@@ -102,7 +102,7 @@ struct ShardsTests {
         let log = try silentLog()
         let server = try Server(
             Server.Configuration(listen: Endpoint(host: "127.0.0.1", port: 0), threads: 2), log: log)
-        let clients = try (0..<4).map { _ in try TestClient(port: server.addresses[0].port) }
+        let clients = try (0..<4).map { _ in try TestClient(port: server.addresses(.rsocket)[0].port) }
         for client in clients {
             try client.send(Wire.setup + Wire.requestResponse(1, "drain", "x"))
             _ = try client.receiveAnswer()
@@ -123,7 +123,7 @@ struct ShardsTests {
         configuration.drainTime = 50_000_000
         configuration.limits.closeTime = 3_600_000_000_000
         let server = try Server(configuration, log: log)
-        let client = try TestClient(port: server.addresses[0].port)
+        let client = try TestClient(port: server.addresses(.rsocket)[0].port)
         try client.send(Wire.setup + Wire.requestResponse(1, "drain", "x"))
         _ = try client.receiveAnswer()
         // The client does not close its end: its socket would linger for an hour.

@@ -29,18 +29,24 @@ def executable() -> str:
 
 class Broker:
     """A forebayd process. `options` are added to those that every test needs. Two threads, unless a test or
-    $FOREBAY_THREADS says otherwise."""
+    $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where HTTP clients do: host and
+    port, or None for a listener that `options` turn off."""
 
     def __init__(self, *options: str, threads: int = 0):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
-        command = [executable(), "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", str(threads), *options]
+        command = [executable(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-format", "json",
+                   "--threads", str(threads), *options]
         environment = dict(os.environ, SWIFT_BACKTRACE="enable=no")
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
         self.pid = self.process.pid
         self.log, self._lines = [], queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.address = self._listening()
+        # Of an option given twice the last counts.
+        values = dict(zip(command, command[1:]))
+        listeners = {"rsocket": "--listen", "http": "--http"}
+        addresses = self._listening({name for name, option in listeners.items() if values[option] != "off"})
+        self.address, self.http = addresses.get("rsocket"), addresses.get("http")
 
     def _read(self):
         for line in self.process.stderr:
@@ -48,14 +54,21 @@ class Broker:
             self._lines.put(self.log[-1])
         self._lines.put(None)
 
-    def _listening(self) -> tuple[str, int]:
-        while True:
+    def _listening(self, protocols: set[str]) -> dict[str, tuple[str, int]]:
+        """Waits until the broker listens for all of `protocols`; where it does, by protocol."""
+        addresses = {}
+        while addresses.keys() != protocols:
             line = self._lines.get(timeout=15)
             assert line is not None, "the broker ended before it listened:\n" + "\n".join(self.log)
             record = json.loads(line)
-            if record.get("message") == "listening" and record["protocol"].startswith("rsocket"):
+            if record.get("message") == "listening":
                 host, port = record["address"].rsplit(":", 1)
-                return host, int(port)
+                addresses.setdefault(record["protocol"], (host, int(port)))
+        return addresses
+
+    @property
+    def http_port(self) -> int:
+        return self.http[1]
 
     def peer(self, **options) -> Peer:
         return Peer(self.address, **options)

@@ -65,7 +65,8 @@ struct Launch {
         switch contender.system {
         case .forebay:
             arguments = [
-                "--listen", "127.0.0.1:\(port)", "--threads", String(contender.threads), "--log-level", "warn",
+                "--listen", "127.0.0.1:\(port)", "--http", "off", "--threads", String(contender.threads),
+                "--log-level", "warn",
             ]
             arguments += contender.arguments
         case .pump:

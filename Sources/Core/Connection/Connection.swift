@@ -17,6 +17,7 @@ final class Connection {
     let peer: String
     /// The address alone, which `connectionsPerAddress` counts by.
     let address: String
+    let face: Face
     let openedAt: UInt64
     var rsocket: ServerConnection
     /// What it speaks, if that is not RSocket.
@@ -64,6 +65,7 @@ final class Connection {
         self.handle = handle
         self.peer = peer
         address = Connection.address(of: peer)
+        self.face = face
         openedAt = now
         lastHeard = now
         rsocket = ServerConnection(limits: limits.ofConnection)

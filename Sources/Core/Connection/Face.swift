@@ -1,9 +1,10 @@
-// Face: which protocol a connection speaks.
+// Face: which of the broker's protocols a connection speaks.
 
-/// Decided by the listener that took the connection in.
+/// The protocol of a connection. It is decided by the listener that took the connection in, before any byte has come,
+/// and never changes.
 public enum Face: Sendable {
-    /// RSocket 1.0, framed for TCP.
+    /// RSocket 1.0 over TCP.
     case rsocket
-    /// HTTP/2: gRPC.
+    /// HTTP, in the version that the connection's first bytes tell.
     case http
 }

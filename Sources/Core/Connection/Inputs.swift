@@ -4,8 +4,9 @@ import Bytes
 import RSocket
 
 extension Shard {
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"). Nil refuses it.
-    public func open(peer: String, face: Face = .rsocket, now: Instant) -> ConnectionID? {
+    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `face`. Nil
+    /// refuses it.
+    public func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
         moment = now
         guard !draining, connections.count < (limits.connections + shards - 1) / shards else { return nil }
         let connection = connections.insert { handle in

@@ -19,7 +19,9 @@ public enum Invocation: Equatable, Sendable {
 
 /// The options of a run. Nil stands for what depends on the machine.
 public struct Options: Equatable, Sendable {
-    public var listen = Endpoint(host: "127.0.0.1", port: 7690)
+    /// Where RSocket clients connect, and where HTTP clients do; nil turns the listener off.
+    public var listen: Endpoint? = Face.rsocket.defaultEndpoint
+    public var http: Endpoint? = Face.http.defaultEndpoint
     /// Event-loop threads; nil for one per CPU.
     public var threads: Int?
     /// Messages, and bytes, that a topic retains.
@@ -49,12 +51,23 @@ public struct Options: Equatable, Sendable {
             default: try options.set(name, to: value)
             }
         }
+        try options.checkListeners()
         return .run(options)
+    }
+
+    private func checkListeners() throws(UsageError) {
+        guard let one = listen ?? http else {
+            throw UsageError("--listen off and --http off leave nothing to listen on: give one of them an address")
+        }
+        if listen == http, one.port != 0 {
+            throw UsageError("--listen and --http are both \(one): give them different ports")
+        }
     }
 
     private mutating func set(_ name: String, to value: String) throws(UsageError) {
         switch name {
-        case "listen": listen = try Options.endpoint(value)
+        case "listen": listen = try Options.endpoint(name, value)
+        case "http": http = try Options.endpoint(name, value)
         case "threads": threads = try Options.number(name, value, in: Options.threadsRange)
         case "retain": retain = try Options.number(name, value, in: Options.retainRange)
         case "retain-bytes": retainBytes = try Options.size(name, value, in: Options.retainBytesRange)
@@ -69,9 +82,9 @@ public struct Options: Equatable, Sendable {
                 throw UsageError("--log-format \(value) is neither text nor json")
             }
             logFormat = format
-        case "http", "admin":
+        case "admin":
             if value != "off" {
-                throw UsageError("this version has no \(name) listener: leave --\(name) out, or give --\(name) off")
+                throw UsageError("this version has no admin listener: leave --admin out, or give --admin off")
             }
         case "config", "test":
             throw UsageError("this version reads no configuration file: give options instead of -c and -t")
@@ -79,14 +92,12 @@ public struct Options: Equatable, Sendable {
         }
     }
 
-    private static func endpoint(_ value: String) throws(UsageError) -> Endpoint {
-        if value == "off" {
-            throw UsageError("--listen off leaves nothing to listen on: RSocket is this version's only listener")
-        }
+    private static func endpoint(_ name: String, _ value: String) throws(UsageError) -> Endpoint? {
+        if value == "off" { return nil }
         do throws(SystemError) {
             return try Endpoint(parsing: value)
         } catch {
-            throw UsageError("--listen: \(error)")
+            throw UsageError("--\(name): \(error)")
         }
     }
 

@@ -1,5 +1,7 @@
 // Usage: what forebayd -h prints.
 
+import Core
+
 /// The version that `forebayd -V` prints.
 public let forebayVersion = "0.1.0"
 
@@ -9,8 +11,10 @@ let usage = """
     The Forebay broker: publish/subscribe in which every subscriber asks for what it can take.
 
     options:
-      --listen HOST:PORT    RSocket over TCP (default 127.0.0.1:7690); port 0 picks a free one,
-                            which the log's "listening" line tells
+      --listen HOST:PORT    RSocket over TCP (default \(Face.rsocket.defaultEndpoint))
+      --http HOST:PORT      HTTP (default \(Face.http.defaultEndpoint))
+                            For both: "off" turns it off; port 0 picks a free one, which the log's
+                            "listening" line tells
       --threads N           event-loop threads (default: one per CPU)
       --retain N            messages that a topic retains for replay (default \(defaults.retain))
       --retain-bytes SIZE   bytes that a topic may hold (default \(formatByteSize(defaults.retainBytes)))
@@ -24,13 +28,14 @@ let usage = """
     A SIZE is a number of bytes, or of K, M or G (1K = 1024). The first SIGTERM or SIGINT drains: no
     new streams, what is buffered is delivered, at most 10 s; the second ends at once.
 
-    Not in this version: -c FILE, -t, --http and --admin (only "off" is understood).
+    Not in this version: -c FILE, -t and --admin (only "off" is understood).
 
     examples:
       forebayd                                 for clients on this machine
-      forebayd --listen 0.0.0.0:7690           for clients anywhere; there is no authentication yet
+      forebayd --listen 0.0.0.0:7690           for RSocket clients anywhere; there is no authentication
+      forebayd --listen off                    for HTTP clients only
       forebayd --retain 100 --memory 512M      a small broker
-      forebayd --listen 127.0.0.1:0 --log-format json 2>log
+      forebayd --listen 127.0.0.1:0 --http 127.0.0.1:0 --log-format json 2>log
 
     Exit codes: 0 ended as asked, 1 failed (a port is taken, …), 2 wrong usage.
 

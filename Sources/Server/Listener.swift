@@ -1,0 +1,86 @@
+// Listener: a socket that takes connections in for one protocol, and why a broker could not start.
+
+import Core
+import EventLoop
+import Glibc
+
+/// A bound socket, and what those speak who connect to it. Whoever has it last closes it.
+struct Listener: Sendable {
+    var socket: Int32
+    var face: Face
+
+    /// A listener for each address of `endpoint`. When a name has several, what this machine does not have is left out,
+    /// and port 0 becomes one port for all.
+    static func open(_ face: Face, on endpoint: Endpoint) throws(SystemError) -> [Listener] {
+        var listeners: [Listener] = []
+        var port = endpoint.port
+        var last = SystemError("cannot listen on \(endpoint)", cause: "it has no address")
+        for var address in try endpoint.resolve() {
+            do throws(SystemError) {
+                address.port = port
+                let socket = try Socket.listen(on: address)
+                listeners.append(Listener(socket: socket, face: face))
+                port = Socket.localAddress(socket)?.port ?? port
+            } catch {
+                last = error
+                if [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.code) { continue }
+                closeAll(listeners)
+                throw error
+            }
+        }
+        if listeners.isEmpty { throw last }
+        return listeners
+    }
+
+    static func closeAll(_ listeners: [Listener]) {
+        for listener in listeners { close(listener.socket) }
+    }
+}
+
+extension Face {
+    /// Every protocol, in the order in which its listeners are bound and told.
+    static let all: [Face] = [.rsocket, .http]
+
+    /// The word for it in the log.
+    var name: String {
+        switch self {
+        case .rsocket: "rsocket"
+        case .http: "http"
+        }
+    }
+
+    /// The word for it in a sentence.
+    var title: String {
+        switch self {
+        case .rsocket: "RSocket"
+        case .http: "HTTP"
+        }
+    }
+
+    /// The option that tells where its listener is.
+    var option: String {
+        switch self {
+        case .rsocket: "--listen"
+        case .http: "--http"
+        }
+    }
+
+    /// Where its listener is unless told otherwise: on this machine only.
+    var defaultEndpoint: Endpoint {
+        switch self {
+        case .rsocket: Endpoint(host: "127.0.0.1", port: 7690)
+        case .http: Endpoint(host: "127.0.0.1", port: 7691)
+        }
+    }
+}
+
+/// Why a broker did not start.
+public struct StartError: Error, CustomStringConvertible, Sendable {
+    /// The listener that could not be bound; nil when it was something else.
+    public var listener: Face?
+    public var cause: SystemError
+
+    public var description: String {
+        listener.map { "\($0.option): \(cause)" } ?? cause.description
+    }
+}

@@ -1,0 +1,164 @@
+// The broker's listeners: which are there, what is told of them, and which of them a connection came from.
+
+import Core
+import EventLoop
+import Glibc
+import Testing
+
+@testable import Server
+
+struct ListenerTests {
+    private static let somewhere = Endpoint(host: "127.0.0.1", port: 0)
+
+    /// A place where nobody listens: an address for each caller, as other tests take ports of 127.0.0.1 meanwhile.
+    private func free(_ host: String) throws -> Endpoint {
+        let listener = try Socket.listen(on: Endpoint(host: host, port: 0).resolve()[0])
+        defer { close(listener) }
+        return Endpoint(host: host, port: try #require(Socket.localAddress(listener)).port)
+    }
+
+    /// A broker with listeners for `faces`.
+    private func start(_ faces: [Face], _ log: Log) throws -> Server {
+        try Server(
+            Server.Configuration(
+                listen: faces.contains(.rsocket) ? ListenerTests.somewhere : nil,
+                http: faces.contains(.http) ? ListenerTests.somewhere : nil, threads: 1), log: log)
+    }
+
+    @Test(arguments: [[Face.rsocket, .http], [.rsocket], [.http]])
+    func eachIsThereAndToldUnlessTurnedOff(faces: [Face]) throws {
+        let pipe = try Pipe()
+        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
+        let server = try start(faces, log)
+        for face in Face.all {
+            #expect(server.addresses(face).count == (faces.contains(face) ? 1 : 0))
+            for address in server.addresses(face) { try TestClient(port: address.port).disconnect() }
+        }
+        server.stop()
+        #expect(server.wait())
+        for address in Face.all.flatMap(server.addresses) {
+            #expect(throws: SystemError.self, "nobody listens any more") { try TestClient(port: address.port) }
+        }
+        log.close()
+        pipe.closeInput()
+        let told = pipe.readAll().split(separator: "\n").filter { $0.contains(" info listening ") }
+        #expect(told.count == faces.count)
+        for (line, face) in zip(told, faces) {
+            let address = server.addresses(face)[0]
+            #expect(address.port > 0)
+            #expect(line.hasSuffix(" info listening protocol=\(face) address=\(address)"))
+        }
+    }
+
+    /// What a broker says that cannot have the listeners of `options`.
+    private func refusal(of options: Options) throws -> String {
+        let log = try silentLog()
+        defer { log.close() }
+        do throws(StartError) {
+            let server = try Server(
+                Server.Configuration(listen: options.listen, http: options.http, threads: 1), log: log)
+            server.stop()
+            _ = server.wait()
+            return "it started"
+        } catch {
+            return Broker.explain(error, options)
+        }
+    }
+
+    @Test func aTakenPortIsASentenceThatTellsWhichAndWhatToDo() throws {
+        let log = try silentLog()
+        let server = try start([.rsocket], log)
+        let port = server.addresses(.rsocket)[0].port
+        var options = Options()
+        options.listen = Endpoint(host: "127.0.0.1", port: port)
+        options.http = ListenerTests.somewhere
+        #expect(
+            try refusal(of: options)
+                == "port \(port) for RSocket is taken: stop the other process or choose --listen 127.0.0.1:0")
+        (options.listen, options.http) = (options.http, options.listen)
+        let http = "port \(port) for HTTP is taken: stop the other process or choose --http 127.0.0.1:0"
+        #expect(try refusal(of: options) == http)
+        options.listen = nil
+        #expect(try refusal(of: options) == http)
+        server.stop()
+        #expect(server.wait())
+        log.close()
+    }
+
+    @Test func aListenerIsGivenBackWhenTheOtherIsNotToBeHad() throws {
+        let log = try silentLog()
+        let server = try start([.http], log)
+        var options = Options()
+        options.listen = try free("127.77.0.2")
+        options.http = Endpoint(host: "127.0.0.1", port: server.addresses(.http)[0].port)
+        #expect(try refusal(of: options).hasPrefix("port \(options.http!.port) for HTTP is taken"))
+        options.http = nil
+        #expect(try refusal(of: options) == "it started")
+        server.stop()
+        #expect(server.wait())
+        log.close()
+    }
+
+    @Test func twoNamesOfOnePlaceAreASentenceThatHelps() throws {
+        let listen = try free("127.77.0.3")
+        let port = listen.port
+        var options = Options()
+        options.listen = listen
+        options.http = Endpoint(host: "0.0.0.0", port: port)
+        #expect(try refusal(of: options) == "--listen and --http both want port \(port): give them different ones")
+    }
+
+    @Test(arguments: [
+        (Face.rsocket, EADDRNOTAVAIL, "this machine has no address a: choose --listen 127.0.0.1:70"),
+        (.http, EADDRNOTAVAIL, "this machine has no address b: choose --http 127.0.0.1:80"),
+        (.rsocket, EACCES, "port 70 needs privileges: choose --listen a:7690"),
+        (.http, EACCES, "port 80 needs privileges: choose --http b:7691"),
+        (.http, ENOBUFS, "--http: cannot listen: No buffer space available"),
+        (nil, EMFILE, "cannot listen: Too many open files"),
+    ])
+    func whatIsWrongWithAnAddressNamesItsOption(listener: Face?, code: Int32, sentence: String) {
+        var options = Options()
+        options.listen = Endpoint(host: "a", port: 70)
+        options.http = Endpoint(host: "b", port: 80)
+        let error = StartError(listener: listener, cause: SystemError("cannot listen", code: code))
+        #expect(Broker.explain(error, options) == sentence)
+    }
+
+    @Test func aNameThatDoesNotResolveIsToldWithItsOption() throws {
+        var options = Options()
+        options.listen = ListenerTests.somewhere
+        // No name: longer than any may be, so that no name server is asked.
+        let host = String(repeating: "x", count: 300)
+        options.http = Endpoint(host: host, port: 1)
+        #expect(try refusal(of: options).hasPrefix("--http: cannot resolve \(host): "))
+    }
+
+    @Test func aConnectionHasTheFaceOfItsListener() throws {
+        let context = LoopContext(
+            limits: Limits(), memory: MemoryBudget(limit: Limits().memory), inboxes: [try Inbox()],
+            acceptor: try Inbox(), connections: ConnectionCount(limit: 100), log: try silentLog())
+        let listeners = try Face.all.flatMap { try Listener.open($0, on: ListenerTests.somewhere) }
+        let acceptor = try NamedThread.start("acceptor") {
+            _ = try? Acceptor(listeners: listeners, context: context, drainTime: 0).run()
+        }
+        var poller = try Poller()
+        try poller.add(context.inboxes[0].descriptor, token: 0, interest: .read)
+        for face in [Face.http, .rsocket, .rsocket, .http] {
+            let listener = try #require(listeners.first { $0.face == face })
+            let client = try TestClient(port: try #require(Socket.localAddress(listener.socket)).port)
+            #expect(try poller.wait(timeout: patience) == 1)
+            context.inboxes[0].clearWake()
+            var faces: [Face] = []
+            context.inboxes[0].drain { item in
+                guard case .accepted(let fd, _, let face) = item else { return }
+                faces.append(face)
+                close(fd)
+            }
+            #expect(faces == [face])
+            client.disconnect()
+        }
+        context.acceptor.push(.stop)
+        acceptor.join()
+        context.log.close()
+    }
+}

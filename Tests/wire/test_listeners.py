@@ -1,0 +1,67 @@
+"""The broker's two listeners: told, turned off, and refused with a sentence that helps."""
+
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+
+from conftest import executable
+
+
+def refusal(*options: str) -> tuple[int, str]:
+    """The exit code of a broker that does not start, and its last words."""
+    done = subprocess.run([executable(), *options], capture_output=True, timeout=30, text=True,
+                          env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+def takes_connections(address) -> bool:
+    try:
+        socket.create_connection(address, timeout=10).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("options, protocols", [
+    ([], ["rsocket", "http"]), (["--http", "off"], ["rsocket"]), (["--listen", "off"], ["http"]),
+], ids=["both", "http off", "rsocket off"])
+def test_each_listener_is_told_once_and_takes_connections(start, options, protocols):
+    broker = start(*options)
+    told = [record for record in map(json.loads, broker.log) if record["message"] == "listening"]
+    addresses = [address for address in (broker.address, broker.http) if address]
+    assert [(record["protocol"], record["address"]) for record in told] == [
+        (protocol, "%s:%d" % address) for protocol, address in zip(protocols, addresses, strict=True)]
+    assert all(takes_connections(address) for address in addresses)
+    broker.stop()
+    assert not any(takes_connections(address) for address in addresses)
+
+
+def test_rsocket_is_spoken_where_http_is_off(start, topic):
+    broker = start("--http", "off")
+    peer = broker.peer()
+    sub = peer.subscribe(topic)
+    peer.joined(topic, 1)
+    peer.numbers(topic, 1, 1)
+    assert sub.data(1) == [b"1"]
+    peer.close()
+    broker.stop()
+
+
+@pytest.mark.parametrize("option, other, name", [("--listen", "--http", "RSocket"), ("--http", "--listen", "HTTP")])
+def test_a_taken_port_is_named_with_its_option(broker, option, other, name):
+    port = broker.address[1]
+    assert refusal(option, f"127.0.0.1:{port}", other, "127.0.0.1:0") == (
+        1, f"forebayd: port {port} for {name} is taken: stop the other process or choose {option} 127.0.0.1:0")
+
+
+def test_nothing_to_listen_on_is_wrong_usage():
+    code, words = refusal("--listen", "off", "--http", "off")
+    assert code == 2 and "nothing to listen on" in words
+
+
+def test_one_port_for_both_is_wrong_usage():
+    code, words = refusal("--listen", "127.0.0.1:7000", "--http", "127.0.0.1:7000")
+    assert code == 2 and "give them different ports" in words
