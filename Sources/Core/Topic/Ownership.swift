@@ -21,7 +21,8 @@ extension Shard {
 
     func existing(_ name: String) throws(Refusal) -> Topic {
         guard let topic = names[name] else {
-            throw Refusal(.notFound, "There is no topic '\(name)'; it exists from its first publish or subscription on.")
+            throw Refusal(
+                .notFound, "There is no topic '\(name)'; it exists from its first publish or subscription on.")
         }
         return topic
     }
