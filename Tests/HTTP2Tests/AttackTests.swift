@@ -56,6 +56,20 @@ import Testing
         #expect(errors == 201)
     }
 
+    @Test func windowsOverrunCount() {
+        var limits = HTTP2Limits()
+        limits.streamWindow = 65_535
+        limits.maxResets = 3
+        let peer = Peer(limits: limits)
+        for stream in ids(4) {
+            // The fields say 1 byte (RFC 9113, 8.1.1).
+            peer.feed(post(stream, [("content-length", "1")]) + data(stream, "ab"))
+            peer.flush()
+        }
+        expect(.resets, peer)
+        #expect(peer.events().filter { $0.hasPrefix("reset") } == ["reset 1 1", "reset 3 1", "reset 5 1"])
+    }
+
     // MARK: Header sections
 
     @Test(arguments: [1, 5, 1_000_000]) func continuationFlood(size: Int) {
@@ -188,7 +202,8 @@ import Testing
 
     @Test func floodOfUnknownFrames() {
         let peer = Peer()
-        for index in 0..<2_000 { peer.feed(frame(0x20, stream: UInt32(index), [1, 2, 3])) }
+        // The client's answer to our SETTINGS was one.
+        for index in 0..<1_999 { peer.feed(frame(0x20, stream: UInt32(index), [1, 2, 3])) }
         #expect(peer.fatal == nil)
         peer.feed(frame(0xfa))
         expect(.meaningless, peer)

@@ -194,6 +194,7 @@ extension Connection {
         produced = 0
         budget = limit
         while produced < limit && phase != .finished {
+            if let trip { die(trip) }
             isPaused = false
             var bytes: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(session, &bytes)

@@ -111,7 +111,7 @@ final class Connection {
         }
         if let head {
             let isLate = head.stream % 2 == 1 && head.stream <= lastStream && streams.find(head.stream) == nil
-            if let error = flood.received(head, late: isLate, now: now) {
+            if let error = flood.received(head, late: isLate, now: now) ?? Connection.misplaced(head) {
                 die(error)
                 return true
             }
@@ -123,6 +123,12 @@ final class Connection {
             die(trip)
         }
         return true
+    }
+
+    /// What nghttp2 overlooks as we take no priorities (RFC 9113, 6.3).
+    private static func misplaced(_ head: FrameHead) -> HTTP2Error? {
+        guard head.type == FrameHead.Kind.priority && head.stream == 0 else { return nil }
+        return HTTP2Error(.protocolError, "A PRIORITY frame came on stream 0: name the stream that it is for.")
     }
 
     private static func error(reading result: Int) -> HTTP2Error {
