@@ -242,6 +242,35 @@ import Testing
         expect(.lateData, peer, code: 5)
     }
 
+    @Test func bodyBytesOnTheirWayAreNoAttack() {
+        // The client heard of the larger window, but our answer crosses its body.
+        let peer = Peer(opened: false)
+        peer.feed(preface + settings() + post(1))
+        peer.respond(1, complete: true)
+        peer.flush()
+        let body = [UInt8](repeating: 0, count: 16_384)
+        peer.feed(frame(Type.settings, Flag.ack))
+        for _ in 0..<16 { peer.feed(data(1, body)) }
+        #expect(peer.fatal == nil)
+        #expect(peer.serves(3))
+        peer.feed(data(1, "x"))
+        expect(.lateData, peer, code: 5)
+    }
+
+    @Test func bodiesOfStreamsThatDrainingIgnoresAreBounded() {
+        var limits = HTTP2Limits()
+        limits.streamWindow = 65_535
+        let peer = Peer(limits: limits)
+        peer.feed(get(1))
+        peer.session.goAway(.noError, "")
+        peer.flush()
+        peer.feed(post(3))
+        for _ in 0..<4 { peer.feed(data(3, [UInt8](repeating: 0, count: 16_000))) }
+        #expect(peer.fatal == nil)
+        peer.feed(data(3, [UInt8](repeating: 0, count: 16_000)))
+        expect(.lateData, peer, code: 5)
+    }
+
     // MARK: A dribbling reader
 
     @Test func aDribblingReaderIsServedSlowly() {

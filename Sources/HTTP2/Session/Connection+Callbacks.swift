@@ -62,11 +62,10 @@ extension Connection {
         section.clear()
         guard frame.headers.cat == NGHTTP2_HCAT_REQUEST else { return }
         let id = UInt32(bitPattern: frame.hd.stream_id)
-        lastStream = max(lastStream, id)
         guard streams.count < limits.maxStreams else {
             flood.counters.refused += 1
             // Of a window of its own the peer may have used all before it hears of this.
-            flood.streamEnded(window: max(limits.streamWindow, 65_535))
+            flood.streamEnded(window: freshWindow)
             noteStreamError(id)
             _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: id), HTTP2Code.refusedStream.rawValue)
             return
@@ -150,8 +149,12 @@ extension Connection {
         case FrameHead.Kind.data: receivedDataFrame(frame)
         case FrameHead.Kind.headers: receivedHeaders(frame)
         case FrameHead.Kind.settings:
-            if frame.hd.flags & FrameHead.ack == 0 { isOpened = true }
-            roomGrew(on: nil)
+            if frame.hd.flags & FrameHead.ack == 0 {
+                isOpened = true
+                roomGrew(on: nil)
+            } else {
+                isAcknowledged = true
+            }
         case FrameHead.Kind.windowUpdate:
             roomGrew(on: frame.hd.stream_id == 0 ? nil : UInt32(bitPattern: frame.hd.stream_id))
         case FrameHead.Kind.ping:
