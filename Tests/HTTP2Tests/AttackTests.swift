@@ -56,6 +56,20 @@ import Testing
         #expect(errors == 201)
     }
 
+    @Test func windowsOverrunCount() {
+        var limits = HTTP2Limits()
+        limits.streamWindow = 65_535
+        limits.maxResets = 3
+        let peer = Peer(limits: limits)
+        for stream in ids(4) {
+            // The fields say 1 byte (RFC 9113, 8.1.1).
+            peer.feed(post(stream, [("content-length", "1")]) + data(stream, "ab"))
+            peer.flush()
+        }
+        expect(.resets, peer)
+        #expect(peer.events().filter { $0.hasPrefix("reset") } == ["reset 1 1", "reset 3 1", "reset 5 1"])
+    }
+
     // MARK: Header sections
 
     @Test(arguments: [1, 5, 1_000_000]) func continuationFlood(size: Int) {
@@ -188,7 +202,8 @@ import Testing
 
     @Test func floodOfUnknownFrames() {
         let peer = Peer()
-        for index in 0..<2_000 { peer.feed(frame(0x20, stream: UInt32(index), [1, 2, 3])) }
+        // The client's answer to our SETTINGS was one.
+        for index in 0..<1_999 { peer.feed(frame(0x20, stream: UInt32(index), [1, 2, 3])) }
         #expect(peer.fatal == nil)
         peer.feed(frame(0xfa))
         expect(.meaningless, peer)
@@ -224,6 +239,35 @@ import Testing
         #expect(peer.fatal == nil)
         #expect(peer.serves(3))
         peer.feed(data(1, [UInt8](repeating: 0, count: 16_000)))
+        expect(.lateData, peer, code: 5)
+    }
+
+    @Test func bodyBytesOnTheirWayAreNoAttack() {
+        // The client heard of the larger window, but our answer crosses its body.
+        let peer = Peer(opened: false)
+        peer.feed(preface + settings() + post(1))
+        peer.respond(1, complete: true)
+        peer.flush()
+        let body = [UInt8](repeating: 0, count: 16_384)
+        peer.feed(frame(Type.settings, Flag.ack))
+        for _ in 0..<16 { peer.feed(data(1, body)) }
+        #expect(peer.fatal == nil)
+        #expect(peer.serves(3))
+        peer.feed(data(1, "x"))
+        expect(.lateData, peer, code: 5)
+    }
+
+    @Test func bodiesOfStreamsThatDrainingIgnoresAreBounded() {
+        var limits = HTTP2Limits()
+        limits.streamWindow = 65_535
+        let peer = Peer(limits: limits)
+        peer.feed(get(1))
+        peer.session.goAway(.noError, "")
+        peer.flush()
+        peer.feed(post(3))
+        for _ in 0..<4 { peer.feed(data(3, [UInt8](repeating: 0, count: 16_000))) }
+        #expect(peer.fatal == nil)
+        peer.feed(data(3, [UInt8](repeating: 0, count: 16_000)))
         expect(.lateData, peer, code: 5)
     }
 

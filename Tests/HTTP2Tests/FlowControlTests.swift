@@ -40,7 +40,11 @@ import Testing
         for _ in 0..<7 { peer.feed(data(1, [UInt8](repeating: 1, count: 10_000))) }
         #expect(peer.flush() == [])
         peer.feed(data(1, "x"))
-        #expect(peer.flush() == ["GOAWAY 3"] || peer.frames.last?.description == "RST_STREAM 1 3")
+        #expect(peer.flush() == ["RST_STREAM 1 3"])
+        #expect(peer.events().last == "reset 1 3")
+        #expect(peer.serves(3))
+        let errors = peer.session.counters.streamErrors
+        #expect(errors == 1)
     }
 
     @Test func whatAnEndedStreamHeldIsGivenBack() {

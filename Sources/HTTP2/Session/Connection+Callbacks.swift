@@ -1,5 +1,5 @@
-// What nghttp2 calls while it reads and writes. The callbacks change state and queue events; they call neither the owner
-// nor, but to submit frames, nghttp2.
+// What nghttp2 calls while it reads and writes. The callbacks change state and queue events; they call nghttp2 but to
+// submit frames, and the owner not at all.
 
 import Bytes
 import CNGHTTP2
@@ -62,12 +62,11 @@ extension Connection {
         section.clear()
         guard frame.headers.cat == NGHTTP2_HCAT_REQUEST else { return }
         let id = UInt32(bitPattern: frame.hd.stream_id)
-        lastStream = max(lastStream, id)
         guard streams.count < limits.maxStreams else {
             flood.counters.refused += 1
             // Of a window of its own the peer may have used all before it hears of this.
-            flood.streamEnded(window: max(limits.streamWindow, 65_535))
-            noteStreamError()
+            flood.streamEnded(window: freshWindow)
+            noteStreamError(id)
             _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: id), HTTP2Code.refusedStream.rawValue)
             return
         }
@@ -82,8 +81,8 @@ extension Connection {
         if trip == nil {
             trip = .limit(
                 .headerBomb,
-                "A header section has more than \(HTTP2Limits.headerBombFactor) times the \(limits.maxHeaderList) bytes "
-                    + "that are allowed: send fewer or shorter fields.")
+                "A header section has more than \(HTTP2Limits.headerBombFactor) times the \(limits.maxHeaderList) "
+                    + "bytes that are allowed: send fewer or shorter fields.")
         }
         // No more of it is wanted.
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
@@ -106,7 +105,7 @@ extension Connection {
         guard !isTooLarge else {
             flood.counters.requests -= 1
             flood.counters.tooLargeHeaders += 1
-            noteStreamError()
+            noteStreamError(id)
             respond(id, status: 431, fields: [:], complete: true)
             return
         }
@@ -150,8 +149,12 @@ extension Connection {
         case FrameHead.Kind.data: receivedDataFrame(frame)
         case FrameHead.Kind.headers: receivedHeaders(frame)
         case FrameHead.Kind.settings:
-            if frame.hd.flags & FrameHead.ack == 0 { isOpened = true }
-            roomGrew(on: nil)
+            if frame.hd.flags & FrameHead.ack == 0 {
+                isOpened = true
+                roomGrew(on: nil)
+            } else {
+                isAcknowledged = true
+            }
         case FrameHead.Kind.windowUpdate:
             roomGrew(on: frame.hd.stream_id == 0 ? nil : UInt32(bitPattern: frame.hd.stream_id))
         case FrameHead.Kind.ping:
@@ -178,7 +181,11 @@ extension Connection {
 
     // MARK: Ends
 
-    fileprivate func noteStreamError() {
+    fileprivate func noteStreamError(_ stream: UInt32) {
+        if let index = streams.find(stream) {
+            guard !streams[index].failed else { return }
+            streams[index].failed = true
+        }
         if let error = flood.streamError(now: now) { trip = trip ?? error }
     }
 
@@ -198,6 +205,10 @@ extension Connection {
             flood.sentHeaders()
             sentEnd(frame)
         case FrameHead.Kind.data: sentEnd(frame)
+        case FrameHead.Kind.resetStream:
+            // Nghttp2 resets a stream without a word for some errors. The owner's resets are forgotten by now.
+            let id = UInt32(bitPattern: frame.hd.stream_id)
+            if let index = streams.find(id), !streams[index].localDone { noteStreamError(id) }
         case FrameHead.Kind.goAway where frame.goaway.error_code != HTTP2Code.noError.rawValue:
             if phase == .dying {
                 phase = .finished
@@ -260,7 +271,7 @@ private func onFrame(
 private func onInvalidFrame(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, code: Int32, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).noteStreamError()
+    connection(user).noteStreamError(UInt32(bitPattern: frame!.pointee.hd.stream_id))
     return 0
 }
 

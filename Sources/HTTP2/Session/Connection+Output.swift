@@ -136,12 +136,12 @@ extension Connection {
     private func block(_ index: Int) {
         guard !streams[index].blocked else { return }
         streams[index].blocked = true
-        waiting += 1
+        blocked += 1
     }
 
     /// The peer's window has grown, that of the connection (nil) or of a stream.
     func roomGrew(on stream: UInt32?) {
-        guard waiting > 0, phase == .open else { return }
+        guard blocked + held > 0, phase == .open else { return }
         if let stream {
             if let index = streams.find(stream) { unblock(index) }
         } else {
@@ -154,7 +154,7 @@ extension Connection {
         if streams[index].body == .held && room >= limits.tinyData { release(index) }
         if streams[index].blocked && room > 0 {
             streams[index].blocked = false
-            waiting -= 1
+            blocked -= 1
             events.append(.writable(stream: streams[index].id, handle: streams[index].handle))
         }
     }
@@ -162,19 +162,16 @@ extension Connection {
     /// Lets a stream that was held for its tiny window try again.
     private func release(_ index: Int) {
         streams[index].body = .ready
-        waiting -= 1
+        held -= 1
         _ = nghttp2_session_resume_data(session, Int32(bitPattern: streams[index].id))
     }
 
     /// When `expire` is to be called next, nil when it need not be.
-    var deadline: UInt64? {
-        guard waiting > 0, streams.entries.contains(where: { $0.body == .held }) else { return nil }
-        return flood.tiny.next ?? now
-    }
+    var deadline: UInt64? { held > 0 ? flood.tiny.next ?? now : nil }
 
     func expire(now time: UInt64) {
         advance(to: time)
-        guard waiting > 0 else { return }
+        guard held > 0 else { return }
         for index in 0..<streams.count where streams[index].body == .held { release(index) }
     }
 
@@ -194,6 +191,7 @@ extension Connection {
         produced = 0
         budget = limit
         while produced < limit && phase != .finished {
+            if let trip { die(trip) }
             isPaused = false
             var bytes: UnsafePointer<UInt8>?
             let count = nghttp2_session_mem_send(session, &bytes)
@@ -255,7 +253,7 @@ extension Connection {
         }
         if count == length && count < limits.tinyData && !answer.drained && !flood.tiny.take(now: now) {
             streams[index].body = .held
-            waiting += 1
+            held += 1
             flood.counters.heldData += 1
             return deferred
         }

@@ -30,8 +30,14 @@ final class Connection {
     var trip: HTTP2Error?
     /// The peer's first SETTINGS have come.
     var isOpened = false
-    /// Streams whose `blocked` is true, or whose body is `held`.
-    var waiting = 0
+    /// The peer has taken our SETTINGS: its windows are ours.
+    var isAcknowledged = false
+    /// GOAWAY without an error was sent: new streams are ignored.
+    private var isDraining = false
+    /// Streams whose `blocked` is true.
+    var blocked = 0
+    /// Streams whose body is `held`.
+    var held = 0
 
     // Of the output, see Connection+Output.swift.
     var port: SinkPort?
@@ -111,9 +117,13 @@ final class Connection {
         }
         if let head {
             let isLate = head.stream % 2 == 1 && head.stream <= lastStream && streams.find(head.stream) == nil
-            if let error = flood.received(head, late: isLate, now: now) {
+            if let error = flood.received(head, late: isLate, now: now) ?? Connection.misplaced(head) {
                 die(error)
                 return true
+            }
+            if head.type == FrameHead.Kind.headers && head.stream % 2 == 1 && head.stream > lastStream {
+                lastStream = head.stream
+                if isDraining { flood.streamEnded(window: freshWindow) }
             }
         }
         let read = nghttp2_session_mem_recv(session, front.baseAddress!.assumingMemoryBound(to: UInt8.self), count)
@@ -123,6 +133,12 @@ final class Connection {
             die(trip)
         }
         return true
+    }
+
+    /// What nghttp2 overlooks as we take no priorities (RFC 9113, 6.3).
+    private static func misplaced(_ head: FrameHead) -> HTTP2Error? {
+        guard head.type == FrameHead.Kind.priority && head.stream == 0 else { return nil }
+        return HTTP2Error(.protocolError, "A PRIORITY frame came on stream 0: name the stream that it is for.")
     }
 
     private static func error(reading result: Int) -> HTTP2Error {
@@ -162,7 +178,8 @@ final class Connection {
     private func forgetAll() {
         discardInput()
         streams.removeAll()
-        waiting = 0
+        blocked = 0
+        held = 0
         // What has not been told yet is of streams that are forgotten by now.
         events.removeAll()
     }
@@ -178,6 +195,7 @@ final class Connection {
     func goAway(_ code: HTTP2Code, _ message: String) {
         guard phase == .open else { return }
         if code == .noError {
+            isDraining = true
             submitGoAway(code, message)
         } else {
             die(HTTP2Error(code, message))
@@ -203,15 +221,19 @@ final class Connection {
     @discardableResult
     func forget(at index: Int) -> HTTPStream {
         let entry = streams.remove(at: index)
-        if entry.blocked { waiting -= 1 }
-        if entry.body == .held { waiting -= 1 }
+        if entry.blocked { blocked -= 1 }
+        if entry.body == .held { held -= 1 }
         if entry.unconsumed > 0 { _ = nghttp2_session_consume_connection(session, entry.unconsumed) }
         if !entry.remoteDone {
             let window = nghttp2_session_get_stream_local_window_size(session, Int32(bitPattern: entry.id))
-            flood.streamEnded(window: Int(window))
+            // It may have heard of a larger window without our knowing yet.
+            flood.streamEnded(window: isAcknowledged ? Int(window) : max(Int(window), freshWindow))
         }
         return entry
     }
+
+    /// What a peer may send on a stream of which it has heard nothing yet.
+    var freshWindow: Int { max(limits.streamWindow, 65_535) }
 
     func consume(_ stream: UInt32, _ count: Int) {
         guard let index = streams.find(stream) else { return }

@@ -29,6 +29,8 @@ struct HTTPStream {
     var localDone = false
     /// The peer's half has ended.
     var remoteDone = false
+    /// An error of the peer's, for which the stream ends, has been counted.
+    var failed = false
     /// The owner is to be told when there is room.
     var blocked = false
     var trailers: HTTPFields?

@@ -59,7 +59,7 @@ struct FloodGuard {
                 if let error = lateData.count(head.length) { return error }
             }
             if head.length == 0 && head.flags & FrameHead.endStream == 0 { return receivedEmptyData() }
-            // Padding may be all there is to a frame: `receivedData` sees that.
+        // Padding may be all there is to a frame: `receivedData` sees that.
         case FrameHead.Kind.headers:
             emptyData.reset()
             if late { return control.countMeaningless(now: now) }

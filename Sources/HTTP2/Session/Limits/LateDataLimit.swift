@@ -19,7 +19,8 @@ struct LateDataLimit {
         allowance -= bytes
         guard allowance < 0 else { return nil }
         return HTTP2Error(
-            .streamClosed, "DATA came on streams that have ended, more than was on its way: stop sending at RST_STREAM.",
+            .streamClosed,
+            "DATA came on streams that have ended, more than was on its way: stop sending at RST_STREAM.",
             limit: .lateData)
     }
 }

@@ -1,5 +1,5 @@
 // RateMeter: how many of something came lately. A window is counted in eight slots, of which the oldest is dropped when
-// a new one begins: no more than the limit within any window ever passes, and what is older than 8/7 of it is forgotten.
+// a new one begins: no more than the limit passes within any window, and what is older than 8/7 of one is forgotten.
 
 struct RateMeter {
     private static let slots = 8
