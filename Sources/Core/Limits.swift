@@ -55,6 +55,10 @@ public struct Limits: Sendable {
     /// An HTTP/2 connection that nothing is heard from is asked for a sign of life after half of this, and closed after
     /// all of it.
     public var httpSilence: UInt64 = 60 * second
+    /// After so long without a message an event stream is sent a sign of life.
+    public var heartbeat: UInt64 = 15 * second
+    /// Pages of which other origins may use plain HTTP.
+    public var cors = CORSPolicy()
     /// How long a connection may leave more than `controlOutput` unread, and how long it may take to read a closing
     /// error.
     public var unreadTime: UInt64 = 10 * second
@@ -97,4 +101,12 @@ public struct Limits: Sendable {
     var messageFrame: Int { Swift.min(payload + metadata + 1024, 1 << 30) }
 
     var ofHTTP: HTTP2Limits { HTTP2Limits() }
+
+    /// Those that a request over plain HTTP is held to.
+    var ofPlain: PlainLimits {
+        var limits = PlainLimits()
+        limits.body = payload
+        limits.headers = ofHTTP.maxHeaderList
+        return limits
+    }
 }

@@ -1,6 +1,7 @@
 // Mail: what shards tell each other. A topic lives with its owner; subscribers and publishers live with their
 // connections. Between the same two shards mail keeps its order.
 
+import HTTP2
 import Replay
 import RSocket
 
@@ -34,6 +35,8 @@ public struct Mail: Sendable {
         // Control calls and lists
         case call(StreamKey, ControlCall)
         case answer(StreamKey, Result<String, Refusal>)
+        /// Credit for a stream of plain HTTP, to the shard that its id names; answered as a call.
+        case credit(StreamKey, SubscriptionID, UInt32)
         case listPage(StreamKey, SystemList, after: Int)
         case listRows(StreamKey, rows: [String], next: Int?)
 

@@ -50,6 +50,7 @@ extension Shard {
 
         case .call(let key, let call): answer(key, perform(call, now: now))
         case .answer(let key, let result): answer(key, result)
+        case .credit(let key, let id, let n): answer(key, give(n, to: id, now: now))
         case .listPage(let key, let list, let after):
             let (rows, next) = rows(of: list, after: after, now: now)
             send(.listRows(key, rows: rows, next: next), to: key.shard)

@@ -18,7 +18,8 @@ public final class Shard {
     let limits: Limits
     let memory: MemoryBudget
     let pool: BlockPool
-    private var seed: UInt64
+    private var source: RandomSource
+    let plainFace: PlainFace
 
     // Connections and their streams
     var connections = Slab<Connection>()
@@ -26,6 +27,8 @@ public final class Shard {
     var perAddress: [String: Int] = [:]
     var subscriptionCount = 0
     private var lastSubscription: UInt64 = 0
+    /// Streams of plain HTTP that can be given credit.
+    var streamIDs: [SubscriptionID: Subscriber] = [:]
 
     // Views of topics, by name while they can be joined, and by epoch
     var mirrors: [String: Mirror] = [:]
@@ -58,6 +61,8 @@ public final class Shard {
     var carriedMetadata = ByteBuffer()
     /// The message of a gRPC call at work; kept for its array of headers.
     var published = PublishedMessage()
+    /// A payload whose fragments were put together.
+    var wholePayload = ByteBuffer()
     /// When relieving memory may help again.
     var nextRelief: UInt64 = 0
     let started: UInt64
@@ -71,7 +76,8 @@ public final class Shard {
         shards = count
         self.limits = limits
         self.memory = memory
-        self.seed = seed
+        source = RandomSource(seed: seed)
+        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors)
         pool = BlockPool(budget: memory)
         effects = Effects(shards: count)
         statistics = Statistics(shards: count)
@@ -93,13 +99,8 @@ public final class Shard {
 
     /// A number that no one can guess, never 0.
     func random() -> UInt64 {
-        // SplitMix64, over a seed from the operating system.
-        seed &+= 0x9E37_79B9_7F4A_7C15
-        var z = seed
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        z ^= z >> 31
-        return z == 0 ? 1 : z
+        let number = source.next()
+        return number == 0 ? 1 : number
     }
 
     /// The broker-wide number of the next subscription.

@@ -10,6 +10,12 @@ struct Refusal: Error, Sendable {
         case invalid
         /// A limit is reached, or the peer went beyond what it was granted.
         case limit
+        /// A message is larger than any may be.
+        case tooLarge
+        /// A publish found no room for too long.
+        case blocked
+        /// A request did not come to its end in time.
+        case timeout
         /// The topic has ended.
         case ended
         case notFound
@@ -51,7 +57,7 @@ struct Refusal: Error, Sendable {
         switch kind {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
-        case .limit, .ended, .notFound, .forbidden, .gap, .unavailable: .rejected
+        case .limit, .tooLarge, .blocked, .timeout, .ended, .notFound, .forbidden, .gap, .unavailable: .rejected
         }
     }
 
@@ -59,12 +65,31 @@ struct Refusal: Error, Sendable {
     var status: GRPCStatus {
         switch kind {
         case .invalid: .invalidArgument
-        case .limit, .overflow: .resourceExhausted
+        case .limit, .tooLarge, .blocked, .overflow: .resourceExhausted
+        case .timeout: .deadlineExceeded
         case .ended, .gap: .failedPrecondition
         case .notFound: .notFound
         case .forbidden: .permissionDenied
         case .unavailable: .unavailable
         case .topicFailed: .aborted
         }
+    }
+
+    /// Plain HTTP's, where no stream has begun.
+    var problem: Problem {
+        let kind: Problem.Kind =
+            switch kind {
+            case .invalid: .invalid
+            case .limit, .overflow: .overLimit
+            case .tooLarge: .tooLarge
+            case .blocked: .blocked
+            case .timeout: .timeout
+            case .ended, .topicFailed: .topicEnded
+            case .notFound: .notFound
+            case .forbidden: .forbidden
+            case .gap: .gap
+            case .unavailable: .draining
+            }
+        return Problem(kind, message)
     }
 }

@@ -22,6 +22,12 @@ struct Route {
         for tag in tags { try add(Substring(tag)) }
     }
 
+    /// Of a query that was taken apart already.
+    init(name: String, options: [(name: String, value: String)]) {
+        self.name = name
+        self.options = options
+    }
+
     init(_ tags: RouteTags) throws(Refusal) {
         let request: RequestMetadata
         do throws(RSocketError) {

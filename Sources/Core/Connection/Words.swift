@@ -86,6 +86,10 @@ extension Shard {
     func sayPublished(_ sequence: SequenceNumber, epoch: UInt64, on connection: Connection, stream: UInt32) {
         if let http = connection.http {
             guard let exchange = http.exchange(of: stream) else { return }
+            if let plain = exchange.plain {
+                let answer = plainFace.answerPublished(sequence: sequence.value, epoch: epoch, to: plain.request)
+                return self.answer(exchange, answer)
+            }
             let response = PublishOneResponse(sequence: sequence.value, epoch: epoch)
             say(exchange) { response.append(to: &$0) }
             return finish(exchange, .ok)
@@ -110,9 +114,19 @@ extension Shard {
 
     // To a subscriber
 
+    /// The subscription has its place; its messages follow.
+    func sayJoined(to subscriber: Subscriber) {
+        // Over other protocols the first message says so.
+        guard let exchange = subscriber.exchange, let plain = exchange.plain else { return }
+        begin(exchange, plain, of: subscriber)
+    }
+
     /// The subscription completed; `lost` messages were dropped since the last one delivered.
     func sayCompleted(to subscriber: Subscriber, lost: UInt64) {
-        if let exchange = subscriber.exchange { return finish(exchange, .ok, end: .completed, dropped: lost) }
+        if let exchange = subscriber.exchange {
+            if let plain = exchange.plain { return complete(exchange, plain, lost: lost) }
+            return finish(exchange, .ok, end: .completed, dropped: lost)
+        }
         var metadata: [UInt8]?
         if subscriber.options.meta, lost > 0 {
             let info = MessageMetadata(
@@ -155,6 +169,11 @@ extension Shard {
 
     /// The answer to a control call.
     func sayAnswer(_ text: String, to call: BoundStream) {
+        if let exchange = call.exchange {
+            // Over plain HTTP the only call is for credit, which is given or not.
+            if let plain = exchange.plain { answer(exchange, plainFace.answerEmpty(to: plain.request)) }
+            return
+        }
         var text = text
         text.withUTF8 { data in
             call.connection.output.control {

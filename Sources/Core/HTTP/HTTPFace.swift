@@ -11,6 +11,10 @@ final class HTTPFace {
     var held = 0
     /// The earliest deadline of an exchange may be this; nil when none has one.
     var nextDeadline: UInt64?
+    /// A stream may need a sign of life by then; nil when there is none that has them.
+    var nextHeartbeat: UInt64?
+    /// Bytes that the bodies of responses held when they were last looked at.
+    private var bodies = 0
 
     init(limits: Limits) {
         session = ServerSession(limits: limits.ofHTTP)
@@ -19,19 +23,27 @@ final class HTTPFace {
     var exchangeCount: Int { exchanges.count }
 
     /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { session.bufferedBytes + held }
+    var bufferedBytes: Int { session.bufferedBytes + held + bodies }
 
-    func open(_ stream: UInt32, _ connection: Connection, _ call: GRPCCall, now: UInt64, limit: Int) -> Exchange {
+    /// - Parameters:
+    ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
+    ///   - limit: bytes of the longest message of a call.
+    func open(
+        _ stream: UInt32, _ connection: Connection, _ form: Exchange.Form, timeout: UInt64?, now: UInt64, limit: Int
+    ) -> Exchange {
         let exchange = exchanges.insert { handle in
-            Exchange(stream: stream, handle: handle, connection: connection, method: call.method, limit: limit)
+            Exchange(stream: stream, handle: handle, connection: connection, form: form, limit: limit)
         }
         session.setHandle(exchange.handle.index, stream: stream)
-        if let timeout = call.timeout {
-            let (deadline, overflow) = now.addingReportingOverflow(timeout)
-            exchange.deadline = overflow ? .max : deadline
-            nextDeadline = Swift.min(nextDeadline ?? .max, exchange.deadline!)
-        }
+        if let timeout { limitTime(of: exchange, to: timeout, now: now) }
         return exchange
+    }
+
+    /// Has an exchange refused unless it ends, or its deadline is taken away, within `timeout` nanoseconds.
+    func limitTime(of exchange: Exchange, to timeout: UInt64, now: UInt64) {
+        let (deadline, overflow) = now.addingReportingOverflow(timeout)
+        exchange.deadline = overflow ? .max : deadline
+        nextDeadline = Swift.min(nextDeadline ?? .max, exchange.deadline!)
     }
 
     /// The exchange that an event of the session named.
@@ -56,6 +68,12 @@ final class HTTPFace {
         exchange.held = 0
     }
 
+    /// Bodies grow and shrink with each message; they are counted from time to time.
+    func measureBodies() {
+        bodies = 0
+        for index in 0..<exchanges.bound { bodies += exchanges.at(index)?.body.memory ?? 0 }
+    }
+
     var all: [Exchange] { (0..<exchanges.bound).compactMap { exchanges.at($0) } }
 
     /// Moves what may be sent into `output`, at most about `limit` bytes.
@@ -68,10 +86,17 @@ final class HTTPFace {
 
 /// A request and its response on one stream.
 final class Exchange {
+    /// Whom it is with: a client of gRPC, or any other.
+    enum Form {
+        case call(GRPCMethod)
+        case plain(PlainExchange)
+    }
+
     let stream: UInt32
     let handle: Handle
     unowned(unsafe) let connection: Connection
-    let method: GRPCMethod
+    let form: Form
+    /// What a call has of a message that is not complete.
     var deframer: GRPCDeframer
     /// What is still to be sent of the response.
     var body = BodyQueue()
@@ -89,16 +114,21 @@ final class Exchange {
     var hasMessage = false
     /// The peer's windows are closed; the session tells when they open.
     var isStalled = false
-    /// When it ends with DEADLINE_EXCEEDED, on the monotonic clock.
+    /// When it is refused for having taken too long, on the monotonic clock.
     var deadline: UInt64?
 
-    init(stream: UInt32, handle: Handle, connection: Connection, method: GRPCMethod, limit: Int) {
+    init(stream: UInt32, handle: Handle, connection: Connection, form: Form, limit: Int) {
         self.stream = stream
         self.handle = handle
         self.connection = connection
-        self.method = method
+        self.form = form
         deframer = GRPCDeframer(limit: limit)
     }
+
+    /// The method of a gRPC call, nil if it is none.
+    var method: GRPCMethod? { if case .call(let method) = form { method } else { nil } }
+    /// Nil if it is a gRPC call.
+    var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
 }
 
 /// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.

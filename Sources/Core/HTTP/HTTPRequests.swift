@@ -1,5 +1,5 @@
-// HTTPRequests: what a peer's HTTP/2 asks of the engine. A call begins with its head; what it asks for comes in its
-// messages.
+// HTTPRequests: what a peer's HTTP/2 asks of the engine: which exchange it is about, and what a gRPC call asks for. A
+// call begins with its head; what it asks for comes in its messages.
 
 import Bytes
 import HTTP2
@@ -17,6 +17,7 @@ extension Shard {
         case .complete(_, let handle, _):
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.isHalfClosed = true
+            if let plain = exchange.plain { return bodyEnded(exchange, plain, now: now) }
             halfClosed(exchange, now: now)
         case .reset(_, let handle, _):
             guard let exchange = http.exchange(at: handle) else { return }
@@ -52,9 +53,18 @@ extension Shard {
         flush(connection)
     }
 
+    /// By its content type: all of gRPC's begin alike, and no other request does.
+    private static func isCall(_ head: RequestHead) -> Bool {
+        guard let type = head.fields.first("content-type") else { return false }
+        return GRPCCall.isMeant([("content-type", String(decoding: type, as: UTF8.self))])
+    }
+
     private func request(
         _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
     ) {
+        guard Shard.isCall(head) else {
+            return plainRequest(connection, http, stream, head, complete: complete, now: now)
+        }
         var fields: [(name: String, value: String)] = []
         for index in 0..<head.fields.count {
             let (name, value) = head.fields[index]
@@ -70,7 +80,9 @@ extension Shard {
             flush(connection)
             return
         }
-        let exchange = http.open(stream, connection, call, now: now.monotonic, limit: limits.messageFrame)
+        let exchange = http.open(
+            stream, connection, .call(call.method), timeout: call.timeout, now: now.monotonic,
+            limit: limits.messageFrame)
         if draining, !call.method.isHealth {
             finish(exchange, Shard.drainingRefusal)
         } else if complete {
@@ -81,6 +93,7 @@ extension Shard {
 
     private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         guard !exchange.isFinished else { return }
+        if let plain = exchange.plain { return take(bytes, for: exchange, plain, http) }
         let before = exchange.deframer.heldBytes
         var rest = bytes
         do throws(GRPCError) {
@@ -125,12 +138,13 @@ extension Shard {
     private func receive(
         _ message: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant
     ) throws(GRPCError) {
+        guard let method = exchange.method else { return }
         let isFirst = !exchange.hasMessage
         exchange.hasMessage = true
-        guard isFirst || !exchange.method.takesOneMessage else {
-            throw GRPCError(.invalidArgument, "\(exchange.method.path) takes one message, and another one came.")
+        guard isFirst || !method.takesOneMessage else {
+            throw GRPCError(.invalidArgument, "\(method.path) takes one message, and another one came.")
         }
-        switch exchange.method {
+        switch method {
         case .subscribe: try receiveSubscribe(message, for: exchange, isFirst: isFirst, now: now)
         case .publish: try receivePublish(message, for: exchange, isFirst: isFirst, now: now)
         case .publishOne: try publishOne(message, for: exchange, now: now)
@@ -145,7 +159,7 @@ extension Shard {
             say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
             finish(exchange, .ok)
         default:
-            throw GRPCError(.unimplemented, "\(exchange.method.path) is not served by this version.")
+            throw GRPCError(.unimplemented, "\(method.path) is not served by this version.")
         }
     }
 
@@ -238,7 +252,7 @@ extension Shard {
     // A call's end
 
     /// The peer gave up, or is given up: what stands behind the exchange goes.
-    private func leave(_ exchange: Exchange, _ end: PublisherEnd, now: Instant) {
+    func leave(_ exchange: Exchange, _ end: PublisherEnd, now: Instant) {
         guard let bound = exchange.bound else { return }
         if bound.kind == .publisher { ended(unsafeDowncast(bound, to: Publisher.self), end, now: now) }
         if streams[bound.handle] === bound { drop(bound) }
@@ -252,7 +266,7 @@ extension Shard {
 
     /// The client half-closed, so that its credit is all there will be: once that is spent the subscription is over.
     func endIfSpent(_ subscriber: Subscriber) {
-        guard let exchange = subscriber.exchange, exchange.isHalfClosed, !exchange.isFinished, subscriber.hasJoined,
+        guard let exchange = subscriber.exchange, exchange.method != nil, exchange.isHalfClosed, !exchange.isFinished, subscriber.hasJoined,
             subscriber.cursor.credit.available == 0
         else { return }
         finish(exchange, .ok, end: .creditSpent, dropped: subscriber.cursor.droppedSinceDelivery)
@@ -266,6 +280,10 @@ extension Shard {
         for exchange in http.all where !exchange.isFinished {
             guard let deadline = exchange.deadline else { continue }
             if deadline <= now.monotonic {
+                guard exchange.method != nil else {
+                    bodyLate(exchange, now: now)
+                    continue
+                }
                 refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
             } else {
                 http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline)

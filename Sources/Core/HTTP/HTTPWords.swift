@@ -1,4 +1,4 @@
-// HTTPWords: what the engine tells a peer that speaks gRPC, on one exchange.
+// HTTPWords: what the engine tells a peer that speaks gRPC, on one exchange. PlainWords has what others are told.
 
 import Bytes
 import HTTP2
@@ -56,6 +56,7 @@ extension Shard {
     }
 
     func finish(_ exchange: Exchange, _ refusal: Refusal) {
+        if let plain = exchange.plain { return finish(exchange, plain, refusal) }
         var end: SubscriptionEnd?
         if refusal.kind == .topicFailed { end = .failed }
         if refusal.kind == .overflow { end = .overflow }

@@ -20,7 +20,11 @@ extension Shard {
         let before = subscriber.cursor.horizon
         let isWaiting =
             if let exchange = subscriber.exchange {
-                handOverEntries(subscriber, exchange, quantum: quantum)
+                if let plain = exchange.plain {
+                    handOverRecords(subscriber, exchange, plain, quantum: quantum, now: now)
+                } else {
+                    handOverEntries(subscriber, exchange, quantum: quantum)
+                }
             } else {
                 handOver(subscriber, quantum: quantum)
             }

@@ -1,5 +1,6 @@
 // Subscriber: a remote subscription on the shard of its connection: a cursor into the shard's view of the topic.
 
+import HTTP2
 import Replay
 import RSocket
 
@@ -22,6 +23,8 @@ final class Subscriber: BoundStream {
     /// Its place in `mirror.members`.
     var member = 0
     var isHungry = false
+    /// Under which it can be given credit over plain HTTP; nil if it came otherwise, or has not begun.
+    var streamID: SubscriptionID?
     /// Under `block`: since when its buffer has been full without progress, and where it stood then.
     var fullSince: UInt64?
     var fullAt = SequenceNumber(0)

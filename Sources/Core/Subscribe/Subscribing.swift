@@ -83,6 +83,7 @@ extension Shard {
         subscriber.join(at: cursor)
         mirror.add(subscriber)
         mirror.tellEnd(to: subscriber)
+        sayJoined(to: subscriber)
         event("subscribed", subscriber: subscriber)
         deliver(subscriber, now: now)
     }
@@ -136,6 +137,7 @@ extension Shard {
         subscriber.connection.subscriptions -= 1
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
         subscriptionCount -= 1
+        if let id = subscriber.streamID { streamIDs[id] = nil }
         let mirror = subscriber.mirror
         if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber) }
         mirror.remove(subscriber)

@@ -91,7 +91,8 @@ final class Topic {
             return Refusal(.ended, "The topic '\(name)' has failed (\(reason)); it takes no more messages.")
         }
         if charge > limits.retainBytes {
-            return .rejected(
+            return Refusal(
+                .tooLarge,
                 "The message takes \(charge) bytes of the topic's log, which holds \(limits.retainBytes); send less.")
         }
         return shard.memoryRefusal(for: self)

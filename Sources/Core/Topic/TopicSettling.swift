@@ -187,7 +187,8 @@ extension Topic {
 
     private func giveUpParked(now: Instant) {
         let seconds = limits.parkTime / Limits.second
-        let refusal = Refusal.rejected(
+        let refusal = Refusal(
+            .blocked,
             "The topic '\(name)' had no room for \(seconds) s: a blocking subscription is full. Try again later.")
         while let waiting = parked.first, waiting.deadline <= now.monotonic {
             parked.removeFirst()

@@ -1,0 +1,177 @@
+// PlainRequests: what a client that speaks plain HTTP asks of the engine. PlainFace reads the request; here it becomes
+// a subscription, a publish, or credit.
+
+import Bytes
+import HTTP2
+import Replay
+
+extension Shard {
+    /// Low bits of a subscription's id that name its shard; the others cannot be guessed.
+    private static let shardBits: UInt64 = 0xFFFF
+
+    func plainRequest(
+        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
+    ) {
+        var request = PlainRequest(
+            method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
+            authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
+            limits: plainFace.limits)
+        for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
+        let plain = PlainExchange(request)
+        let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
+        exchange.isHalfClosed = complete
+        do throws(Problem) {
+            let call = try plainFace.call(request)
+            plain.call = call
+            try perform(call, exchange, plain, http, now: now)
+        } catch {
+            refuse(exchange, plain, error)
+        }
+    }
+
+    private func perform(
+        _ call: PlainCall, _ exchange: Exchange, _ plain: PlainExchange, _ http: HTTPFace, now: Instant
+    ) throws(Problem) {
+        switch call {
+        case .options(let allow):
+            answer(exchange, plainFace.answerOptions(allow: allow, to: plain.request))
+        case .ended:
+            answer(exchange, plainFace.answerEmpty(to: plain.request))
+        case .subscribe(let call):
+            try asProblem { () throws(Refusal) in try subscribe(exchange, plain, call, now: now) }
+        case .publish(let call):
+            try asProblem { () throws(Refusal) in
+                if draining { throw Shard.drainingRefusal }
+                try checkPublish(to: call.topic)
+            }
+            try checkMetadata(of: call)
+            if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
+            http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
+            if plain.request.expectsContinue {
+                http.session.inform(exchange.stream, status: 100)
+                flush(exchange.connection)
+            }
+        case .request(let id, let n):
+            credit(exchange, n, to: id, now: now)
+        }
+    }
+
+    private func asProblem(_ body: () throws(Refusal) -> Void) throws(Problem) {
+        do throws(Refusal) { try body() } catch { throw error.problem }
+    }
+
+    // Subscribing
+
+    private func subscribe(
+        _ exchange: Exchange, _ plain: PlainExchange, _ call: SubscribeCall, now: Instant
+    ) throws(Refusal) {
+        if draining { throw Shard.drainingRefusal }
+        if SystemList(name: call.topic) != nil {
+            throw .invalid("'\(call.topic)' is a list, which HTTP does not have; ask for it over RSocket or gRPC.")
+        }
+        let route = Route(name: call.topic, options: call.options.map { ($0.name, $0.value) })
+        // Demand over HTTP always adds up, so the option that says how it counts is not there.
+        try route.expect(SubscribeOptions.names.filter { $0 != "demand" } + ["request"], for: "a subscription")
+        let options = try SubscribeOptions(route)
+        if call.isHead {
+            try SystemTopic.check(call.topic, options)
+            if !TopicName.isSystem(call.topic), let fault = TopicName.fault(call.topic) { throw .invalid(fault) }
+            answer(exchange, plainFace.streamHead(call.format, id: nil, to: plain.request))
+            return
+        }
+        plain.subscribed = call
+        try subscribe(
+            exchange.connection, stream: exchange.stream, initialN: call.demand, to: call.topic, options, now: now)
+    }
+
+    /// A name for a stream that only who was told it knows.
+    func newStreamID() -> SubscriptionID {
+        SubscriptionID(high: random(), low: random() & ~Shard.shardBits | UInt64(index))
+    }
+
+    // Credit
+
+    private func credit(_ exchange: Exchange, _ n: UInt32, to id: SubscriptionID, now: Instant) {
+        let connection = exchange.connection
+        let bound = streams.insert {
+            Call(kind: .call, connection: connection, stream: exchange.stream, handle: $0)
+        }
+        connection.attach(bound)
+        let shard = Int(id.low & Shard.shardBits)
+        if shard == index || shard >= shards {
+            answer(key(bound), give(n, to: id, now: now))
+        } else {
+            send(.credit(key(bound), id, n), to: shard)
+        }
+    }
+
+    /// Gives credit to a stream of this shard. The answer has no text.
+    func give(_ n: UInt32, to id: SubscriptionID, now: Instant) -> Result<String, Refusal> {
+        guard let subscriber = streamIDs[id] else {
+            return .failure(
+                Refusal(
+                    .notFound,
+                    "There is no subscription \(id.text); its id is valid as long as its stream is open."))
+        }
+        request(n, of: subscriber, now: now)
+        return .success("")
+    }
+
+    // Publishing
+
+    private func checkMetadata(of call: PublishCall) throws(Problem) {
+        carriedMetadata.removeAll()
+        call.appendMetadata(into: &carriedMetadata)
+        guard carriedMetadata.count <= limits.metadata else {
+            throw Problem(
+                .headersTooLarge,
+                "The message's content type and headers take \(carriedMetadata.count) bytes; at most "
+                    + "\(limits.metadata) are allowed.")
+        }
+    }
+
+    /// More of a body came. That of a request which is no publish means nothing, and is not kept.
+    func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ plain: PlainExchange, _ http: HTTPFace) {
+        guard case .publish = plain.call else { return }
+        do throws(Problem) {
+            try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
+            guard http.held + bytes.count <= limits.reassembly else {
+                throw Problem(
+                    .overLimit,
+                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
+                        + "time.")
+            }
+            plain.content.append(bytes)
+            exchange.held += bytes.count
+            http.held += bytes.count
+        } catch {
+            refuse(exchange, plain, error)
+        }
+    }
+
+    /// The request is complete.
+    func bodyEnded(_ exchange: Exchange, _ plain: PlainExchange, now: Instant) {
+        guard !exchange.isFinished, case .publish(let call) = plain.call else { return }
+        exchange.deadline = nil
+        carriedMetadata.removeAll()
+        call.appendMetadata(into: &carriedMetadata)
+        do throws(Refusal) {
+            let target = PublishTarget(name: call.topic, owner: owner(of: call.topic))
+            try publish(
+                exchange.connection, stream: exchange.stream, to: target,
+                metadata: carriedMetadata.isEmpty ? nil : carriedMetadata.readable, payload: plain.content.readable,
+                now: now)
+        } catch {
+            finish(exchange, plain, error)
+        }
+        // It is in the topic, or waits there.
+        plain.dropContent()
+        exchange.connection.http?.release(exchange)
+    }
+
+    /// The request was not complete in time.
+    func bodyLate(_ exchange: Exchange, now: Instant) {
+        let seconds = limits.reassemblyTime / Limits.second
+        finish(exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
+    }
+}

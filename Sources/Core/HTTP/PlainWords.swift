@@ -1,0 +1,128 @@
+// PlainWords: what the engine tells a client that speaks plain HTTP, on one exchange: an answer, or a stream's head,
+// and its end.
+
+import Bytes
+import HTTP2
+import Replay
+
+extension PlainExchange {
+    /// In which form its stream is.
+    var format: StreamFormat { subscribed?.format ?? .eventStream }
+
+    func dropContent() {
+        content.removeAll()
+        content.shrink()
+    }
+}
+
+extension HTTPFace {
+    static func fields(_ answer: PlainAnswer) -> HTTPFields {
+        var fields = HTTPFields()
+        for header in answer.headers { fields.add(header.name, header.value) }
+        return fields
+    }
+}
+
+extension Shard {
+    // Answers
+
+    /// A whole answer, which ends the exchange.
+    func answer(_ exchange: Exchange, _ answer: PlainAnswer) {
+        guard !exchange.isFinished, !exchange.isAnswered, let http = exchange.connection.http else { return }
+        exchange.isAnswered = true
+        exchange.deadline = nil
+        http.release(exchange)
+        exchange.plain?.dropContent()
+        var fields = HTTPFace.fields(answer)
+        let hasBody = !answer.body.isEmpty && !answer.omitsBody
+        if !answer.body.isEmpty { fields.add("content-length", String(answer.body.count)) }
+        http.session.respond(exchange.stream, status: answer.status, fields: fields, complete: !hasBody)
+        if hasBody {
+            send(exchange) { $0.append(answer.body) }
+            end(exchange)
+        } else {
+            exchange.isFinished = true
+            flush(exchange.connection)
+        }
+    }
+
+    func refuse(_ exchange: Exchange, _ plain: PlainExchange, _ problem: Problem) {
+        answer(exchange, plainFace.answer(problem, to: plain.request))
+        counters.streamErrors += 1
+    }
+
+    /// A request comes to nothing, or a stream fails.
+    func finish(_ exchange: Exchange, _ plain: PlainExchange, _ refusal: Refusal) {
+        guard !exchange.isFinished else { return }
+        guard exchange.isAnswered else { return refuse(exchange, plain, refusal.problem) }
+        counters.streamErrors += 1
+        if refusal.kind == .unavailable {
+            // That is no end of the subscription: it can be resumed elsewhere or later.
+            if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
+        } else {
+            var dropped: UInt64 = 0
+            if let bound = exchange.bound, bound.kind == .subscriber {
+                dropped = unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
+            }
+            send(exchange) {
+                plain.format.appendFailed(after: plain.last, message: refusal.message, dropped: dropped, into: &$0)
+            }
+        }
+        end(exchange)
+    }
+
+    // Streams
+
+    /// The head of a subscription's stream.
+    func begin(_ exchange: Exchange, _ plain: PlainExchange, of subscriber: Subscriber) {
+        guard !exchange.isAnswered, let http = exchange.connection.http else { return }
+        exchange.isAnswered = true
+        let id = newStreamID()
+        subscriber.streamID = id
+        streamIDs[id] = subscriber
+        plain.last.epoch = subscriber.mirror.epoch
+        plain.lastSign = moment.monotonic
+        let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
+        http.session.respond(exchange.stream, status: head.status, fields: HTTPFace.fields(head), complete: false)
+        if plain.format == .eventStream {
+            http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
+        }
+        send(exchange) { plain.format.appendOpening(id, into: &$0) }
+    }
+
+    /// The topic completed, and all messages are written.
+    func complete(_ exchange: Exchange, _ plain: PlainExchange, lost: UInt64) {
+        send(exchange) { plain.format.appendComplete(after: plain.last, dropped: lost, into: &$0) }
+        end(exchange)
+    }
+
+    /// Signs of life for streams that have been silent for long. One that still has something to send needs none.
+    func sendHeartbeats(_ http: HTTPFace, now: Instant) {
+        guard let next = http.nextHeartbeat, next <= now.monotonic else { return }
+        http.nextHeartbeat = nil
+        for exchange in http.all where exchange.isAnswered && !exchange.isFinished {
+            guard let plain = exchange.plain, plain.format == .eventStream else { continue }
+            if now.monotonic - plain.lastSign >= limits.heartbeat {
+                plain.lastSign = now.monotonic
+                if exchange.body.isEmpty { send(exchange) { plain.format.appendHeartbeat(into: &$0) } }
+            }
+            http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, plain.lastSign + limits.heartbeat)
+        }
+    }
+
+    // Bodies
+
+    /// Appends to the body what `write` writes.
+    private func send(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
+        exchange.body.append(write)
+        exchange.connection.http?.session.bodyAvailable(exchange.stream)
+        flush(exchange.connection)
+    }
+
+    /// The body ends behind what is queued.
+    private func end(_ exchange: Exchange) {
+        exchange.isFinished = true
+        exchange.connection.http?.session.finish(exchange.stream)
+        flush(exchange.connection)
+    }
+}
