@@ -108,6 +108,8 @@ final class Exchange {
     var isFinished = false
     /// The client sends no more.
     var isHalfClosed = false
+    /// It is answered before the client has sent all, and the stream left open for a while.
+    var isLingering = false
     /// Bytes of an unfinished message.
     var held = 0
     /// A message of the client's has come.

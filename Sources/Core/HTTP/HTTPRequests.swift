@@ -266,8 +266,8 @@ extension Shard {
 
     /// The client half-closed, so that its credit is all there will be: once that is spent the subscription is over.
     func endIfSpent(_ subscriber: Subscriber) {
-        guard let exchange = subscriber.exchange, exchange.method != nil, exchange.isHalfClosed, !exchange.isFinished, subscriber.hasJoined,
-            subscriber.cursor.credit.available == 0
+        guard let exchange = subscriber.exchange, exchange.method != nil, exchange.isHalfClosed, !exchange.isFinished,
+            subscriber.hasJoined, subscriber.cursor.credit.available == 0
         else { return }
         finish(exchange, .ok, end: .creditSpent, dropped: subscriber.cursor.droppedSinceDelivery)
         drop(subscriber)
@@ -277,7 +277,7 @@ extension Shard {
     func expire(_ http: HTTPFace, now: Instant) {
         guard let next = http.nextDeadline, next <= now.monotonic else { return }
         http.nextDeadline = nil
-        for exchange in http.all where !exchange.isFinished {
+        for exchange in http.all where !exchange.isFinished || exchange.isLingering {
             guard let deadline = exchange.deadline else { continue }
             if deadline <= now.monotonic {
                 guard exchange.method != nil else {

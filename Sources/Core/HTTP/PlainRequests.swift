@@ -151,6 +151,7 @@ extension Shard {
 
     /// The request is complete.
     func bodyEnded(_ exchange: Exchange, _ plain: PlainExchange, now: Instant) {
+        if exchange.isLingering { return endLingering(exchange) }
         guard !exchange.isFinished, case .publish(let call) = plain.call else { return }
         exchange.deadline = nil
         carriedMetadata.removeAll()
@@ -171,6 +172,7 @@ extension Shard {
 
     /// The request was not complete in time.
     func bodyLate(_ exchange: Exchange, now: Instant) {
+        if exchange.isLingering { return endLingering(exchange) }
         let seconds = limits.reassemblyTime / Limits.second
         finish(exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
     }

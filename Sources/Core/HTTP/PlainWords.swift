@@ -39,7 +39,7 @@ extension Shard {
         http.session.respond(exchange.stream, status: answer.status, fields: fields, complete: !hasBody)
         if hasBody {
             send(exchange) { $0.append(answer.body) }
-            end(exchange)
+            if exchange.isHalfClosed { end(exchange) } else { linger(exchange, http) }
         } else {
             exchange.isFinished = true
             flush(exchange.connection)
@@ -68,6 +68,20 @@ extension Shard {
                 plain.format.appendFailed(after: plain.last, message: refusal.message, dropped: dropped, into: &$0)
             }
         }
+        end(exchange)
+    }
+
+    /// A response that ends before its request resets the stream, and clients such as curl then forget what they were
+    /// told. So the end is kept back until the request's, or until it has had time to be read.
+    private func linger(_ exchange: Exchange, _ http: HTTPFace) {
+        exchange.isFinished = true
+        exchange.isLingering = true
+        http.limitTime(of: exchange, to: limits.closeTime, now: moment.monotonic)
+    }
+
+    func endLingering(_ exchange: Exchange) {
+        exchange.isLingering = false
+        exchange.deadline = nil
         end(exchange)
     }
 

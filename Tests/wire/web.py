@@ -1,0 +1,161 @@
+"""HTTP as a person would send it: by curl."""
+
+import json
+import queue
+import signal
+import subprocess
+import threading
+from dataclasses import dataclass
+
+CURL = ["curl", "-sS", "--http2-prior-knowledge"]
+DEADLINE = 15
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> dict:
+        return json.loads(self.body)
+
+    @property
+    def problem(self) -> str:
+        """What kind of refusal it is."""
+        assert self.headers["content-type"] == "application/problem+json"
+        assert self.json["status"] == self.status
+        return self.json["type"].removeprefix("/problems/")
+
+
+def head(text: bytes) -> tuple[int, dict[str, str]]:
+    lines = text.decode().split("\r\n")
+    return int(lines[0].split(" ")[1]), dict(line.split(": ", 1) for line in lines[1:])
+
+
+@dataclass
+class Event:
+    type: str
+    data: str
+    id: str | None
+
+
+class Stream:
+    """A GET whose body is read as it comes. `status` and `headers` are there at once, or the refusal in `body`."""
+
+    def __init__(self, url: str, *options: str):
+        # Or curl would keep the head back until there is some of the body.
+        self.process = subprocess.Popen(
+            ["stdbuf", "-o0", *CURL, "-N", "-i", *options, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        lines = []
+        while (line := self._line()) != b"\r\n":
+            assert line, f"no answer: {self.process.stderr.read()}"
+            lines.append(line[:-2])
+        self.status, self.headers = head(b"\r\n".join(lines))
+        self.comments = 0
+
+    def _read(self):
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    def _line(self) -> bytes:
+        return self._lines.get(timeout=DEADLINE)
+
+    def line(self) -> dict | None:
+        """The next line of JSON; None at the end."""
+        line = self._line()
+        return json.loads(line) if line else None
+
+    def event(self) -> Event | None:
+        """The next event that is dispatched, read as WHATWG's HTML says; None at the end."""
+        kind, data, id = "message", [], None
+        while line := self._line():
+            field, _, value = line.decode().removesuffix("\n").partition(":")
+            value = value.removeprefix(" ")
+            match field:
+                case "" if line != b"\n": self.comments += 1
+                case "event": kind = value
+                case "data": data.append(value)
+                case "id": id = value
+                case "" if data: return Event(kind, "\n".join(data), id)
+        return None
+
+    def take(self, count: int) -> list[Event]:
+        return [self.event() for _ in range(count)]
+
+    @property
+    def id(self) -> str:
+        return self.headers["forebay-subscription"]
+
+    def stop(self):
+        """Reads nothing from its connection until `go`."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def ended(self) -> int:
+        """Waits for the end; curl's exit code."""
+        return self.process.wait(DEADLINE)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Web:
+    """A broker's HTTP."""
+
+    def __init__(self, broker):
+        self.base = "http://%s:%d" % broker.http
+        self._streams = []
+
+    def topic(self, name: str, query: str = "") -> str:
+        return f"{self.base}/v1/topics/{name}/messages" + (f"?{query}" if query else "")
+
+    def send(self, url: str, *options: str, body: bytes | None = None, most: int = DEADLINE) -> Answer:
+        command = [*CURL, "-i", "--max-time", str(most), *options]
+        if body is not None and "-T" not in options:
+            command += ["--data-binary", "@-"]
+        done = subprocess.run([*command, url], input=body, capture_output=True, timeout=DEADLINE + 5)
+        assert done.returncode == 0, done.stderr
+        rest = done.stdout
+        while True:
+            text, _, rest = rest.partition(b"\r\n\r\n")
+            status, headers = head(text)
+            if status != 100:
+                return Answer(status, headers, rest)
+
+    def publish(self, name: str, *bodies: bytes) -> list[int]:
+        """The sequences that they got."""
+        answers = [self.send(self.topic(name), body=body) for body in bodies]
+        assert [answer.status for answer in answers] == [200] * len(bodies), answers
+        return [answer.json["sequence"] for answer in answers]
+
+    def open(self, name: str, query: str = "", *options: str) -> Stream:
+        self._streams.append(Stream(self.topic(name, query), *options))
+        return self._streams[-1]
+
+    def events(self, name: str, query: str = "", *options: str) -> Stream:
+        """An event stream, behind its first event."""
+        stream = self.open(name, query, *options)
+        assert stream.status == 200
+        first = stream.event()
+        assert first.type == "subscribed" and json.loads(first.data) == {"subscription": stream.id}
+        return stream
+
+    def lines(self, name: str, query: str = "", *options: str) -> Stream:
+        stream = self.open(name, query, "-H", "accept: application/x-ndjson", *options)
+        assert stream.status == 200
+        return stream
+
+    def ask(self, id: str, n: int | str) -> Answer:
+        return self.send(f"{self.base}/v1/subscriptions/{id}/request?n={n}", "-X", "POST")
+
+    def close(self):
+        for stream in self._streams:
+            stream.close()
