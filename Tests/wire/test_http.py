@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from email.utils import parsedate_to_datetime
 
 import pytest
 
@@ -246,6 +247,7 @@ def test_publishing(web, topic):
     assert answer.json["sequence"] == 1 and int(answer.json["epoch"]) > 0
     assert web.send(web.topic(topic), "-X", "POST").json["sequence"] == 2
     assert answer.headers["cache-control"] == "no-store"
+    assert abs(parsedate_to_datetime(answer.headers["date"]).timestamp() - time.time()) < 60
 
 
 def test_expect_continue(web, topic):
@@ -329,6 +331,18 @@ def test_head_and_options(web, a, topic):
     assert (options.status, options.headers["allow"]) == (204, "GET, HEAD, POST, OPTIONS")
     everything = web.send(web.base, "-X", "OPTIONS", "--request-target", "*")
     assert everything.status == 204
+
+
+@pytest.mark.slow
+def test_a_silent_stream_gives_signs_of_life(web, a, topic):
+    stream = web.events(topic, "request=1")
+    a.joined(topic, 1)
+    began = time.monotonic()
+    # In the order of the stream: the comment stands between the opening and the message.
+    threading.Timer(17, lambda: a.publish(topic, b"1")).start()
+    assert stream.event(20).data == "1"
+    assert time.monotonic() - began > 15 and stream.comments == 1
+    assert delivered(a, topic) == 1
 
 
 # Slow readers

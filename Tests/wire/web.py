@@ -62,18 +62,18 @@ class Stream:
             self._lines.put(line)
         self._lines.put(b"")
 
-    def _line(self) -> bytes:
-        return self._lines.get(timeout=DEADLINE)
+    def _line(self, timeout=DEADLINE) -> bytes:
+        return self._lines.get(timeout=timeout)
 
     def line(self) -> dict | None:
         """The next line of JSON; None at the end."""
         line = self._line()
         return json.loads(line) if line else None
 
-    def event(self) -> Event | None:
+    def event(self, timeout=DEADLINE) -> Event | None:
         """The next event that is dispatched, read as WHATWG's HTML says; None at the end."""
         kind, data, id = "message", [], None
-        while line := self._line():
+        while line := self._line(timeout):
             field, _, value = line.decode().removesuffix("\n").partition(":")
             value = value.removeprefix(" ")
             match field:

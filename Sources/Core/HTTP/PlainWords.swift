@@ -16,8 +16,9 @@ extension PlainExchange {
 }
 
 extension HTTPFace {
-    static func fields(_ answer: PlainAnswer) -> HTTPFields {
-        var fields = HTTPFields()
+    /// - Parameter wall: the time, in nanoseconds since 1970 UTC.
+    static func fields(_ answer: PlainAnswer, wall: Int64) -> HTTPFields {
+        var fields: HTTPFields = ["date": HTTPDate.text(wall)]
         for header in answer.headers { fields.add(header.name, header.value) }
         return fields
     }
@@ -33,7 +34,7 @@ extension Shard {
         exchange.deadline = nil
         http.release(exchange)
         exchange.plain?.dropContent()
-        var fields = HTTPFace.fields(answer)
+        var fields = HTTPFace.fields(answer, wall: moment.wall)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
         if !answer.body.isEmpty { fields.add("content-length", String(answer.body.count)) }
         http.session.respond(exchange.stream, status: answer.status, fields: fields, complete: !hasBody)
@@ -97,7 +98,8 @@ extension Shard {
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
-        http.session.respond(exchange.stream, status: head.status, fields: HTTPFace.fields(head), complete: false)
+        let fields = HTTPFace.fields(head, wall: moment.wall)
+        http.session.respond(exchange.stream, status: head.status, fields: fields, complete: false)
         if plain.format == .eventStream {
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
         }
