@@ -66,6 +66,13 @@ class Broker:
                 addresses.setdefault(record["protocol"], (host, int(port)))
         return addresses
 
+    @staticmethod
+    def refusal(*options: str) -> tuple[int, str]:
+        """The exit code of a broker that does not start, and its last words."""
+        done = subprocess.run([executable(), *options], capture_output=True, timeout=30, text=True,
+                              env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
+        return done.returncode, done.stderr.splitlines()[-1]
+
     @property
     def http_port(self) -> int:
         return self.http[1]
