@@ -150,6 +150,25 @@ import Testing
         #expect(!buffered)
     }
 
+    @Test func whatIsUnfinishedIsSeen() {
+        let peer = Peer(opened: false)
+        func isPartial() -> Bool { peer.session.hasPartialFrame }
+        #expect(!isPartial())
+        peer.feed(Array(preface.prefix(10)))
+        #expect(isPartial())
+        peer.feed(preface.dropFirst(10) + settings())
+        #expect(!isPartial())
+        peer.feed(Array(ping().prefix(4)))
+        #expect(isPartial())
+        peer.feed(Array(ping().dropFirst(4)))
+        #expect(!isPartial())
+        peer.feed(frame(Type.headers, Flag.end, stream: 1, block(getFields)))
+        #expect(isPartial())
+        peer.feed(frame(Type.continuation, Flag.endHeaders, stream: 1))
+        #expect(!isPartial())
+        #expect(peer.events() == ["request 1 GET /x END"])
+    }
+
     @Test func anInformationalResponseComesFirst() {
         let peer = Peer()
         peer.feed(post(1, [("expect", "100-continue")]))
