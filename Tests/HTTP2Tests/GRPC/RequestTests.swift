@@ -5,15 +5,15 @@ import Testing
 
 @testable import HTTP2
 
-private func subscribe(_ bytes: [UInt8]) throws(GRPCError) -> SubscribeRequest {
-    try inMemory(bytes) { (bytes) throws(GRPCError) in try SubscribeRequest.parse(bytes) }
+private func subscribe(_ bytes: [UInt8]) throws(GRPCError) -> SubscribeAction {
+    try inMemory(bytes) { (bytes) throws(GRPCError) in try SubscribeAction.parse(bytes) }
 }
 
 /// A `PublishRequest` as text, its message with it.
 private func publish(_ bytes: [UInt8]) throws(GRPCError) -> String {
     try inMemory(bytes) { (bytes) throws(GRPCError) in
         var message = PublishedMessage()
-        let request = try PublishRequest.parse(bytes, message: &message)
+        let request = try PublishAction.parse(bytes, message: &message)
         return request == .message ? describe(message) : "\(request)"
     }
 }
@@ -111,10 +111,10 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
 
 @Suite struct PublishRequestTests {
     @Test func whatPythonWritesIsRead() throws {
-        #expect(try publish(Golden.publishOpen) == "\(PublishRequest.open(topic: "a.b", completesTopic: true))")
+        #expect(try publish(Golden.publishOpen) == "\(PublishAction.open(topic: "a.b", completesTopic: true))")
         #expect(try publish(Golden.publishMessage) == "4.1 C|text/plain|empty=|trace=søk")
         #expect(try publish(Golden.publishEmpty) == "|")
-        #expect(try publish(Golden.publishFail) == "\(PublishRequest.failTopic("no sensor"))")
+        #expect(try publish(Golden.publishFail) == "\(PublishAction.failTopic("no sensor"))")
         try Golden.publishOne.withUnsafeBytes { bytes in
             var message = PublishedMessage()
             let topic = try PublishOneRequest.parse(bytes, message: &message)
@@ -133,12 +133,12 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         #expect(try publish(inside(2, "120161 220162") + Golden.publishOpen + inside(2, "120163")) == "c|")
         #expect(
             try publish(inside(1, "0a0161") + inside(1, "1001"))
-                == "\(PublishRequest.open(topic: "a", completesTopic: true))")
+                == "\(PublishAction.open(topic: "a", completesTopic: true))")
         // What one call left behind is not there in the next.
         try Golden.publishMessage.withUnsafeBytes { first in
             var message = PublishedMessage()
-            _ = try PublishRequest.parse(first, message: &message)
-            try Golden.publishEmpty.withUnsafeBytes { _ = try PublishRequest.parse($0, message: &message) }
+            _ = try PublishAction.parse(first, message: &message)
+            try Golden.publishEmpty.withUnsafeBytes { _ = try PublishAction.parse($0, message: &message) }
             #expect(describe(message) == "|")
         }
     }
@@ -203,9 +203,9 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
         var message = PublishedMessage()
         var out = ByteBuffer()
         let refusals = [
-            refusal { () throws(GRPCError) in _ = try SubscribeRequest.parse(bytes) },
+            refusal { () throws(GRPCError) in _ = try SubscribeAction.parse(bytes) },
             refusal { () throws(GRPCError) in
-                if try PublishRequest.parse(bytes, message: &message) == .message {
+                if try PublishAction.parse(bytes, message: &message) == .message {
                     let count = try MessageHeaders.metadataCount(of: message, limit: 1000)
                     MessageHeaders.appendMetadata(of: message, into: &out)
                     #expect(out.count == count)
