@@ -89,9 +89,11 @@ extension Shard {
             case .stream:
                 try subscribe(connection, stream: stream, initialN: initialN, Route(tags), now: now)
             case .channel:
+                let route = try Route(tags)
                 try openChannel(
-                    connection, stream: stream, Route(tags), initialN: initialN, complete: complete,
-                    metadata: carried(content.metadata, of: connection), payload: content.data, now: now)
+                    connection, stream: stream, to: route.name, PublishOptions(route), initialN: initialN,
+                    complete: complete, metadata: carried(content.metadata, of: connection), payload: content.data,
+                    now: now)
             }
         } catch {
             guard kind != .fireAndForget else {

@@ -110,6 +110,16 @@ extension Shard {
 
     // To a subscriber
 
+    /// The subscription is in effect, which RSocket has no word for.
+    func sayJoined(_ subscriber: Subscriber) {
+        guard let exchange = subscriber.exchange else { return }
+        let credit = subscriber.cursor.credit
+        let tail = SubscribeTail(
+            outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
+            epoch: subscriber.mirror.epoch, dropped: 0)
+        say(exchange) { tail.append(to: &$0) }
+    }
+
     /// The subscription completed; `lost` messages were dropped since the last one delivered.
     func sayCompleted(to subscriber: Subscriber, lost: UInt64) {
         if let exchange = subscriber.exchange { return finish(exchange, .ok, end: .completed, dropped: lost) }

@@ -41,7 +41,7 @@ extension Shard {
             subscriber.cursor.handOver(count)
             let credit = subscriber.cursor.credit
             let tail = SubscribeTail(
-                outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : UInt64(credit.outstanding),
+                outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
                 epoch: mirror.epoch, dropped: dropped)
             exchange.body.append { out in
                 tail.writePrefix(entries: bytes.count, to: out.reserve(GRPCFraming.prefix))

@@ -77,6 +77,8 @@ final class Exchange {
     var body = BodyQueue()
     /// What stands behind it in the engine, once the request has been understood. Dropped when that ends.
     var bound: BoundStream?
+    /// The channel that `open` asked for, until its first message comes.
+    var opening: (topic: String, options: PublishOptions)?
     /// The response has begun: its head is sent.
     var isAnswered = false
     /// The response is complete but for what `body` holds.

@@ -4,6 +4,7 @@
 import Bytes
 import HTTP2
 import Replay
+import RSocket
 
 extension Shard {
     func handle(_ event: HTTPEvent, on connection: Connection, _ http: HTTPFace, now: Instant) {
@@ -110,6 +111,8 @@ extension Shard {
         } catch {
             return refuse(exchange, error, now: now)
         }
+        // A channel without messages may still complete its topic.
+        if exchange.opening != nil { openChannel(exchange, metadata: nil, payload: nil, now: now) }
         guard let bound = exchange.bound else {
             if exchange.method == .reflection || exchange.method == .reflectionAlpha { finish(exchange, .ok) }
             return
@@ -152,7 +155,7 @@ extension Shard {
     private func receiveSubscribe(
         _ message: UnsafeRawBufferPointer, for exchange: Exchange, isFirst: Bool, now: Instant
     ) throws(GRPCError) {
-        switch try SubscribeRequest.parse(message) {
+        switch try SubscribeAction.parse(message) {
         case .open(let open):
             guard isFirst else {
                 throw GRPCError(.invalidArgument, "The subscription is open already: send request_n from now on.")
@@ -164,7 +167,6 @@ extension Shard {
                 try subscribe(
                     exchange.connection, stream: exchange.stream, initialN: open.requestN, to: open.topic,
                     SubscribeOptions(open), now: now)
-                begin(exchange)
             } catch {
                 finish(exchange, error)
             }
@@ -179,33 +181,59 @@ extension Shard {
     private func receivePublish(
         _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, isFirst: Bool, now: Instant
     ) throws(GRPCError) {
-        let request = try HTTP2.PublishRequest.parse(bytes, message: &published)
-        switch request {
-        case .open(let topic, let completesTopic):
+        let action = try PublishAction.parse(bytes, message: &published)
+        if case .open(let topic, let completesTopic) = action {
             guard isFirst else { throw GRPCError(.invalidArgument, "The channel is open already: send messages.") }
             do throws(Refusal) {
-                try openChannel(
-                    exchange.connection, stream: exchange.stream, to: topic,
-                    PublishOptions(completesTopic: completesTopic), now: now)
+                try checkPublish(to: topic)
+                exchange.opening = (topic, PublishOptions(completesTopic: completesTopic))
                 begin(exchange)
             } catch {
                 finish(exchange, error)
             }
-        case .message, .failTopic:
-            guard let bound = exchange.bound else {
-                throw GRPCError(.invalidArgument, "The first message of Publish is open: send that first.")
-            }
-            let publisher = unsafeDowncast(bound, to: Publisher.self)
-            if case .failTopic(let reason) = request {
-                let text = String(decoding: reason.utf8.prefix(ControlCall.longestReason), as: UTF8.self)
-                leave(exchange, .failed(text), now: now)
-                finish(exchange, .ok)
+            return
+        }
+        guard !isFirst else {
+            throw GRPCError(.invalidArgument, "The first message of Publish is open: send that first.")
+        }
+        if case .failTopic(let reason) = action {
+            try failTopic(exchange, reason, now: now)
+        } else {
+            let metadata = try carriedMetadata(of: published)
+            guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
+            if let bound = exchange.bound {
+                item(
+                    unsafeDowncast(bound, to: Publisher.self), metadata: metadata, payload: published.payload,
+                    now: now)
             } else {
-                let metadata = try carriedMetadata(of: published)
-                guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
-                item(publisher, metadata: metadata, payload: published.payload, now: now)
+                openChannel(exchange, metadata: metadata, payload: published.payload, now: now)
             }
         }
+    }
+
+    /// Opens the channel that the exchange asked for, with its first message if there is one.
+    private func openChannel(
+        _ exchange: Exchange, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
+    ) {
+        guard let (topic, options) = exchange.opening else { return }
+        exchange.opening = nil
+        do throws(Refusal) {
+            try openChannel(
+                exchange.connection, stream: exchange.stream, to: topic, options, initialN: Wire.maxU31,
+                complete: false, metadata: metadata, payload: payload, now: now)
+        } catch {
+            finish(exchange, error)
+        }
+    }
+
+    private func failTopic(_ exchange: Exchange, _ reason: String, now: Instant) throws(GRPCError) {
+        guard reason.utf8.count <= ControlCall.longestReason else {
+            throw GRPCError(
+                .invalidArgument, "The reason has more than \(ControlCall.longestReason) bytes; shorten it.")
+        }
+        if exchange.bound == nil { openChannel(exchange, metadata: nil, payload: nil, now: now) }
+        leave(exchange, .failed(reason), now: now)
+        finish(exchange, .ok)
     }
 
     private func publishOne(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {

@@ -50,28 +50,16 @@ extension Shard {
             complete: true, metadata: metadata, payload: payload, now: now)
     }
 
-    /// A channel, with its first message.
+    /// A channel, with its first message if that has come.
     func openChannel(
-        _ connection: Connection, stream: UInt32, _ route: Route, initialN: UInt32, complete: Bool,
-        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
-    ) throws(Refusal) {
-        let options = try PublishOptions(route)
-        try checkPublish(to: route.name)
-        try checkParked(payload.count + (metadata?.count ?? 0), of: connection)
-        openPublisher(
-            connection, stream: stream, name: route.name, owner: owner(of: route.name), options: options,
-            initialN: initialN, complete: complete, metadata: metadata, payload: payload, now: now)
-    }
-
-    /// A channel that waits for its first grant.
-    func openChannel(
-        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, now: Instant
+        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, initialN: UInt32,
+        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
     ) throws(Refusal) {
         try checkPublish(to: name)
-        try checkParked(0, of: connection)
+        try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
         openPublisher(
-            connection, stream: stream, name: name, owner: owner(of: name), options: options,
-            initialN: Wire.maxU31, complete: false, metadata: nil, payload: nil, now: now)
+            connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
+            complete: complete, metadata: metadata, payload: payload, now: now)
     }
 
     /// The topic of a target that lives here, made if there is none.

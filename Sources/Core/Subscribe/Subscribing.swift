@@ -83,6 +83,7 @@ extension Shard {
         subscriber.join(at: cursor)
         mirror.add(subscriber)
         mirror.tellEnd(to: subscriber)
+        sayJoined(subscriber)
         event("subscribed", subscriber: subscriber)
         deliver(subscriber, now: now)
     }
