@@ -13,6 +13,16 @@ import pytest
 
 import raw
 from client import Peer
+from common import Observer
+
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone, and without "plain" no plain HTTP is tested:
+# neither is there yet. Adding one here starts the broker with `--http`, runs each test of the broker's behaviour over
+# that transport too, and collects the transport's own tests.
+SERVED = {"rsocket"}
+
+TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
+OWN_TESTS = {"test_grpc.py": "grpc", "test_http2_frames.py": "grpc", "test_http.py": "plain"}
+collect_ignore = [name for name, transport in OWN_TESTS.items() if transport not in SERVED]
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition failed|Segmentation", re.IGNORECASE)
@@ -33,14 +43,19 @@ class Broker:
 
     def __init__(self, *options: str, threads: int = 0):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
-        command = [executable(), "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", str(threads), *options]
+        command = [executable(), "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", str(threads)]
+        if SERVED != {"rsocket"}:
+            command += ["--http", "127.0.0.1:0"]
+        command += options
         environment = dict(os.environ, SWIFT_BACKTRACE="enable=no")
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
         self.pid = self.process.pid
         self.log, self._lines = [], queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.address = self._listening()
+        self._addresses = {}
+        self.address = self._listening("rsocket")
+        self.http = self._listening("http") if SERVED != {"rsocket"} else None
 
     def _read(self):
         for line in self.process.stderr:
@@ -48,17 +63,23 @@ class Broker:
             self._lines.put(self.log[-1])
         self._lines.put(None)
 
-    def _listening(self) -> tuple[str, int]:
-        while True:
+    def _listening(self, protocol: str) -> tuple[str, int]:
+        """Where the broker's log says that it listens for a protocol, such as `rsocket+tcp`."""
+        while protocol not in self._addresses:
             line = self._lines.get(timeout=15)
             assert line is not None, "the broker ended before it listened:\n" + "\n".join(self.log)
             record = json.loads(line)
-            if record.get("message") == "listening" and record["protocol"].startswith("rsocket"):
+            if record.get("message") == "listening":
                 host, port = record["address"].rsplit(":", 1)
-                return host, int(port)
+                self._addresses[re.match(r"[a-z]+", record["protocol"])[0]] = host, int(port)
+        return self._addresses[protocol]
 
-    def peer(self, **options) -> Peer:
-        return Peer(self.address, **options)
+    def peer(self, transport: str = "rsocket", **options) -> Observer:
+        if transport == "rsocket":
+            return Peer(self.address, **options)
+        import grpc_client  # Only here, as it makes its stubs from the .proto.
+
+        return grpc_client.Peer(self.http, **options)
 
     def status(self, field: str) -> int:
         """A figure of /proc/PID/status, in bytes: VmRSS, VmHWM (its highest)."""
@@ -84,6 +105,13 @@ class Broker:
             json.loads(line)
 
 
+def pytest_generate_tests(metafunc):
+    """A test of what the broker does runs over each transport; one that is about RSocket's frames says so."""
+    if "transport" in metafunc.fixturenames:
+        own = metafunc.definition.get_closest_marker("rsocket")
+        metafunc.parametrize("transport", ["rsocket"] if own else TRANSPORTS)
+
+
 @pytest.fixture(scope="session")
 def start():
     """Starts brokers with options of one's own; the caller stops them."""
@@ -107,12 +135,12 @@ def small():
 
 
 @pytest.fixture
-def connect(request):
-    """Opens connections to the module's broker (or another), and closes them after the test."""
+def connect(request, transport):
+    """Opens connections to the module's broker (or another) by the test's transport, and closes them after the test."""
     opened = []
 
-    def open_peer(to=None, **options) -> Peer:
-        opened.append((to or request.getfixturevalue("broker")).peer(**options))
+    def open_peer(to=None, over=transport, **options) -> Observer:
+        opened.append((to or request.getfixturevalue("broker")).peer(over, **options))
         return opened[-1]
 
     yield open_peer
@@ -135,13 +163,13 @@ def line(broker):
 
 
 @pytest.fixture
-def a(connect) -> Peer:
+def a(connect) -> Observer:
     """A connection for subscribing, mostly."""
     return connect()
 
 
 @pytest.fixture
-def b(connect) -> Peer:
+def b(connect) -> Observer:
     """A connection for publishing, mostly. Connections are dealt to shards in turn, so `a` and `b` differ in theirs."""
     return connect()
 
