@@ -108,8 +108,8 @@ class Broker:
 def pytest_generate_tests(metafunc):
     """A test of what the broker does runs over each transport; one that is about RSocket's frames says so."""
     if "transport" in metafunc.fixturenames:
-        own = metafunc.definition.get_closest_marker("rsocket")
-        metafunc.parametrize("transport", ["rsocket"] if own else TRANSPORTS)
+        own = [mark for mark in ("rsocket", "grpc") if metafunc.definition.get_closest_marker(mark)]
+        metafunc.parametrize("transport", own or TRANSPORTS)
 
 
 @pytest.fixture(scope="session")

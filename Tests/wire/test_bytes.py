@@ -87,7 +87,7 @@ def test_grants_of_a_channel_fit_the_byte_limit(connect, tight, topic):
             sent += 1
         sub.request(10)
         a.barrier(topic)
-        while a.pending(sub.stream):
+        while sub.pending():
             got += sub.take(1)
             assert (got[-1].sequence, got[-1].dropped) == (len(got), 0)
 
