@@ -16,6 +16,8 @@ struct MessageBatch: Sendable {
     var weight: Int { bytes.count + MessageBatch.envelope }
 
     mutating func append(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer) {
+        // Most hold one message alone.
+        if count == 0 { bytes.reserveCapacity(MessageBatch.overhead + (metadata?.count ?? 0) + payload.count) }
         for length in [metadata?.count ?? 0, payload.count] {
             withUnsafeBytes(of: UInt32(length)) { bytes.append(contentsOf: $0) }
         }

@@ -39,6 +39,8 @@ public final class Shard {
     var dirtyTopics: [Topic] = []
     /// Channels of publishers on other shards.
     var remoteChannels: [StreamKey: Channel] = [:]
+    /// Where recent single publishes went.
+    var publishTargets = PublishTargets()
     /// Publishers with messages for other shards, sent at the end of the turn.
     var outgoing: [Publisher] = []
 

@@ -60,9 +60,7 @@ extension Shard {
         }
         if silent >= connection.lifetime / 2, !connection.probed {
             connection.probed = true
-            let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            connection.output.control { FrameWriter.keepalive(respond: true, position: 0, data: none, into: &$0) }
-            flush(connection)
+            sayProbe(on: connection)
         }
         if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
             close(connection, reason: "it left its answers unread", now: now)

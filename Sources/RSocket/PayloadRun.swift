@@ -35,21 +35,22 @@ public struct PayloadRun {
     /// As many frames at the front of `input` as belong to a run of `stream` with at most `maxData` bytes each; nil
     /// when not even the first does, or has not come whole.
     init?(_ input: UnsafeRawBufferPointer, stream: UInt32, maxData: Int) {
+        guard let base = input.baseAddress else { return nil }
         let expected = UInt64(stream) << 16 | UInt64(PayloadRun.kind)
         var offset = 0
         var count = 0
         var longest = 0
         while input.count - offset >= PayloadRun.frameHead {
             // The low half of the length, the stream, type and flags; the high byte of the length stands before.
-            let head = input.bigEndian(at: offset + 1, as: UInt64.self)
-            let length = Int(input[offset]) << 16 | Int(head >> 48)
+            let head = UInt64(bigEndian: base.loadUnaligned(fromByteOffset: offset + 1, as: UInt64.self))
+            let length = Int(base.load(fromByteOffset: offset, as: UInt8.self)) << 16 | Int(head >> 48)
             let data = length - Wire.headerSize
             guard head & 0xFFFF_FFFF_FFFF == expected, data >= 0, data <= maxData,
                 data <= input.count - offset - PayloadRun.frameHead
             else { break }
-            longest = max(longest, data)
-            offset += PayloadRun.frameHead + data
-            count += 1
+            if data > longest { longest = data }
+            offset &+= PayloadRun.frameHead &+ data
+            count &+= 1
         }
         guard count > 0 else { return nil }
         self.stream = stream

@@ -20,18 +20,27 @@ public struct RequestMetadata: Sendable, Equatable {
     public static func parse(
         _ metadata: UnsafeRawBufferPointer?, form: MetadataForm, stream: UInt32 = 0
     ) throws(RSocketError) -> RequestMetadata {
-        var tags = try RouteTags(metadata, form: form, stream: stream)
-        let route = try text(tags.route, stream)
-        var extra: [String] = []
-        while let tag = tags.nextExtra() { extra.append(try text(tag, stream)) }
-        return RequestMetadata(route: route, extraTags: extra)
+        try RequestMetadata(RouteTags(metadata, form: form, stream: stream), stream: stream)
     }
 
-    private static func text(_ bytes: UnsafeRawBufferPointer, _ stream: UInt32) throws(RSocketError) -> String {
+    fileprivate static func text(_ bytes: UnsafeRawBufferPointer, _ stream: UInt32) throws(RSocketError) -> String {
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw .stream(stream, .invalid, "The route is not valid UTF-8.")
         }
         return text
+    }
+}
+
+extension RequestMetadata {
+    /// The text of `tags`.
+    ///
+    /// - Parameter stream: the stream that an error names.
+    /// - Throws: INVALID on the stream when one of them is not UTF-8.
+    public init(_ tags: RouteTags, stream: UInt32 = 0) throws(RSocketError) {
+        var tags = tags
+        route = try RequestMetadata.text(tags.route, stream)
+        extraTags = []
+        while let tag = tags.nextExtra() { extraTags.append(try RequestMetadata.text(tag, stream)) }
     }
 }
 
@@ -41,6 +50,8 @@ public struct RouteTags {
     public let route: UnsafeRawBufferPointer
     /// The further tags as they lie, each with its length; already checked.
     public let extra: UnsafeRawBufferPointer
+    /// The metadata holds nothing but the route: there is nothing in it to be carried.
+    public let isAlone: Bool
     private var offset = 0
 
     /// Finds the route. Parameters and errors as with `RequestMetadata.parse`, but for UTF-8.
@@ -55,10 +66,14 @@ public struct RouteTags {
         case .plain:
             route = metadata
             extra = UnsafeRawBufferPointer(start: nil, count: 0)
+            isAlone = true
         case .routing:
             (route, extra) = try Self.split(metadata, stream)
+            isAlone = true
         case .composite:
-            (route, extra) = try Self.split(try Self.routingEntry(metadata, stream), stream)
+            let entry = try Self.routingEntry(metadata, stream)
+            (route, extra) = try Self.split(entry.bytes, stream)
+            isAlone = entry.range.count == metadata.count
         }
         guard !route.isEmpty else {
             throw .stream(stream, .invalid, "The request's route is empty: name a topic as the route.")
@@ -75,16 +90,16 @@ public struct RouteTags {
 
     private static func routingEntry(
         _ metadata: UnsafeRawBufferPointer, _ stream: UInt32
-    ) throws(RSocketError) -> UnsafeRawBufferPointer {
+    ) throws(RSocketError) -> CompositeMetadata.Entry {
         var entries = CompositeMetadata.Iterator(metadata, stream: stream)
-        var found: UnsafeRawBufferPointer?
+        var found: CompositeMetadata.Entry?
         // To the end, so that malformed metadata is refused wherever the fault is.
         while let entry = try entries.next() {
             guard entry.isRouting else { continue }
             guard found == nil else {
                 throw .stream(stream, .invalid, "The composite metadata holds more than one routing entry.")
             }
-            found = entry.bytes
+            found = entry
         }
         guard let found else {
             throw .stream(

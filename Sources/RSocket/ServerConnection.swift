@@ -82,7 +82,7 @@ public struct ServerConnection: ~Copyable {
     /// The next event, nil when all that was fed has been dealt with.
     public mutating func next() -> Event? {
         release()
-        if let event = nextExpired() { return event }
+        if expiry > 0, let event = nextExpired() { return event }
         while phase == .opening || phase == .open {
             guard skip() else { break }
             if let run = nextRun() { return run }

@@ -17,7 +17,7 @@ final class Publisher {
     private var quantum = 0
     private var begun = 0
 
-    /// Acknowledged publishes, read by read, each on a stream of its own.
+    /// Single publishes, read by read, each on a stream of its own.
     private var requests: [UnsafeRawBufferPointer] = []
     private var next = 0
     private var perRead = 0
@@ -35,7 +35,7 @@ final class Publisher {
         switch scenario.source {
         case .channels(.messages(let count)): quantum = count * frame
         case .channels(.quantum): quantum = Limits.readQuantum
-        case .acknowledged, .keepalives: return
+        case .acknowledged, .fired, .keepalives: return
         }
         let count = quantum / frame + 2
         items = Run.lasting { out in
@@ -48,7 +48,7 @@ final class Publisher {
         }
     }
 
-    func prepareRequests(_ route: UnsafeRawBufferPointer, count: Int) {
+    func prepareRequests(_ route: UnsafeRawBufferPointer, count: Int, isAnswered: Bool) {
         let payload = Run.payload(scenario)
         perRead = count
         var stream: UInt32 = 1
@@ -57,8 +57,13 @@ final class Publisher {
                 Run.lasting { out in
                     payload.withUnsafeBytes {
                         for _ in 0..<count {
-                            FrameWriter.requestResponse(
-                                stream: stream, metadata: route, data: $0, fragment: 0, into: &out)
+                            if isAnswered {
+                                FrameWriter.requestResponse(
+                                    stream: stream, metadata: route, data: $0, fragment: 0, into: &out)
+                            } else {
+                                FrameWriter.requestFNF(
+                                    stream: stream, metadata: route, data: $0, fragment: 0, into: &out)
+                            }
                             stream += 2
                         }
                     }

@@ -65,23 +65,25 @@ final class Run {
     private func round() throws(Fault) {
         switch scenario.source {
         case .keepalives: for peer in subscribers { loop.arrived(keepalive, from: peer) }
-        case .channels, .acknowledged: for publisher in publishers { publisher.send(loop) }
+        case .channels, .acknowledged, .fired: for publisher in publishers { publisher.send(loop) }
         }
         try loop.run()
     }
 
-    /// Every subscriber that reads took every message, and every publisher was answered.
+    /// Every subscriber that reads took every message, and every publisher was answered, unless it wants none.
     private func check(messages: Int, taken: [Int], answered: [Int]) throws(Fault) -> Int {
         var expected = messages / scenario.topics
         switch scenario.source {
         case .keepalives: expected = scenario.rounds * Run.keepaliveSize
-        case .channels, .acknowledged: expected *= Run.delivered(scenario)
+        case .channels, .acknowledged, .fired: expected *= Run.delivered(scenario)
         }
         for (peer, bytes) in zip(subscribers, taken) where bytes != (peer.isStalled ? 0 : expected) {
             throw Fault(message: "a subscriber took \(bytes) bytes where \(expected) were expected")
         }
-        for bytes in answered where messages > 0 && bytes == 0 {
-            throw Fault(message: "a publisher was not answered")
+        var isAnswered = true
+        if case .fired = scenario.source { isAnswered = false }
+        for bytes in answered where messages > 0 && (bytes > 0) != isAnswered {
+            throw Fault(message: isAnswered ? "a publisher was not answered" : "a fire publish was answered")
         }
         switch scenario.unit {
         case .delivery: return messages / scenario.topics * scenario.subscribers * scenario.topics
@@ -124,7 +126,8 @@ final class Run {
             }
             try exchange(out.readable, publisher.peer)
             publisher.prepareItems()
-        case .acknowledged(let count): publisher.prepareRequests(route.readable, count: count)
+        case .acknowledged(let count): publisher.prepareRequests(route.readable, count: count, isAnswered: true)
+        case .fired(let count): publisher.prepareRequests(route.readable, count: count, isAnswered: false)
         case .keepalives: return
         }
         publishers.append(publisher)

@@ -23,6 +23,8 @@ struct Scenario {
         case channels(Read)
         /// One publisher for each topic, of so many acknowledged publishes a read.
         case acknowledged(Int)
+        /// The same of fire publishes.
+        case fired(Int)
         /// A KEEPALIVE of each subscriber, all of them in one turn.
         case keepalives
     }
@@ -86,6 +88,9 @@ enum Catalogue {
         Scenario(
             name: "acked-64", title: "acknowledged publishes, 64 a read, 1 subscriber", unit: .message,
             source: .acknowledged(64), subscribers: 1, warmUp: 30, rounds: 100),
+        Scenario(
+            name: "fired-64", title: "fire publishes, 64 a read, 1 subscriber", unit: .message, source: .fired(64),
+            subscribers: 1, warmUp: 30, rounds: 100),
         Scenario(
             name: "keepalive", title: "KEEPALIVE of 100 connections, answered", unit: .keepalive, source: .keepalives,
             subscribers: 100, warmUp: 10, rounds: 100),

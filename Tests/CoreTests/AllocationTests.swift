@@ -80,4 +80,44 @@ struct AllocationTests {
         #expect(hundred.allocations - one.allocations <= 100, "\(hundred.allocations) against \(one.allocations)")
         #expect(hundred.copied == 101 * 300 * 100 * 137)
     }
+
+    /// Single publishes to a topic that is known already, 64 a read; the answers' buffer grows with each read.
+    @Test(arguments: [Interaction.response, .fireAndForget])
+    func singlePublishesAllocateNothing(_ kind: Interaction) {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let publisher = broker.connect()
+        var read = ByteBuffer()
+        let payload = [UInt8](repeating: 0x61, count: 128)
+        Array("orders.of.the.european.branches".utf8).withUnsafeBytes { route in
+            payload.withUnsafeBytes { payload in
+                for stream in (0..<64).map({ UInt32(2 * $0 + 1) }) {
+                    if kind == .response {
+                        FrameWriter.requestResponse(
+                            stream: stream, metadata: route, data: payload, fragment: 0, into: &read)
+                    } else {
+                        FrameWriter.requestFNF(
+                            stream: stream, metadata: route, data: payload, fragment: 0, into: &read)
+                    }
+                }
+            }
+        }
+        let pieces = UnsafeMutableBufferPointer<UnsafeRawBufferPointer>.allocate(capacity: 64)
+        defer { pieces.deallocate() }
+        func round() {
+            shard.receive(read.readable, on: publisher.id, now: broker.now)
+            while let id = shard.effects.flush.popLast() {
+                let count = shard.gather(id, into: pieces)
+                var total = 0
+                for index in 0..<count { total += pieces[index].count }
+                shard.wrote(total, blocked: false, on: id, now: broker.now)
+            }
+        }
+        for _ in 0..<100 { round() }
+        let before = allocation_count()
+        for _ in 0..<300 { round() }
+        let allocations = allocation_count() - before
+        #expect(shard.counters.published >= 400 * 64)
+        #expect(Double(allocations) / (300 * 64) < 0.15, "\(allocations) allocations for \(300 * 64) publishes")
+    }
 }

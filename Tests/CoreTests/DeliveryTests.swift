@@ -218,4 +218,22 @@ import Testing
             #expect(subscriber.received().map { $0.prefix { $0 != "x" } } == ["1:[1]", "1:[20-18]"])
         }
     }
+
+    /// More than the scratch holds goes in several writes, which nothing but the last write asks for.
+    @Test(arguments: [(700, 1000), (3, 400_000)])
+    func muchForAnotherStreamArrivesWithoutFurtherInput(_ count: Int, _ size: Int) {
+        var limits = Limits()
+        limits.output = 4 << 20
+        let broker = TestBroker(limits: limits)
+        let subscriber = broker.connect()
+        subscriber.subscribe("t", stream: 3)
+        let publisher = broker.connect()
+        let texts = (0..<count).map { "\($0)." + String(repeating: "x", count: size) }
+        publisher.channel("t", "first")
+        #expect(count * size > 2 * Scratch.size)
+        publisher.items(texts)
+        // Long ones come in fragments.
+        let received = subscriber.received().map { $0.dropFirst(2) }.joined()
+        #expect((received == "first" + texts.joined()) == true)
+    }
 }

@@ -7,6 +7,108 @@ import Testing
 
 @testable import Core
 
+/// One connection's output beside what must come out of it, told apart by frames: messages and control frames each in
+/// their own order.
+private final class Receiver {
+    var output: Output
+    var messages: [UInt8] = []
+    var controls: [UInt8] = []
+    /// What the socket took.
+    var written: [UInt8] = []
+
+    init(_ pool: BlockPool) { output = Output(pool: pool) }
+
+    /// Messages of a chunk, on `stream`; where `isCopied`, as they go when the next one does not lie behind.
+    func append(_ positions: Range<Int>, of chunk: Chunk, stream: UInt32, isCopied: Bool = false) {
+        let first = chunk.entry(positions.lowerBound)
+        let last = chunk.entry(positions.upperBound - 1)
+        let bytes = chunk.bytes(Int(first.offset), Int(last.offset) + Int(last.framed) - Int(first.offset))
+        if isCopied { output.copy(bytes, stream: stream) } else { output.append(bytes, of: chunk, stream: stream) }
+        messages += Receiver.with(stream: stream, bytes)
+    }
+
+    func reserve(_ payload: Int) {
+        let frame = OutputTests.frame(payload)
+        output.reserve(frame.count).copyMemory(from: frame.readable)
+        messages += frame.readable
+    }
+
+    func answer() {
+        let frame = OutputTests.frame(3)
+        output.answer(frame.readable)
+        messages += frame.readable
+    }
+
+    func control(_ number: UInt32) {
+        var frame = ByteBuffer()
+        FrameWriter.requestN(stream: number, n: 7, into: &frame)
+        controls += frame.readable
+        output.control { $0.append(frame.readable) }
+    }
+
+    /// The socket takes what `taken` says of the bytes that it is offered. It is blocked if these are fewer, unless
+    /// `mayBlock` is false.
+    /// Returns how many bytes it was offered.
+    @discardableResult
+    func write(pieces capacity: Int = 3, mayBlock: Bool = true, _ taken: (Int) -> Int) -> Int {
+        withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: capacity) { pieces in
+            let count = output.gather(into: pieces)
+            let offered = pieces[..<count].reduce(0) { $0 + $1.count }
+            let taken = taken(offered)
+            var rest = taken
+            for piece in pieces[..<count] {
+                let part = min(rest, piece.count)
+                written += piece[..<part]
+                rest -= part
+            }
+            output.wrote(taken, blocked: mayBlock && taken < offered)
+            return offered
+        }
+    }
+
+    /// Writes until nothing is left; calls `between` after each write.
+    func drain(mayBlock: Bool = true, _ taken: (Int) -> Int, between: () -> Void = {}) {
+        while !output.isEmpty {
+            guard write(mayBlock: mayBlock, taken) > 0 else {
+                Issue.record("nothing is offered of \(output.count) bytes")
+                return
+            }
+            between()
+        }
+    }
+
+    /// - Parameter isCut: messages behind the one in flight were dropped.
+    func check(isCut: Bool = false, _ comment: Comment) {
+        var seenMessages: [UInt8] = []
+        var seenControls: [UInt8] = []
+        written.withUnsafeBytes { bytes in
+            var offset = 0
+            while offset + PayloadFraming.header <= bytes.count {
+                let end = offset + 3 + bytes.u24(at: offset)
+                guard end <= bytes.count else { break }
+                let frame = bytes.slice(offset..<end)
+                if frame[7] >> 2 == FrameType.requestN.rawValue { seenControls += frame } else { seenMessages += frame }
+                offset = end
+            }
+            #expect(offset == bytes.count, "the last frame is cut, \(comment)")
+        }
+        #expect(isCut ? messages.starts(with: seenMessages) : messages == seenMessages, comment)
+        #expect(controls == seenControls, comment)
+        #expect(output.count == 0 && output.isEmpty, comment)
+    }
+
+    /// Frame by frame, as simply as can be.
+    private static func with(stream: UInt32, _ frames: UnsafeRawBufferPointer) -> [UInt8] {
+        var bytes = Array(frames)
+        var offset = 0
+        while offset < bytes.count {
+            for byte in 0..<4 { bytes[offset + 3 + byte] = UInt8(truncatingIfNeeded: stream >> (24 - 8 * byte)) }
+            offset += 3 + Int(bytes[offset]) << 16 + Int(bytes[offset + 1]) << 8 + Int(bytes[offset + 2])
+        }
+        return bytes
+    }
+}
+
 /// Whatever the socket takes at a time, the bytes are those that were handed over, in order, and control frames stand
 /// between whole frames.
 @Suite struct OutputTests {
@@ -16,113 +118,151 @@ import Testing
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             return Int((state >> 33) % UInt64(bound))
         }
+        mutating func pick<T>(_ values: [T]) -> T { values[next(values.count)] }
     }
 
-    @Test(arguments: 0..<200)
-    func anyWritesGiveTheSameStream(_ seed: Int) {
-        let budget = MemoryBudget(limit: .max)
-        let pool = BlockPool(budget: budget)
-        var random = Random(state: UInt64(seed))
-        var output = Output(pool: pool)
-        let chunk = Chunk(first: SequenceNumber(1), hasMetadata: false, capacity: 64 << 10, budget: budget)
-        for index in 0..<100 {
-            let payload = [UInt8](repeating: UInt8(index), count: random.next(300))
-            payload.withUnsafeBytes {
+    private let budget = MemoryBudget(limit: .max)
+
+    /// Messages of these sizes.
+    private func chunk(_ sizes: [Int]) -> Chunk {
+        let needed = sizes.reduce(0) { $0 + PayloadFraming.framed($1) + Chunk.entrySize }
+        let chunk = Chunk(first: SequenceNumber(1), hasMetadata: false, capacity: needed, budget: budget)
+        for (index, size) in sizes.enumerated() {
+            [UInt8](repeating: UInt8(truncatingIfNeeded: index), count: size).withUnsafeBytes {
                 chunk.append(
-                    metadata: nil, payload: $0, framed: PayloadFraming.framed($0.count), timestamp: 0, chargedBefore: 0)
+                    metadata: nil, payload: $0, framed: PayloadFraming.framed(size), timestamp: 0, chargedBefore: 0)
             }
         }
-        var messages: [UInt8] = []
-        var controls: [UInt8] = []
-        var written: [UInt8] = []
-        var next = 0
-        for step in 0..<400 {
-            switch random.next(5) {
-            case 0 where next < 100:
-                let count = min(100 - next, 1 + random.next(4))
-                for _ in 0..<count {
-                    let entry = chunk.entry(next)
-                    let bytes = chunk.bytes(Int(entry.offset), Int(entry.framed))
-                    output.append(bytes, of: chunk)
-                    messages += bytes
-                    next += 1
-                }
-            case 1:
-                var frame = ByteBuffer()
-                let payload = [UInt8](repeating: 0xEE, count: random.next(200))
-                payload.withUnsafeBytes {
-                    FrameWriter.payload(
-                        stream: 3, next: true, complete: false, metadata: nil, data: $0, fragment: 1 << 20, into: &frame
-                    )
-                }
-                output.reserve(frame.count).copyMemory(from: frame.readable)
-                messages += frame.readable
-            case 2:
-                output.control { FrameWriter.requestN(stream: UInt32(step), n: 7, into: &$0) }
-                var frame = ByteBuffer()
-                FrameWriter.requestN(stream: UInt32(step), n: 7, into: &frame)
-                controls += frame.readable
+        return chunk
+    }
+
+    fileprivate static func frame(_ payload: Int) -> ByteBuffer {
+        var frame = ByteBuffer()
+        [UInt8](repeating: 0xEE, count: payload).withUnsafeBytes {
+            FrameWriter.payload(
+                stream: 3, next: true, complete: false, metadata: nil, data: $0, fragment: 1 << 20, into: &frame)
+        }
+        return frame
+    }
+
+    /// Two connections, which share the scratch, of one topic. Seeds differ in how large messages and scratch are: some
+    /// frames never fit, and what waits is often more than it.
+    @Test(arguments: 0..<300)
+    func anyWritesGiveTheSameStream(_ seed: Int) {
+        var random = Random(state: UInt64(seed))
+        let pool = BlockPool(budget: budget, scratch: random.pick([150, 700, Scratch.size]))
+        let isUniform = seed % 3 == 0
+        let isLarge = seed % 10 == 1
+        let chunk = chunk(
+            (0..<100).map { isLarge && $0 % 30 == 7 ? 70_000 + random.next(1000) : isUniform ? 128 : random.next(300) })
+        let mayBlock = random.next(4) > 0
+        let writes = random.pick([2, 5, 20])
+        let receivers = [Receiver(pool), Receiver(pool)]
+        var next = [0, 0]
+        for step in 0..<500 {
+            let index = random.next(2)
+            let receiver = receivers[index]
+            switch random.next(9 + writes) {
+            case 0...3 where next[index] < 100:
+                let upper = min(100, next[index] + 1 + random.next(6))
+                receiver.append(
+                    next[index]..<upper, of: chunk, stream: random.pick([1, 3, 3, 0x7FFF_FFFF]),
+                    isCopied: random.next(6) == 0)
+                next[index] = upper
+            case 4: receiver.reserve(random.next(200))
+            case 5: receiver.answer()
+            case 6: receiver.control(UInt32(step))
+            case 7: receiver.output.blocked = false
             default:
-                write(&output, &random, into: &written)
+                guard !receiver.output.blocked || random.next(3) == 0 else { break }
+                receiver.write(pieces: random.pick([3, 16]), mayBlock: mayBlock) {
+                    random.next(3) == 0 ? $0 : random.next($0 + 1)
+                }
             }
         }
-        while !output.isEmpty { write(&output, &random, into: &written) }
-        // Take the stream apart by frames: messages and controls each come in their own order.
-        var seenMessages: [UInt8] = []
-        var seenControls: [UInt8] = []
-        written.withUnsafeBytes { bytes in
-            var offset = 0
-            while offset < bytes.count {
-                let length = 3 + bytes.u24(at: offset)
-                let frame = bytes.slice(offset..<offset + length)
-                if frame[7] >> 2 == FrameType.requestN.rawValue { seenControls += frame } else { seenMessages += frame }
-                offset += length
-            }
-        }
-        #expect(seenMessages == messages)
-        #expect(seenControls == controls)
-        #expect(output.count == 0)
-    }
-
-    private func write(_ output: inout Output, _ random: inout Random, into written: inout [UInt8]) {
-        withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 3) { pieces in
-            let count = output.gather(into: pieces)
-            let offered = pieces[..<count].reduce(0) { $0 + $1.count }
-            let taken = random.next(3) == 0 ? offered : random.next(offered + 1)
-            var rest = taken
-            for piece in pieces[..<count] {
-                let part = min(rest, piece.count)
-                written += piece[..<part]
-                rest -= part
-            }
-            output.wrote(taken, blocked: taken < offered)
+        for receiver in receivers {
+            let isCut = random.next(4) == 0
+            if isCut { receiver.output.dropMessages() }
+            receiver.drain { random.next(2) == 0 ? $0 : random.next($0 + 1) }
+            receiver.check(isCut: isCut, "seed \(seed)")
         }
     }
 
-    @Test func aBlockedSocketKeepsNoChunk() {
-        let budget = MemoryBudget(limit: .max)
-        var output = Output(pool: BlockPool(budget: budget))
+    /// A first write that ends at any byte, then one byte at a time, with another connection's bytes in the scratch
+    /// between any two.
+    @Test(arguments: [(150, true), (150, false), (40, true), (20, false)])
+    func writesMayEndAnywhere(_ scratch: Int, _ mayBlock: Bool) {
+        let chunk = chunk([0, 5, 5, 1, 9, 3, 3, 30])
+        for cut in 0...160 {
+            let pool = BlockPool(budget: budget, scratch: scratch)
+            let receiver = Receiver(pool)
+            let other = Receiver(pool)
+            receiver.append(0..<3, of: chunk, stream: 0x0102_0304)
+            receiver.append(3..<4, of: chunk, stream: 1)
+            receiver.append(4..<5, of: chunk, stream: 7)
+            receiver.control(11)
+            receiver.write(pieces: 16, mayBlock: mayBlock) { min(cut, $0) }
+            receiver.control(13)
+            // The next ones of the same stream, which may go into the same segment.
+            receiver.append(5..<8, of: chunk, stream: 7)
+            receiver.drain(mayBlock: mayBlock) {
+                min(1, $0)
+            } between: {
+                other.append(0..<8, of: chunk, stream: 0x0A0B_0C0D)
+                other.write { $0 }
+            }
+            receiver.check("cut \(cut)")
+        }
+    }
+
+    @Test func anotherStreamIsCopiedOnce() {
+        let pool = BlockPool(budget: budget)
+        let chunk = chunk([Int](repeating: 128, count: 1000))
+        let receiver = Receiver(pool)
+        let before = budget.used
+        for round in 0..<100 { receiver.append(round * 10..<round * 10 + 10, of: chunk, stream: 3) }
+        #expect(receiver.output.copied == 0 && budget.used == before)
+        receiver.write(pieces: 1) { $0 }
+        receiver.check("all in one piece")
+        #expect(receiver.output.copied == 137_000 && budget.used == before)
+    }
+
+    /// The rest of more than the scratch holds is offered when that was taken, at the next frame.
+    @Test func moreThanTheScratchGoesBitByBit() {
+        let chunk = chunk([Int](repeating: 91, count: 100))
+        let receiver = Receiver(BlockPool(budget: budget, scratch: 1050))
+        receiver.append(0..<100, of: chunk, stream: 3)
+        var writes: [Int] = []
+        receiver.drain { offered in
+            writes.append(offered)
+            return offered
+        }
+        #expect(writes == [Int](repeating: 1000, count: 10))
+        receiver.check("ten writes")
+        #expect(receiver.output.copied == 10_000)
+    }
+
+    @Test(arguments: [1, 3])
+    func aBlockedSocketKeepsNoChunk(_ stream: UInt32) {
+        let receiver = Receiver(BlockPool(budget: budget))
         weak var gone: Chunk?
         do {
-            let chunk = Chunk(first: SequenceNumber(1), hasMetadata: false, capacity: 4096, budget: budget)
-            let payload = [UInt8](repeating: 1, count: 500)
-            payload.withUnsafeBytes {
-                chunk.append(
-                    metadata: nil, payload: $0, framed: PayloadFraming.framed($0.count), timestamp: 0, chargedBefore: 0)
-            }
-            output.append(chunk.bytes(0, 509), of: chunk)
+            let chunk = chunk([500])
+            receiver.append(0..<1, of: chunk, stream: stream)
             gone = chunk
         }
         #expect(gone != nil)
-        output.wrote(100, blocked: true)
+        receiver.write { _ in 100 }
         #expect(gone == nil)
-        #expect(output.count == 409)
-        output.control { FrameWriter.requestN(stream: 1, n: 1, into: &$0) }
+        #expect(receiver.output.count == 409)
+        receiver.control(1)
         withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 8) { pieces in
-            let count = output.gather(into: pieces)
+            let count = receiver.output.gather(into: pieces)
             // The rest of the frame in flight goes before the control frame.
             #expect(pieces[..<count].map(\.count) == [409, 13])
         }
+        receiver.write { $0 }
+        receiver.check("stream \(stream)")
     }
 
     @Test func keepalivesThatAreNotSentAreReplaced() {

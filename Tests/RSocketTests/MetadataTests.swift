@@ -62,6 +62,26 @@ import Testing
         #expect(seen == ["126 057469636b73087265706c61793d35", "5 7b7d", "application/x.thing 616263"])
     }
 
+    @Test(arguments: [
+        ("fe0000020174", true), ("fe0000020174fa00000185", false), ("fa00000185fe0000020174", false),
+        ("fe0000020174fc00000101", false),
+    ])
+    func aRouteThatIsAloneIsTold(_ composite: String, _ isAlone: Bool) throws {
+        try unhex(composite).withUnsafeBytes {
+            let tags = try RouteTags($0, form: .composite)
+            #expect(tags.isAlone == isAlone)
+            #expect(String(decoding: tags.route, as: UTF8.self) == "t")
+            let request = try RequestMetadata(tags)
+            #expect(request == RequestMetadata(route: "t", extraTags: []))
+        }
+        try unhex("0174").withUnsafeBytes {
+            for form in [MetadataForm.routing, .plain] {
+                let tags = try RouteTags($0, form: form)
+                #expect(tags.isAlone)
+            }
+        }
+    }
+
     @Test func aRouteThatDoesNotFitIsRefused() throws {
         var out = ByteBuffer()
         #expect(throws: RSocketError.self) { try CompositeMetadata.appendRoute([], into: &out) }

@@ -23,14 +23,18 @@ final class Block {
     }
 }
 
-/// The shard's spare blocks.
+/// The shard's spare blocks, and its scratch.
 final class BlockPool {
     /// Spare blocks kept.
     static let spares = 256
     private var free: [Block] = []
     private let budget: MemoryBudget
+    let scratch: Scratch
 
-    init(budget: MemoryBudget) { self.budget = budget }
+    init(budget: MemoryBudget, scratch size: Int = Scratch.size) {
+        self.budget = budget
+        self.scratch = Scratch(size: size)
+    }
 
     func take(_ capacity: Int) -> Block {
         if capacity <= Block.size, let block = free.popLast() { return block }

@@ -75,6 +75,7 @@ final class Connection {
     func attach(_ stream: BoundStream) {
         stream.place = streams.count
         streams.append(stream)
+        rsocket.setHandle(stream.handle.index, stream: stream.stream)
     }
 
     func detach(_ stream: BoundStream) {

@@ -92,7 +92,8 @@ extension Shard {
         settle(now)
     }
 
-    /// The bytes to write next, in order, at most as many pieces as `pieces` holds. Valid until the next input.
+    /// The bytes to write next, in order, at most as many pieces as `pieces` holds; not always all there are. Valid
+    /// until the next input or `gather` for any connection: write them, and tell `wrote`, before that.
     /// Returns the number of pieces; 0 when there is nothing to write.
     public func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let connection = find(id) else { return 0 }
@@ -177,7 +178,7 @@ extension Shard {
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
-        connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
+        sayFatal(error, on: connection)
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }
         updateReading(connection)

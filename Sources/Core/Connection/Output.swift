@@ -1,8 +1,10 @@
 // Output: what a connection has been handed and its socket has not taken yet.
 //
-// Messages go out from the log's own memory where they can: a segment then names a range of a chunk. What must be
-// made for this connection alone (another stream id, metadata) is written into blocks. When the socket blocks, what is
-// left of chunks is copied into blocks too, so that a connection that reads nothing keeps no chunk of any topic alive.
+// Messages go out from the log's own memory where they can: a segment then names a range of a chunk. Where they need
+// another stream id than the log's, the segment names that too, and its frames are copied and patched when they are
+// gathered, in the scratch that the shard's connections share. What must be made for this connection alone (metadata)
+// is written into blocks. When the socket blocks, what is left of chunks is copied into blocks too, so that a
+// connection that reads nothing keeps no chunk of any topic alive.
 //
 // Control frames (KEEPALIVE, ERROR, REQUEST_N, acknowledgements) go ahead of messages, at the next frame boundary:
 //
@@ -21,6 +23,9 @@ struct Output: ~Copyable {
         var owner: Owner
         var start: UnsafeRawPointer
         var count: Int
+        /// The stream id that the frames of a chunk still need; 0: they go as they lie. Where it is not 0, `start` is
+        /// a frame's.
+        var stream: UInt32 = 0
     }
 
     private var segments: [Segment] = []
@@ -34,7 +39,7 @@ struct Output: ~Copyable {
     private var current: Block?
     /// Bytes of messages handed over and not yet taken by the socket.
     private(set) var count = 0
-    /// Payload bytes copied for this connection, beside those sent from the log.
+    /// Bytes of messages copied for this connection, beside those sent from the log: each copy counts.
     private(set) var copied: UInt64 = 0
     /// Bytes of messages that the socket has taken.
     private var sent: UInt64 = 0
@@ -53,22 +58,31 @@ struct Output: ~Copyable {
 
     // Handing over
 
-    /// Whole frames that are sent as they lie in `chunk`.
-    mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: Chunk) {
+    /// Whole frames that lie in `chunk`, to be sent from there, on `stream`.
+    mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: Chunk, stream: UInt32) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         if blocked {
             // A socket that takes nothing is to keep no chunk alive, whenever its messages came.
-            reserve(bytes.count).copyMemory(from: bytes)
+            copy(bytes, stream: stream)
             return
         }
         count += bytes.count
-        if segments.count > first, case .chunk(let last) = segments[segments.count - 1].owner, last === chunk,
-            segments[segments.count - 1].start + segments[segments.count - 1].count == start
+        let needed = stream == PayloadFraming.commonStream ? 0 : stream
+        let last = segments.count - 1
+        if last >= first, case .chunk(let owner) = segments[last].owner, owner === chunk,
+            segments[last].start + segments[last].count == start, segments[last].stream == needed
         {
-            segments[segments.count - 1].count += bytes.count
+            segments[last].count += bytes.count
             return
         }
-        segments.append(Segment(owner: .chunk(chunk), start: start, count: bytes.count))
+        segments.append(Segment(owner: .chunk(chunk), start: start, count: bytes.count, stream: needed))
+    }
+
+    /// Whole frames of a chunk, for `stream`, of which a copy is made.
+    mutating func copy(_ bytes: UnsafeRawBufferPointer, stream: UInt32) {
+        let target = reserve(bytes.count)
+        target.copyMemory(from: bytes)
+        if stream != PayloadFraming.commonStream { PayloadFraming.patch(target, stream: stream) }
     }
 
     /// Room for `count` bytes of whole frames, to be written at once by the caller.
@@ -122,14 +136,20 @@ struct Output: ~Copyable {
 
     // Sending
 
-    /// The next bytes to write, in order. Returns how many of `pieces` were set.
+    /// The next bytes to write, in order; not always all there are. Returns how many of `pieces` were set. They are
+    /// valid until the next input or `gather` of any connection of the shard; `wrote` comes next.
     mutating func gather(into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         var set = 0
         func add(_ bytes: UnsafeRawBufferPointer) {
-            guard bytes.count > 0, set < pieces.count else { return }
-            pieces[set] = bytes
-            set += 1
+            guard let start = bytes.baseAddress, bytes.count > 0 else { return }
+            if set > 0, let before = pieces[set - 1].baseAddress, before + pieces[set - 1].count == start {
+                pieces[set - 1] = UnsafeRawBufferPointer(start: before, count: pieces[set - 1].count + bytes.count)
+            } else if set < pieces.count {
+                pieces[set] = bytes
+                set += 1
+            }
         }
+        pool.scratch.clear()
         if !keepalive.isEmpty {
             // Only now, when the socket takes bytes, is it too late to be replaced by a later one.
             control.append(keepalive.readable)
@@ -144,7 +164,20 @@ struct Output: ~Copyable {
         add(control.readable)
         while index < segments.count, set < pieces.count {
             let segment = segments[index]
-            add(UnsafeRawBufferPointer(start: segment.start + skip, count: segment.count - skip))
+            if segment.stream != 0 {
+                let bytes = pool.scratch.add(segment.start, segment.count, stream: segment.stream)
+                copied &+= UInt64(bytes.count)
+                if bytes.isEmpty, set == 0 {
+                    // A frame that the scratch never has room for.
+                    own(index)
+                    continue
+                }
+                add(bytes)
+                // The rest has its turn when the scratch is free again.
+                if bytes.count < segment.count { break }
+            } else {
+                add(UnsafeRawBufferPointer(start: segment.start + skip, count: segment.count - skip))
+            }
             skip = 0
             index += 1
         }
@@ -168,8 +201,15 @@ struct Output: ~Copyable {
         while rest > 0, first < segments.count {
             let segment = segments[first]
             if rest < segment.count {
-                inFlight = Output.restOfFrame(segment.start, taken: rest)
-                takeFront(rest)
+                let whole = Output.wholeFrames(segment.start, within: rest)
+                takeFront(whole)
+                if whole < rest {
+                    let frame = UnsafeRawBufferPointer(start: segments[first].start, count: PayloadFraming.header)
+                    inFlight = PayloadFraming.length(of: frame) - (rest - whole)
+                    // Another time nobody could tell where in the rest its frames begin.
+                    if segment.stream != 0 { own(first) }
+                    takeFront(rest - whole)
+                }
                 break
             }
             rest -= segment.count
@@ -186,7 +226,7 @@ struct Output: ~Copyable {
             first = 0
         }
         if control.isEmpty { control.shrink(above: 256) }
-        if keepalive.isEmpty { keepalive.shrink() }
+        if keepalive.isEmpty { keepalive.shrink(above: 64) }
     }
 
     /// Gives up all messages that wait here: the connection is closing and only its last error counts.
@@ -232,27 +272,36 @@ struct Output: ~Copyable {
         if block.segments == 0, current === block { current = nil }
     }
 
-    /// Copies what is left of chunks, so that the chunks can go. A byte that was copied before stays where it is.
+    /// Copies what is left of chunks, so that the chunks can go. What lies in a block stays where it is.
     private mutating func releaseChunks() {
         for index in first..<segments.count {
-            guard case .chunk = segments[index].owner else { continue }
-            let (block, target) = space(segments[index].count)
-            target.copyMemory(from: segments[index].start, byteCount: segments[index].count)
-            copied &+= UInt64(segments[index].count)
-            segments[index].owner = .block(block)
-            segments[index].start = UnsafeRawPointer(target)
+            if case .chunk = segments[index].owner { own(index) }
         }
     }
 
-    /// How many bytes of the frame at `taken` are still to come; 0 at a boundary. `start` is one.
-    private static func restOfFrame(_ start: UnsafeRawPointer, taken: Int) -> Int {
-        var offset = 0
-        let bytes = UnsafeRawBufferPointer(start: start, count: taken + 3)
-        while offset < taken {
-            let length = 3 + bytes.u24(at: offset)
-            if offset + length > taken { return offset + length - taken }
-            offset += length
+    /// Copies what a segment names of a chunk into a block, with the stream id that it needs.
+    private mutating func own(_ index: Int) {
+        let segment = segments[index]
+        let (block, target) = space(segment.count)
+        target.copyMemory(from: segment.start, byteCount: segment.count)
+        if segment.stream != 0 {
+            PayloadFraming.patch(
+                UnsafeMutableRawBufferPointer(start: target, count: segment.count), stream: segment.stream)
         }
-        return 0
+        copied &+= UInt64(segment.count)
+        segments[index] = Segment(owner: .block(block), start: UnsafeRawPointer(target), count: segment.count)
+    }
+
+    /// Bytes of the frames that lie whole in the first `count` bytes at `start`, where one begins.
+    private static func wholeFrames(_ start: UnsafeRawPointer, within count: Int) -> Int {
+        // The length of the frame that is cut may lie behind `count` itself.
+        let bytes = UnsafeRawBufferPointer(start: start, count: count + 3)
+        var offset = 0
+        while offset < count {
+            let end = offset + PayloadFraming.length(of: bytes, at: offset)
+            if end > count { break }
+            offset = end
+        }
+        return offset
     }
 }

@@ -40,7 +40,7 @@ extension Shard {
             if let handle, let bound = self.stream(handle, nil) {
                 leave(bound, .cancelled, now: now)
             }
-            sendError(connection, stream: stream, code: error.code, message: error.message)
+            sayRefused(Refusal(error), on: connection, stream: stream)
         case .drop:
             counters.fireDropped += 1
         case .fatal(let error):
@@ -73,35 +73,25 @@ extension Shard {
     ) {
         do throws(Refusal) {
             if draining { throw Shard.drainingRefusal }
-            let request: RequestMetadata
-            do throws(RSocketError) {
-                request = try RequestMetadata.parse(content.metadata, form: connection.rsocket.metadataForm)
-            } catch {
-                throw Refusal(code: error.code, message: error.message)
-            }
-            let route = try Route(request.route, tags: request.extraTags)
-            let metadata = carried(content.metadata, of: connection)
+            let tags = try routeTags(content.metadata, of: connection)
             switch kind {
-            case .stream:
-                try subscribe(connection, stream: stream, initialN: initialN, route, now: now)
-            case .fireAndForget:
-                if route.options.isEmpty {
-                    fire(connection, name: route.name, metadata: metadata, payload: content.data, now: now)
-                } else {
-                    counters.fireDropped += 1
+            case .response, .fireAndForget:
+                guard let target = try target(tags, isAnswered: kind == .response) else {
+                    return try call(connection, stream: stream, Route(tags), now: now)
                 }
-            case .response where TopicName.isSystem(route.name):
-                try call(connection, stream: stream, route, now: now)
-            case .response:
-                try route.expect([], for: "an acknowledged publish")
-                try publish(
-                    connection, stream: stream, name: route.name, options: nil, initialN: 1, complete: true,
-                    metadata: metadata, payload: content.data, now: now)
+                let metadata = tags.isAlone ? nil : carried(content.metadata, of: connection)
+                if kind == .response {
+                    try publish(
+                        connection, stream: stream, to: target, metadata: metadata, payload: content.data, now: now)
+                } else {
+                    try fire(connection, to: target, metadata: metadata, payload: content.data, now: now)
+                }
+            case .stream:
+                try subscribe(connection, stream: stream, initialN: initialN, Route(tags), now: now)
             case .channel:
-                let options = try PublishOptions(route)
-                try publish(
-                    connection, stream: stream, name: route.name, options: options, initialN: initialN,
-                    complete: complete, metadata: metadata, payload: content.data, now: now)
+                try openChannel(
+                    connection, stream: stream, Route(tags), initialN: initialN, complete: complete,
+                    metadata: carried(content.metadata, of: connection), payload: content.data, now: now)
             }
         } catch {
             guard kind != .fireAndForget else {
@@ -109,8 +99,31 @@ extension Shard {
                 return
             }
             connection.rsocket.closeStream(stream)
-            sendError(connection, stream: stream, code: error.code, message: error.message)
+            sayRefused(error, on: connection, stream: stream)
         }
+    }
+
+    /// The route of a request, where it lies.
+    private func routeTags(
+        _ metadata: UnsafeRawBufferPointer?, of connection: Connection
+    ) throws(Refusal) -> RouteTags {
+        do throws(RSocketError) {
+            return try RouteTags(metadata, form: connection.rsocket.metadataForm)
+        } catch {
+            throw Refusal(error)
+        }
+    }
+
+    /// Where a single publish goes; nil if it is a control call.
+    private func target(_ tags: RouteTags, isAnswered: Bool) throws(Refusal) -> PublishTarget? {
+        if let known = publishTargets.find(tags) { return known }
+        let route = try Route(tags)
+        if isAnswered, TopicName.isSystem(route.name) { return nil }
+        try route.expect([], for: "an acknowledged publish")
+        try checkPublish(to: route.name)
+        let target = PublishTarget(name: route.name, owner: owner(of: route.name))
+        publishTargets.insert(target, for: tags)
+        return target
     }
 
     /// A publisher's own metadata, without route and authentication; nil where there is none.
@@ -160,25 +173,11 @@ extension Shard {
         if streams[stream.handle] === stream { drop(stream) }
     }
 
-    // Answers
-
-    func sendError(_ connection: Connection, stream: UInt32, code: ErrorCode, message: String) {
-        connection.output.control { FrameWriter.error(stream: stream, code: code, message: message, into: &$0) }
-        counters.streamErrors += 1
-        flush(connection)
-    }
+    // Ends
 
     /// Answers a request with `text`, and so ends its stream.
     func reply(_ text: String, to stream: BoundStream) {
-        var text = text
-        text.withUTF8 { data in
-            stream.connection.output.control {
-                FrameWriter.payload(
-                    stream: stream.stream, next: true, complete: true, metadata: nil,
-                    data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
-            }
-        }
-        flush(stream.connection)
+        sayAnswer(text, to: stream)
         drop(stream)
     }
 
@@ -186,30 +185,11 @@ extension Shard {
     func fail(_ stream: BoundStream, _ refusal: Refusal) {
         guard streams[stream.handle] === stream else { return }
         if stream.kind == .subscriber {
-            queueEnd(on: stream.connection) {
-                FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
-            }
-            counters.streamErrors += 1
+            sayFailed(refusal, to: unsafeDowncast(stream, to: Subscriber.self))
         } else {
-            sendError(stream.connection, stream: stream.stream, code: refusal.code, message: refusal.message)
+            sayRefused(refusal, on: stream.connection, stream: stream.stream)
         }
         drop(stream)
-    }
-
-    /// Puts frames behind the messages that are queued.
-    func queue(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
-        scratch.removeAll()
-        write(&scratch)
-        connection.output.reserve(scratch.count).copyMemory(from: scratch.readable)
-        flush(connection)
-    }
-
-    /// As `queue`, for the end of a stream: it counts among the answers that a peer must read.
-    func queueEnd(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
-        scratch.removeAll()
-        write(&scratch)
-        connection.output.answer(scratch.readable)
-        flush(connection)
     }
 
     /// Forgets a stream: its end has been told, or nobody wants to know.

@@ -11,6 +11,10 @@ struct Refusal: Error, Sendable {
     static func rejected(_ message: String) -> Refusal { Refusal(code: .rejected, message: message) }
 }
 
+extension Refusal {
+    init(_ error: RSocketError) { self.init(code: error.code, message: error.message) }
+}
+
 /// A name and its options, percent-decoded, none doubled.
 struct Route {
     /// Options that one request may carry.
@@ -20,12 +24,25 @@ struct Route {
     private(set) var options: [(name: String, value: String)] = []
 
     init(_ text: String, tags: [String]) throws(Refusal) {
-        let parts = text.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        name = try Route.decode(parts[0])
-        if parts.count == 2 {
-            for pair in parts[1].split(separator: "&", omittingEmptySubsequences: true) { try add(pair) }
+        let (path, query) = Route.cut(Substring(text), at: "?")
+        name = try Route.decode(path)
+        var rest = query
+        while let pairs = rest {
+            let (pair, others) = Route.cut(pairs, at: "&")
+            if !pair.isEmpty { try add(pair) }
+            rest = others
         }
         for tag in tags { try add(Substring(tag)) }
+    }
+
+    init(_ tags: RouteTags) throws(Refusal) {
+        let request: RequestMetadata
+        do throws(RSocketError) {
+            request = try RequestMetadata(tags)
+        } catch {
+            throw Refusal(error)
+        }
+        try self.init(request.route, tags: request.extraTags)
     }
 
     subscript(option: String) -> String? { options.first { $0.name == option }?.value }
@@ -57,16 +74,23 @@ struct Route {
     }
 
     private mutating func add(_ pair: Substring) throws(Refusal) {
-        let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-        let option = try Route.decode(parts[0])
-        guard parts.count == 2 else {
+        let (coded, text) = Route.cut(pair, at: "=")
+        let option = try Route.decode(coded)
+        guard let text else {
             throw .invalid("The option '\(option)' has no value; write \(option)=value.")
         }
         guard self[option] == nil else { throw .invalid("The option '\(option)' is given twice; give it once.") }
         guard options.count < Route.mostOptions else {
             throw .invalid("The route has more than \(Route.mostOptions) options.")
         }
-        options.append((option, try Route.decode(parts[1])))
+        options.append((option, try Route.decode(text)))
+    }
+
+    /// What is before and behind the first `separator`; nil behind where there is none. Byte by byte, for taking text
+    /// apart by its characters is slow.
+    private static func cut(_ text: Substring, at separator: Unicode.Scalar) -> (Substring, Substring?) {
+        guard let place = text.utf8.firstIndex(of: UInt8(ascii: separator)) else { return (text, nil) }
+        return (text[..<place], text[text.utf8.index(after: place)...])
     }
 
     /// RFC 3986, section 2.1.

@@ -63,7 +63,6 @@ extension Shard {
         let request = try ControlCall.read(route)
         let bound = streams.insert { Call(kind: .call, connection: connection, stream: stream, handle: $0) }
         connection.attach(bound)
-        connection.rsocket.setHandle(bound.handle.index, stream: stream)
         guard let request else {
             reply(brokerInfo(now: now), to: bound)
             return

@@ -60,7 +60,6 @@ extension Shard {
             Listing(list: list, credit: credit, connection: connection, stream: stream, handle: $0)
         }
         connection.attach(bound)
-        connection.rsocket.setHandle(bound.handle.index, stream: stream)
         proceed(unsafeDowncast(bound, to: Listing.self), now: now)
     }
 
@@ -79,14 +78,7 @@ extension Shard {
             while sent < listing.rows.count, listing.credit.available > 0,
                 listing.connection.output.count < limits.output
             {
-                var row = listing.rows[sent]
-                row.withUTF8 { data in
-                    queue(on: listing.connection) {
-                        FrameWriter.payload(
-                            stream: listing.stream, next: true, complete: false, metadata: nil,
-                            data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
-                    }
-                }
+                sayRow(listing.rows[sent], to: listing)
                 listing.credit.spend(1)
                 sent += 1
             }
@@ -99,11 +91,7 @@ extension Shard {
                 return
             }
             guard listing.shard < shards else {
-                queueEnd(on: listing.connection) {
-                    FrameWriter.payload(
-                        stream: listing.stream, next: false, complete: true, metadata: nil,
-                        data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &$0)
-                }
+                sayCompleted(to: listing)
                 drop(listing)
                 return
             }

@@ -97,20 +97,28 @@ final class Chunk: @unchecked Sendable {
     func append(
         frames: UnsafeRawBufferPointer, of stream: UInt32, timestamp: Int64, chargedBefore: UInt64
     ) -> (bytes: Int, count: Int, charge: UInt64) {
+        let start = used
         var offset = 0
         var position = count
         var charged = chargedBefore
+        // What is left between the frames and the index.
+        var free = capacity - used - count * Chunk.entrySize
+        var place = base + capacity - count * Chunk.entrySize
         while offset < frames.count {
             let framed = PayloadFraming.length(of: frames, at: offset)
-            guard capacity - used - offset - framed >= (position + 1) * Chunk.entrySize else { break }
-            let payload = framed - PayloadFraming.header
-            let entry = Entry(
-                offset: UInt32(used + offset), framed: UInt32(framed), metadata: 0, payload: UInt32(payload),
-                timestamp: timestamp, chargedBefore: charged)
-            (base + capacity - (position + 1) * Chunk.entrySize).storeBytes(of: entry, as: Entry.self)
-            charged &+= UInt64(Log.charge(payload: payload, metadata: 0))
-            offset += framed
-            position += 1
+            free &-= framed &+ Chunk.entrySize
+            guard free >= 0 else { break }
+            let payload = framed &- PayloadFraming.header
+            place -= Chunk.entrySize
+            place.storeBytes(
+                of: Entry(
+                    offset: UInt32(truncatingIfNeeded: start &+ offset), framed: UInt32(truncatingIfNeeded: framed),
+                    metadata: 0, payload: UInt32(truncatingIfNeeded: payload), timestamp: timestamp,
+                    chargedBefore: charged),
+                as: Entry.self)
+            charged &+= UInt64(truncatingIfNeeded: Log.charge(payload: payload, metadata: 0))
+            offset &+= framed
+            position &+= 1
         }
         let target = UnsafeMutableRawBufferPointer(start: base + used, count: offset)
         target.copyMemory(from: frames.slice(0..<offset))

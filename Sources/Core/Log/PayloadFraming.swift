@@ -53,13 +53,27 @@ enum PayloadFraming {
         target.storeBytes(of: (UInt16(type) << 10 | flags).bigEndian, toByteOffset: 7, as: UInt16.self)
     }
 
-    /// Overwrites the stream id of each whole frame in `bytes`.
-    static func patch(_ bytes: UnsafeMutableRawBufferPointer, stream: UInt32) {
+    /// Overwrites the stream id of each whole frame in `bytes`, which begin with one. Returns how many bytes these are;
+    /// what follows them is the beginning of a frame.
+    ///
+    /// Messages of a topic are mostly of one size. Where a frame is as long as the one before, only a comparison that
+    /// comes true hangs on its length, and not the place of the next: a fifth of the time.
+    @discardableResult
+    static func patch(_ bytes: UnsafeMutableRawBufferPointer, stream: UInt32) -> Int {
+        guard let base = bytes.baseAddress else { return 0 }
+        let id = stream.bigEndian
+        let lengthMask = UInt32(0xFFFF_FF00).bigEndian
         var offset = 0
-        let view = UnsafeRawBufferPointer(bytes)
-        while offset + header <= bytes.count {
-            bytes.storeBytes(of: stream.bigEndian, toByteOffset: offset + 3, as: UInt32.self)
-            offset += length(of: view, at: offset)
+        while bytes.count - offset >= header {
+            let length = (base + offset).loadUnaligned(as: UInt32.self) & lengthMask
+            let size = 3 + Int(UInt32(bigEndian: length) >> 8)
+            let last = bytes.count - size
+            guard offset <= last else { break }
+            repeat {
+                (base + offset + 3).storeBytes(of: id, as: UInt32.self)
+                offset += size
+            } while offset <= last && (base + offset).loadUnaligned(as: UInt32.self) & lengthMask == length
         }
+        return offset
     }
 }

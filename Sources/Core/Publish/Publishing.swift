@@ -7,57 +7,94 @@ import RSocket
 extension Shard {
     // From the peer
 
+    /// Refuses names that no client may publish to.
+    func checkPublish(to name: String) throws(Refusal) {
+        if TopicName.isSystem(name) { throw .rejected("'\(name)' is the broker's own; clients cannot publish there.") }
+        if let fault = TopicName.fault(name) { throw .invalid(fault) }
+    }
+
     /// A fire publish, which is never answered.
     func fire(
-        _ connection: Connection, name: String, metadata: UnsafeRawBufferPointer?,
+        _ connection: Connection, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
-    ) {
-        guard !TopicName.isSystem(name), TopicName.fault(name) == nil else {
-            counters.fireDropped += 1
-            return
-        }
-        let owner = owner(of: name)
-        if owner == index {
-            guard let topic = try? topic(named: name, now: now) else {
-                counters.fireDropped += 1
-                return
-            }
-            topic.fire(metadata: metadata, payload: payload, now: now)
+    ) throws(Refusal) {
+        if target.owner == index {
+            try topic(of: target, now: now).fire(metadata: metadata, payload: payload, now: now)
         } else {
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             forward(message.weight, of: connection)
-            send(.fire(name: name, connection.id, shard: index, message), to: owner)
+            send(.fire(name: target.name, connection.id, shard: index, message), to: target.owner)
         }
     }
 
-    /// An acknowledged publish or a channel, with its first message.
+    /// An acknowledged publish. One that finds its place at once is answered at once; else it becomes a publisher,
+    /// which waits for its acknowledgement.
     func publish(
-        _ connection: Connection, stream: UInt32, name: String, options: PublishOptions?, initialN: UInt32,
-        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
-        now: Instant
+        _ connection: Connection, stream: UInt32, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
+        payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
-        if TopicName.isSystem(name) { throw .rejected("'\(name)' is the broker's own; clients cannot publish there.") }
-        if let fault = TopicName.fault(name) { throw .invalid(fault) }
-        if draining { throw Shard.drainingRefusal }
-        let size = payload.count + (metadata?.count ?? 0)
+        try checkParked(payload.count + (metadata?.count ?? 0), of: connection)
+        if target.owner == index,
+            let sequence = try topic(of: target, now: now).place(metadata: metadata, payload: payload, now: now)
+        {
+            sayPublished(sequence, on: connection, stream: stream)
+            connection.rsocket.closeStream(stream)
+            return
+        }
+        openPublisher(
+            connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
+            complete: true, metadata: metadata, payload: payload, now: now)
+    }
+
+    /// A channel, with its first message.
+    func openChannel(
+        _ connection: Connection, stream: UInt32, _ route: Route, initialN: UInt32, complete: Bool,
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
+    ) throws(Refusal) {
+        let options = try PublishOptions(route)
+        try checkPublish(to: route.name)
+        try checkParked(payload.count + (metadata?.count ?? 0), of: connection)
+        openPublisher(
+            connection, stream: stream, name: route.name, owner: owner(of: route.name), options: options,
+            initialN: initialN, complete: complete, metadata: metadata, payload: payload, now: now)
+    }
+
+    /// The topic of a target that lives here, made if there is none.
+    private func topic(of target: PublishTarget, now: Instant) throws(Refusal) -> Topic {
+        if let place = target.place, let topic = topicPlaces[place] { return topic }
+        let topic = try topic(named: target.name, now: now)
+        target.place = topic.place
+        return topic
+    }
+
+    /// Whether one more publish of `size` bytes might be parked.
+    private func checkParked(_ size: Int, of connection: Connection) throws(Refusal) {
         guard connection.parkedBytes + size <= limits.parked, connection.parkedCount < limits.parkedCount else {
             throw .rejected(
                 "\(connection.parkedCount) publishes of this connection wait for their acknowledgement already; "
                     + "wait for some before sending more.")
         }
+    }
+
+    /// A stream that waits for what the topic's owner says to its message: a channel, or without options an
+    /// acknowledged publish.
+    private func openPublisher(
+        _ connection: Connection, stream: UInt32, name: String, owner: Int, options: PublishOptions?, initialN: UInt32,
+        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
+    ) {
+        let size = payload.count + (metadata?.count ?? 0)
         var credit = Credit(mode: .outstanding)
         _ = credit.add(initialN)
         var message = MessageBatch()
         message.append(metadata: metadata, payload: payload)
         let bound = streams.insert { handle in
             Publisher(
-                name: name, owner: owner(of: name), isChannel: options != nil, parkedBytes: size, credit: credit,
+                name: name, owner: owner, isChannel: options != nil, parkedBytes: size, credit: credit,
                 connection: connection, stream: stream, handle: handle)
         }
         let publisher = unsafeDowncast(bound, to: Publisher.self)
         connection.attach(publisher)
-        connection.rsocket.setHandle(publisher.handle.index, stream: stream)
         connection.parkedBytes += size
         connection.parkedCount += 1
         if publisher.isChannel { connection.publishers += 1 }
@@ -124,6 +161,7 @@ extension Shard {
 
     /// Messages that were gathered for other shards in this turn.
     func sendOutgoing() {
+        guard !outgoing.isEmpty else { return }
         for publisher in outgoing { sendOutgoing(publisher) }
         outgoing.removeAll(keepingCapacity: true)
     }
@@ -208,19 +246,18 @@ extension Shard {
     func hear(_ notice: PublisherNotice, _ handle: Handle) {
         guard let stream = streams[handle], stream.kind == .publisher else { return }
         let publisher = unsafeDowncast(stream, to: Publisher.self)
-        let connection = publisher.connection
         switch notice {
         case .granted(let n):
             settleParked(publisher)
-            connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }
-            flush(connection)
+            sayGranted(n, to: publisher)
         case .acknowledged(let sequence, let accepted):
             settleParked(publisher)
             if publisher.isChannel {
                 publisher.untold = (sequence, accepted)
                 tellUntold(publisher)
             } else {
-                answer(publisher, sequence)
+                sayPublished(sequence, on: publisher.connection, stream: publisher.stream)
+                drop(publisher)
             }
         case .finished:
             finish(publisher)
@@ -229,11 +266,6 @@ extension Shard {
             tellUntold(publisher, atOnce: true)
             fail(publisher, refusal)
         }
-    }
-
-    /// The answer to an acknowledged publish.
-    private func answer(_ publisher: Publisher, _ sequence: SequenceNumber) {
-        reply(String(sequence.value), to: publisher)
     }
 
     /// Tells the latest acknowledgement, if there is credit for it. While earlier answers are unread it waits, and a
@@ -246,8 +278,7 @@ extension Shard {
         }
         publisher.untold = nil
         publisher.credit.spend(1)
-        acknowledge(publisher, news, complete: false)
-        flush(publisher.connection)
+        sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
     }
 
     /// The peer has read on: acknowledgements that waited for it are told.
@@ -259,35 +290,13 @@ extension Shard {
         }
     }
 
-    private func acknowledge(
-        _ publisher: Publisher, _ news: (sequence: SequenceNumber, accepted: UInt64),
-        complete: Bool
-    ) {
-        scratch.removeAll()
-        AcceptedMetadata.append(news.accepted, to: &scratch)
-        let metadata = scratch.readable
-        var text = String(news.sequence.value)
-        text.withUTF8 { data in
-            publisher.connection.output.control {
-                FrameWriter.payload(
-                    stream: publisher.stream, next: true, complete: complete, metadata: metadata,
-                    data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
-            }
-        }
-    }
-
     /// All of a channel is acknowledged; the broker's half completes, with the last acknowledgement if there is credit.
     private func finish(_ publisher: Publisher) {
         if let news = publisher.untold, publisher.credit.available > 0 {
-            acknowledge(publisher, news, complete: true)
+            sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: true)
         } else {
-            publisher.connection.output.control {
-                FrameWriter.payload(
-                    stream: publisher.stream, next: false, complete: true, metadata: nil,
-                    data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &$0)
-            }
+            sayFinished(to: publisher)
         }
-        flush(publisher.connection)
         drop(publisher)
     }
 

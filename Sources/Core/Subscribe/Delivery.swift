@@ -1,5 +1,6 @@
 // Delivery: messages go from the log to a subscriber's connection, as far as its credit and the connection's output
-// allow. Where they stand framed for its stream they are sent from the log's memory; else they are copied once.
+// allow. Where they stand framed for its stream they are sent from the log's memory. For another stream they are named
+// alike, and copied once on their way to the socket; what needs metadata is copied at once.
 
 import Bytes
 import Replay
@@ -73,12 +74,10 @@ extension Shard {
         guard size <= room || connection.output.count == 0 else { return 0 }
         let bytes = chunk.bytes(Int(first.offset), size)
         let isApart = chunk.hasMetadata && size < Shard.worthASegment
-        if subscriber.stream == PayloadFraming.commonStream, !isApart {
-            connection.output.append(bytes, of: chunk)
+        if isApart {
+            connection.output.copy(bytes, stream: subscriber.stream)
         } else {
-            let target = connection.output.reserve(size)
-            target.copyMemory(from: bytes)
-            PayloadFraming.patch(target, stream: subscriber.stream)
+            connection.output.append(bytes, of: chunk, stream: subscriber.stream)
         }
         return count
     }

@@ -35,7 +35,6 @@ extension Shard {
         }
         let subscriber = unsafeDowncast(bound, to: Subscriber.self)
         connection.attach(subscriber)
-        connection.rsocket.setHandle(subscriber.handle.index, stream: stream)
         connection.subscriptions += 1
         subscriptionCount += 1
         if mirror.isAttached { join(subscriber, now: now) } else { mirror.waiting.append(subscriber) }
@@ -107,7 +106,7 @@ extension Shard {
         let note = lost > 0 ? " (\(lost) messages were dropped since the last one delivered)" : ""
         switch end {
         case .completed:
-            complete(subscriber, lost: lost)
+            sayCompleted(to: subscriber, lost: lost)
             drop(subscriber)
         case .topicFailed:
             var reason = "unknown"
@@ -123,31 +122,6 @@ extension Shard {
                 }
             event("overflow", subscriber: subscriber)
             fail(subscriber, Refusal(code: .applicationError, message: "overflow: \(text)\(note)"))
-        }
-    }
-
-    /// COMPLETE, with what was lost at the end where metadata is wanted.
-    private func complete(_ subscriber: Subscriber, lost: UInt64) {
-        var metadata: [UInt8]?
-        if subscriber.options.meta, lost > 0 {
-            let info = MessageMetadata(
-                epoch: subscriber.mirror.epoch, sequence: subscriber.mirror.log.end.advanced(by: -1),
-                timestamp: moment.wall, droppedBefore: lost)
-            metadata = info.bytes
-        }
-        queueEnd(on: subscriber.connection) { buffer in
-            let none = UnsafeRawBufferPointer(start: nil, count: 0)
-            if let metadata {
-                metadata.withUnsafeBytes {
-                    FrameWriter.payload(
-                        stream: subscriber.stream, next: false, complete: true, metadata: $0, data: none,
-                        fragment: Limits.fragment, into: &buffer)
-                }
-            } else {
-                FrameWriter.payload(
-                    stream: subscriber.stream, next: false, complete: true, metadata: nil, data: none,
-                    fragment: Limits.fragment, into: &buffer)
-            }
         }
     }
 

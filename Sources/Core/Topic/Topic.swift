@@ -99,13 +99,19 @@ final class Topic {
 
     /// A fire publish: only into room that nobody reserved.
     func fire(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant) {
+        if (try? place(metadata: metadata, payload: payload, now: now)) != nil { return }
+        fireDropped += 1
+        shard.counters.fireDropped += 1
+    }
+
+    /// Appends a single message if there is room that nobody reserved or waits for already; nil if there is not.
+    func place(
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
+    ) throws(Refusal) -> SequenceNumber? {
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
-        guard refusal(charge: charge) == nil, parked.isEmpty, freeRoom > 0, bytesFit(charge) else {
-            fireDropped += 1
-            shard.counters.fireDropped += 1
-            return
-        }
-        append(metadata: metadata, payload: payload, charge: charge, now: now)
+        if let refusal = refusal(charge: charge) { throw refusal }
+        guard parked.isEmpty, freeRoom > 0, bytesFit(charge) else { return nil }
+        return append(metadata: metadata, payload: payload, charge: charge, now: now)
     }
 
     /// An acknowledged publish, or a channel's first message: parked while there is no room.

@@ -1,0 +1,158 @@
+// Words: what the engine tells a peer, in the words of the peer's protocol. Everything that stands in a connection's
+// output, but for messages and their delivery, is written here.
+//
+// Answers to what the peer did go ahead of messages; the end of a subscription goes behind those that were handed over
+// before it.
+
+import Bytes
+import Replay
+import RSocket
+
+extension Shard {
+    // To a connection
+
+    /// The connection is over for this reason; it is closed once that is written.
+    func sayFatal(_ error: RSocketError, on connection: Connection) {
+        connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
+    }
+
+    /// Are you there?
+    func sayProbe(on connection: Connection) {
+        let none = UnsafeRawBufferPointer(start: nil, count: 0)
+        connection.output.control { FrameWriter.keepalive(respond: true, position: 0, data: none, into: &$0) }
+        flush(connection)
+    }
+
+    /// A request on `stream` is refused, or a stream that is no subscription fails.
+    func sayRefused(_ refusal: Refusal, on connection: Connection, stream: UInt32) {
+        connection.output.control {
+            FrameWriter.error(stream: stream, code: refusal.code, message: refusal.message, into: &$0)
+        }
+        counters.streamErrors += 1
+        flush(connection)
+    }
+
+    // To a publisher
+
+    /// `n` more messages may be sent.
+    func sayGranted(_ n: UInt32, to publisher: Publisher) {
+        publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }
+        flush(publisher.connection)
+    }
+
+    /// A channel's messages up to `sequence` are accepted, `accepted` in all. `complete`: and that is all.
+    func sayAcknowledged(_ sequence: SequenceNumber, accepted: UInt64, to publisher: Publisher, complete: Bool) {
+        scratch.removeAll()
+        AcceptedMetadata.append(accepted, to: &scratch)
+        writePayload(
+            sequence, on: publisher.connection, stream: publisher.stream, complete: complete,
+            metadata: scratch.readable)
+    }
+
+    /// All of a channel is accepted, which it is told without a sequence: it gave no credit for one.
+    func sayFinished(to publisher: Publisher) {
+        publisher.connection.output.control { Shard.complete(publisher.stream, metadata: nil, into: &$0) }
+        flush(publisher.connection)
+    }
+
+    /// A single publish has its place.
+    func sayPublished(_ sequence: SequenceNumber, on connection: Connection, stream: UInt32) {
+        writePayload(sequence, on: connection, stream: stream, complete: true, metadata: nil)
+    }
+
+    /// A PAYLOAD whose data is a sequence.
+    private func writePayload(
+        _ sequence: SequenceNumber, on connection: Connection, stream: UInt32, complete: Bool,
+        metadata: UnsafeRawBufferPointer?
+    ) {
+        Decimal.with(sequence.value) { digits in
+            connection.output.control {
+                FrameWriter.payload(
+                    stream: stream, next: true, complete: complete, metadata: metadata, data: digits,
+                    fragment: Limits.fragment, into: &$0)
+            }
+        }
+        flush(connection)
+    }
+
+    // To a subscriber
+
+    /// The subscription completed; `lost` messages were dropped since the last one delivered.
+    func sayCompleted(to subscriber: Subscriber, lost: UInt64) {
+        var metadata: [UInt8]?
+        if subscriber.options.meta, lost > 0 {
+            let info = MessageMetadata(
+                epoch: subscriber.mirror.epoch, sequence: subscriber.mirror.log.end.advanced(by: -1),
+                timestamp: moment.wall, droppedBefore: lost)
+            metadata = info.bytes
+        }
+        queueEnd(on: subscriber.connection) { buffer in
+            guard let metadata else { return Shard.complete(subscriber.stream, metadata: nil, into: &buffer) }
+            metadata.withUnsafeBytes { Shard.complete(subscriber.stream, metadata: $0, into: &buffer) }
+        }
+    }
+
+    /// The subscription failed.
+    func sayFailed(_ refusal: Refusal, to subscriber: Subscriber) {
+        queueEnd(on: subscriber.connection) {
+            FrameWriter.error(stream: subscriber.stream, code: refusal.code, message: refusal.message, into: &$0)
+        }
+        counters.streamErrors += 1
+    }
+
+    // To who asked for a list, or made a control call
+
+    func sayRow(_ row: String, to listing: Listing) {
+        var row = row
+        row.withUTF8 { data in
+            queue(on: listing.connection) {
+                FrameWriter.payload(
+                    stream: listing.stream, next: true, complete: false, metadata: nil,
+                    data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
+            }
+        }
+    }
+
+    /// The list is at its end.
+    func sayCompleted(to listing: Listing) {
+        queueEnd(on: listing.connection) { Shard.complete(listing.stream, metadata: nil, into: &$0) }
+    }
+
+    /// The answer to a control call.
+    func sayAnswer(_ text: String, to call: BoundStream) {
+        var text = text
+        text.withUTF8 { data in
+            call.connection.output.control {
+                FrameWriter.payload(
+                    stream: call.stream, next: true, complete: true, metadata: nil,
+                    data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
+            }
+        }
+        flush(call.connection)
+    }
+
+    // Within
+
+    /// COMPLETE without a message.
+    private static func complete(_ stream: UInt32, metadata: UnsafeRawBufferPointer?, into out: inout ByteBuffer) {
+        FrameWriter.payload(
+            stream: stream, next: false, complete: true, metadata: metadata,
+            data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: Limits.fragment, into: &out)
+    }
+
+    /// Puts frames behind the messages that are queued.
+    private func queue(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
+        scratch.removeAll()
+        write(&scratch)
+        connection.output.reserve(scratch.count).copyMemory(from: scratch.readable)
+        flush(connection)
+    }
+
+    /// As `queue`, for the end of a stream: it counts among the answers that a peer must read.
+    private func queueEnd(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
+        scratch.removeAll()
+        write(&scratch)
+        connection.output.answer(scratch.readable)
+        flush(connection)
+    }
+}
