@@ -13,6 +13,16 @@ import pytest
 
 import raw
 from client import Peer
+from common import Observer
+
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone, and without "plain" no plain HTTP is tested:
+# neither is there yet. Adding one here starts the broker with `--http`, runs each test of the broker's behaviour over
+# that transport too, and collects the transport's own tests.
+SERVED = {"rsocket"}
+
+TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
+OWN_TESTS = {"test_grpc.py": "grpc", "test_http2_frames.py": "grpc", "test_http.py": "plain"}
+collect_ignore = [name for name, transport in OWN_TESTS.items() if transport not in SERVED]
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition failed|Segmentation", re.IGNORECASE)
@@ -77,8 +87,12 @@ class Broker:
     def http_port(self) -> int:
         return self.http[1]
 
-    def peer(self, **options) -> Peer:
-        return Peer(self.address, **options)
+    def peer(self, transport: str = "rsocket", **options) -> Observer:
+        if transport == "rsocket":
+            return Peer(self.address, **options)
+        import grpc_client  # Only here, as it makes its stubs from the .proto.
+
+        return grpc_client.Peer(self.http, **options)
 
     def status(self, field: str) -> int:
         """A figure of /proc/PID/status, in bytes: VmRSS, VmHWM (its highest)."""
@@ -104,6 +118,13 @@ class Broker:
             json.loads(line)
 
 
+def pytest_generate_tests(metafunc):
+    """A test of what the broker does runs over each transport; one that is about RSocket's frames says so."""
+    if "transport" in metafunc.fixturenames:
+        own = [mark for mark in ("rsocket", "grpc") if metafunc.definition.get_closest_marker(mark)]
+        metafunc.parametrize("transport", own or TRANSPORTS)
+
+
 @pytest.fixture(scope="session")
 def start():
     """Starts brokers with options of one's own; the caller stops them."""
@@ -127,12 +148,12 @@ def small():
 
 
 @pytest.fixture
-def connect(request):
-    """Opens connections to the module's broker (or another), and closes them after the test."""
+def connect(request, transport):
+    """Opens connections to the module's broker (or another) by the test's transport, and closes them after the test."""
     opened = []
 
-    def open_peer(to=None, **options) -> Peer:
-        opened.append((to or request.getfixturevalue("broker")).peer(**options))
+    def open_peer(to=None, over=transport, **options) -> Observer:
+        opened.append((to or request.getfixturevalue("broker")).peer(over, **options))
         return opened[-1]
 
     yield open_peer
@@ -155,13 +176,13 @@ def line(broker):
 
 
 @pytest.fixture
-def a(connect) -> Peer:
+def a(connect) -> Observer:
     """A connection for subscribing, mostly."""
     return connect()
 
 
 @pytest.fixture
-def b(connect) -> Peer:
+def b(connect) -> Observer:
     """A connection for publishing, mostly. Connections are dealt to shards in turn, so `a` and `b` differ in theirs."""
     return connect()
 
