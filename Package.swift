@@ -52,8 +52,14 @@ let package = Package(
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(
-            name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "RSocket", "Bytes", "CAllocations"],
+            name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "Bytes"], exclude: ["GRPC", "Plain"],
             swiftSettings: strict),
+        .testTarget(
+            name: "GRPCTests", dependencies: ["HTTP2", "RSocket", "Bytes"], path: "Tests/HTTP2Tests/GRPC",
+            swiftSettings: strict),
+        .testTarget(
+            name: "PlainTests", dependencies: ["HTTP2", "RSocket", "Bytes", "CAllocations"],
+            path: "Tests/HTTP2Tests/Plain", swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",

@@ -18,7 +18,7 @@ from common import Observer
 # What forebayd serves. Without "grpc" the suite runs over RSocket alone, and without "plain" no plain HTTP is tested:
 # neither is there yet. Adding one here starts the broker with `--http`, runs each test of the broker's behaviour over
 # that transport too, and collects the transport's own tests.
-SERVED = {"rsocket"}
+SERVED = {"rsocket", "grpc"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
 OWN_TESTS = {"test_grpc.py": "grpc", "test_http2_frames.py": "grpc", "test_http.py": "plain"}
