@@ -33,9 +33,9 @@ public struct Mail: Sendable {
 
         // Control calls and lists
         case call(StreamKey, ControlCall)
-        case answer(StreamKey, Result<String, Refusal>)
+        case answer(StreamKey, Result<Description, Refusal>)
         case listPage(StreamKey, SystemList, after: Int)
-        case listRows(StreamKey, rows: [String], next: Int?)
+        case listRows(StreamKey, rows: [Description], next: Int?)
 
         // The broker's own topics
         case event(String)

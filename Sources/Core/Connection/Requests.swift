@@ -77,7 +77,7 @@ extension Shard {
             switch kind {
             case .response, .fireAndForget:
                 guard let target = try target(tags, isAnswered: kind == .response) else {
-                    return try call(connection, stream: stream, Route(tags), now: now)
+                    return call(connection, stream: stream, try ControlCall.read(Route(tags)), now: now)
                 }
                 let metadata = tags.isAlone ? nil : carried(content.metadata, of: connection)
                 if kind == .response {
@@ -177,9 +177,9 @@ extension Shard {
 
     // Ends
 
-    /// Answers a request with `text`, and so ends its stream.
-    func reply(_ text: String, to stream: BoundStream) {
-        sayAnswer(text, to: stream)
+    /// Answers a request, and so ends its stream.
+    func reply(_ description: Description, to stream: BoundStream) {
+        sayAnswer(description, to: stream)
         drop(stream)
     }
 

@@ -147,9 +147,10 @@ extension Shard {
 
     // To who asked for a list, or made a control call
 
-    func sayRow(_ row: String, to listing: Listing) {
-        var row = row
-        row.withUTF8 { data in
+    func sayRow(_ row: Description, to listing: Listing) {
+        if let exchange = listing.exchange { return say(exchange) { row.append(to: &$0) } }
+        var text = row.json
+        text.withUTF8 { data in
             queue(on: listing.connection) {
                 FrameWriter.payload(
                     stream: listing.stream, next: true, complete: false, metadata: nil,
@@ -160,12 +161,17 @@ extension Shard {
 
     /// The list is at its end.
     func sayCompleted(to listing: Listing) {
+        if let exchange = listing.exchange { return finish(exchange, .ok) }
         queueEnd(on: listing.connection) { Shard.complete(listing.stream, metadata: nil, into: &$0) }
     }
 
     /// The answer to a control call.
-    func sayAnswer(_ text: String, to call: BoundStream) {
-        var text = text
+    func sayAnswer(_ description: Description, to call: BoundStream) {
+        if let exchange = call.exchange {
+            say(exchange) { description.append(to: &$0) }
+            return finish(exchange, .ok)
+        }
+        var text = description.json
         text.withUTF8 { data in
             call.connection.output.control {
                 FrameWriter.payload(

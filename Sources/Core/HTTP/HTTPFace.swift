@@ -11,6 +11,10 @@ final class HTTPFace {
     var held = 0
     /// The earliest deadline of an exchange may be this; nil when none has one.
     var nextDeadline: UInt64?
+    /// Calls of reflection that are open, at most `Limits.listingsPerConnection`.
+    var reflections = 0
+    /// Those of them with requests that wait until the answer before is sent.
+    var heldBack: [Exchange] = []
 
     init(limits: Limits) {
         session = ServerSession(limits: limits.ofHTTP)
@@ -47,6 +51,11 @@ final class HTTPFace {
     func forget(_ exchange: Exchange) {
         exchange.body.removeAll()
         release(exchange)
+        if exchange.isReflecting {
+            exchange.isReflecting = false
+            reflections -= 1
+            heldBack.removeAll { $0 === exchange }
+        }
         exchanges.remove(exchange.handle)
     }
 
@@ -54,6 +63,7 @@ final class HTTPFace {
     func release(_ exchange: Exchange) {
         held -= exchange.held
         exchange.held = 0
+        exchange.backlog = ByteBuffer()
     }
 
     var all: [Exchange] { (0..<exchanges.bound).compactMap { exchanges.at($0) } }
@@ -93,6 +103,13 @@ final class Exchange {
     var isStalled = false
     /// When it ends with DEADLINE_EXCEEDED, on the monotonic clock.
     var deadline: UInt64?
+    /// The last answer of Health's Watch.
+    var watched: HealthStatus?
+    /// It is one of the connection's `reflections`.
+    var isReflecting = false
+    /// Requests that came behind one whose answer is not sent yet. Their bytes count in the peer's window and in
+    /// `held`.
+    var backlog = ByteBuffer()
 
     init(stream: UInt32, handle: Handle, connection: Connection, method: GRPCMethod, limit: Int) {
         self.stream = stream

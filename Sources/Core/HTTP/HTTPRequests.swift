@@ -12,7 +12,10 @@ extension Shard {
         case .request(let stream, let head, let complete):
             request(connection, http, stream, head, complete: complete, now: now)
         case .data(let stream, let handle, let bytes):
-            if let exchange = http.exchange(at: handle) { take(bytes, for: exchange, http, now: now) }
+            if let exchange = http.exchange(at: handle) {
+                if exchange.method.isReflection { return takeReflection(bytes, for: exchange, http, now: now) }
+                take(bytes, for: exchange, http, now: now)
+            }
             // What the engine takes is bounded by credits, so the windows need not do that.
             http.session.consume(stream, bytes.count)
         case .complete(_, let handle, _):
@@ -71,7 +74,9 @@ extension Shard {
             flush(connection)
             return
         }
-        let exchange = http.open(stream, connection, call, now: now.monotonic, limit: limits.messageFrame)
+        let exchange = http.open(
+            stream, connection, call, now: now.monotonic,
+            limit: call.method.isReflection ? Reflection.longestRequest : limits.messageFrame)
         if draining, !call.method.isHealth {
             finish(exchange, Shard.drainingRefusal)
         } else if complete {
@@ -88,21 +93,26 @@ extension Shard {
             while !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
                 try receive(message, for: exchange, now: now)
             }
-            http.held += exchange.deframer.heldBytes - before
-            exchange.held += exchange.deframer.heldBytes - before
-            guard http.held <= limits.reassembly else {
-                throw GRPCError(
-                    .resourceExhausted,
-                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
-                        + "time.")
-            }
+            try hold(exchange.deframer.heldBytes - before, for: exchange, http)
         } catch {
             refuse(exchange, error, now: now)
         }
     }
 
-    private func halfClosed(_ exchange: Exchange, now: Instant) {
+    /// So many bytes of an exchange's messages wait, in addition to those that do.
+    func hold(_ count: Int, for exchange: Exchange, _ http: HTTPFace) throws(GRPCError) {
         guard !exchange.isFinished else { return }
+        http.held += count
+        exchange.held += count
+        guard http.held <= limits.reassembly else {
+            throw GRPCError(
+                .resourceExhausted,
+                "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a time.")
+        }
+    }
+
+    func halfClosed(_ exchange: Exchange, now: Instant) {
+        guard !exchange.isFinished, exchange.backlog.isEmpty else { return }
         do throws(GRPCError) {
             try exchange.deframer.finish()
             guard exchange.hasMessage else {
@@ -114,7 +124,7 @@ extension Shard {
         // A channel without messages may still complete its topic.
         if exchange.opening != nil { openChannel(exchange, metadata: nil, payload: nil, now: now) }
         guard let bound = exchange.bound else {
-            if exchange.method == .reflection || exchange.method == .reflectionAlpha { finish(exchange, .ok) }
+            if exchange.method.isReflection { finish(exchange, .ok) }
             return
         }
         switch bound.kind {
@@ -125,7 +135,7 @@ extension Shard {
         }
     }
 
-    private func receive(
+    func receive(
         _ message: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant
     ) throws(GRPCError) {
         let isFirst = !exchange.hasMessage
@@ -143,12 +153,16 @@ extension Shard {
             finish(exchange, .ok)
         case .healthWatch:
             let service = try Health.parse(message)
-            say(exchange) { Health.append(Health.watch(service, isServing: !draining), to: &$0) }
+            let status = Health.watch(service, isServing: !draining)
+            exchange.watched = status
+            say(exchange) { Health.append(status, to: &$0) }
         case .healthList:
             say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
             finish(exchange, .ok)
-        default:
-            throw GRPCError(.unimplemented, "\(exchange.method.path) is not served by this version.")
+        case .reflection, .reflectionAlpha: try reflect(message, for: exchange)
+        case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .listTopics, .listSubscriptions,
+            .listConnections:
+            try administer(message, for: exchange, now: now)
         }
     }
 
@@ -272,7 +286,7 @@ extension Shard {
         if streams[bound.handle] === bound { drop(bound) }
     }
 
-    private func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
+    func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
         leave(exchange, .cancelled, now: now)
         finish(exchange, error.status, error.message)
         counters.streamErrors += 1
@@ -303,6 +317,7 @@ extension Shard {
 }
 
 extension GRPCMethod {
+    fileprivate var isReflection: Bool { self == .reflection || self == .reflectionAlpha }
     fileprivate var isHealth: Bool { self == .healthCheck || self == .healthWatch || self == .healthList }
 }
 
