@@ -206,6 +206,41 @@ import Testing
         #expect(connection(client).listings == 0 && broker.shards[0].streams.count == 0)
     }
 
+    @Test func aListEndsAtItsDeadline() {
+        let broker = broker(topics: 200)
+        let client = GRPCClient(broker, window: 0)
+        let stream = client.call(.listTopics, timeout: "500m")
+        broker.advance(seconds: 0.25)
+        client.receive()
+        #expect(client.resets.isEmpty && listings(client).count == 1)
+        broker.advance(seconds: 0.5)
+        client.receive()
+        #expect(client.resets == [stream] && client.ended.isEmpty)
+        #expect(connection(client).listings == 0 && connection(client).http!.exchangeCount == 0)
+        #expect(connection(client).waitingListings.isEmpty)
+        let next = client.call(.listSubscriptions)
+        client.openWindow(next, 1)
+        #expect(client.answer(next).status == "0")
+    }
+
+    @Test func listsThatAreGivenUpKeepNothing() {
+        var limits = Limits()
+        limits.output = 1000
+        let broker = broker(topics: 200, limits: limits)
+        let peer = broker.connect()
+        let client = GRPCClient(broker)
+        for stream in [peer, client.client] { stream.window = 0 }
+        for number in 0..<40 {
+            peer.subscribe("$SYS.topics", stream: UInt32(2 * number + 1))
+            peer.cancel(stream: UInt32(2 * number + 1))
+            client.reset(client.call(.listTopics))
+        }
+        for this in [peer, client.client] {
+            let connection = broker.shards[0].find(this.id)!
+            #expect(connection.listings == 0 && connection.waitingListings.isEmpty)
+        }
+    }
+
     @Test func aListNobodyReadsDoesNotKeepTheBroker() {
         let broker = broker(topics: 200)
         let client = GRPCClient(broker, window: 0)

@@ -13,6 +13,8 @@ final class GRPCClient {
     private(set) var messages: [UInt32: [[UInt8]]] = [:]
     /// Status and text, by stream, once the call has ended.
     private(set) var ended: [UInt32: (status: String, message: String)] = [:]
+    /// Streams that the broker reset.
+    private(set) var resets: [UInt32] = []
     private var partial: [UInt32: [UInt8]] = [:]
     private var inflater: OpaquePointer?
     private var nextStream: UInt32 = 1
@@ -34,13 +36,16 @@ final class GRPCClient {
 
     /// Begins a call, with one message or without; returns its stream.
     @discardableResult
-    func call(_ method: GRPCMethod, _ message: [UInt8]? = [], end: Bool = true) -> UInt32 {
+    func call(
+        _ method: GRPCMethod, _ message: [UInt8]? = [], end: Bool = true, timeout: String? = nil
+    ) -> UInt32 {
         let stream = nextStream
         nextStream += 2
-        let fields = [
-            (":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", method.path),
-            ("content-type", "application/grpc"), ("te", "trailers"),
-        ]
+        let fields =
+            [
+                (":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", method.path),
+                ("content-type", "application/grpc"), ("te", "trailers"),
+            ] + (timeout.map { [("grpc-timeout", $0)] } ?? [])
         var block: [UInt8] = []
         for (name, value) in fields {
             // A literal without indexing and without Huffman's code (RFC 7541, 6.2.2).
@@ -102,6 +107,7 @@ final class GRPCClient {
                     fields["grpc-status"] ?? "none", GRPCMessageText.decode(fields["grpc-message"] ?? "")
                 )
             }
+        case 3: resets.append(stream)
         default: break
         }
     }

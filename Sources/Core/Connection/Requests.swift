@@ -204,7 +204,7 @@ extension Shard {
         switch stream.kind {
         case .subscriber: forget(unsafeDowncast(stream, to: Subscriber.self))
         case .publisher: forget(unsafeDowncast(stream, to: Publisher.self))
-        case .listing: stream.connection.listings -= 1
+        case .listing: forget(unsafeDowncast(stream, to: Listing.self))
         case .call: break
         }
     }

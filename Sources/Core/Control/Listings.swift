@@ -114,6 +114,12 @@ extension Shard {
         listing.connection.waitingListings.append(listing)
     }
 
+    /// It is over. Those that wait would keep their pages until something is written, which the peer may never allow.
+    func forget(_ listing: Listing) {
+        listing.connection.listings -= 1
+        if listing.isWaiting { listing.connection.waitingListings.removeAll { $0 === listing } }
+    }
+
     private func fetch(_ listing: Listing, now: Instant) {
         listing.isFetching = true
         if listing.shard == index {

@@ -307,7 +307,13 @@ extension Shard {
         http.nextDeadline = nil
         for exchange in http.all where !exchange.isFinished {
             guard let deadline = exchange.deadline else { continue }
-            if deadline <= now.monotonic {
+            if deadline <= now.monotonic, exchange.bound?.kind == .listing, !exchange.body.isEmpty {
+                // A status would stand behind rows that the peer may never take, and lists are counted no more then.
+                leave(exchange, .cancelled, now: now)
+                http.session.reset(exchange.stream, .cancel)
+                http.forget(exchange)
+                flush(exchange.connection)
+            } else if deadline <= now.monotonic {
                 refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
             } else {
                 http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline)
