@@ -15,9 +15,9 @@ import raw
 from client import Peer
 from common import Observer
 
-# What forebayd serves: "rsocket", "grpc", "plain". Without "grpc" the suite runs over RSocket alone, and without
-# "plain" no plain HTTP is tested: neither is there yet. Adding one here starts the broker with `--http`, runs each test
-# of the broker's behaviour over that transport too, and collects the tests of what only that transport has.
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone, and without "plain" no plain HTTP is tested:
+# neither is there yet. Adding one here starts the broker with `--http`, runs each test of the broker's behaviour over
+# that transport too, and collects the transport's own tests.
 SERVED = {"rsocket"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
