@@ -156,7 +156,13 @@ class Wire:
         return Verdict("closed")
 
     def over(self, timeout=DEADLINE) -> Verdict:
-        """The end of the connection, which must come."""
+        """The end of the connection, which must come. The broker lingers so that its GOAWAY is read, until we have."""
+        self._until(lambda: self.closed or self.goaway, timeout)
+        if not self.closed:
+            try:
+                self.socket.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # The broker was faster.
         self._until(lambda: self.closed, timeout)
         return Verdict("goaway", *self.goaway) if self.goaway else Verdict("closed")
 
