@@ -21,8 +21,12 @@ from common import Observer
 SERVED = {"rsocket", "grpc"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
-OWN_TESTS = {"test_grpc.py": "grpc", "test_http2_frames.py": "grpc", "test_http.py": "plain"}
-collect_ignore = [name for name, transport in OWN_TESTS.items() if transport not in SERVED]
+OWN_TESTS = {
+    "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
+    "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"}, "test_http.py": {"plain"},
+    "test_http_requests.py": {"plain"},
+}
+collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition failed|Segmentation", re.IGNORECASE)
@@ -173,6 +177,45 @@ def line(broker):
     yield open_line
     for one in opened:
         one.close()
+
+
+@pytest.fixture
+def wire(broker):
+    """Opens connections on which HTTP/2 frames are sent at will."""
+    from http2 import Wire
+
+    opened = []
+
+    def open_wire(*initial, to=broker, **how) -> Wire:
+        opened.append(Wire(to.http, *initial, **how))
+        return opened[-1]
+
+    yield open_wire
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(params=["1.1", "2"])
+def curl(broker, request):
+    """`curl(path, …)` waits for an answer, `curl.stream(path, …)` reads one that goes on. Over each version of HTTP."""
+    from curl import VERSIONS, Curl
+
+    this = Curl(broker.http, VERSIONS[request.param])
+    yield this
+    this.stop()
+
+
+@pytest.fixture
+def witness(connect, topic):
+    """A subscriber and a publisher on connections of their own; checks at the end that nothing happened to them."""
+    reader, writer, name = connect(), connect(), f"{topic[:80]}.w"
+    sub = reader.subscribe(name)
+    reader.joined(name, 1)
+    writer.numbers(name, 1, 1)
+    assert sub.data(1) == [b"1"]
+    yield writer
+    writer.numbers(name, 2, 2)
+    assert sub.data(1) == [b"2"]
 
 
 @pytest.fixture
