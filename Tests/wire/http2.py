@@ -135,7 +135,8 @@ class Wire:
         """The frames of a gRPC request."""
         head = self.request("POST", path, ("te", "trailers"), ("content-type", "application/grpc"), *more)
         frames = [frame(HEADERS, END_HEADERS | (END_STREAM if end and not bodies else 0), stream, head)]
-        frames += [data(stream, framed(one, compressed), end and one is bodies[-1]) for one in bodies]
+        last = len(bodies) - 1
+        frames += [data(stream, framed(one, compressed), end and at == last) for at, one in enumerate(bodies)]
         return b"".join(frames)
 
     def answer(self, stream: int, timeout=DEADLINE) -> Answer:
@@ -151,7 +152,8 @@ class Wire:
             return Verdict("goaway", *self.goaway)
         if stream in self.ended:
             answer = self.answers[stream]
-            return Verdict("reset", answer.reset) if answer.reset is not None else Verdict(
+            # NO_ERROR behind a whole answer only says that the rest of the request is not wanted (RFC 9113, 8.1).
+            return Verdict("reset", answer.reset) if answer.reset or not answer.headers else Verdict(
                 "status", int(answer.headers[":status"]))
         return Verdict("closed")
 

@@ -51,8 +51,11 @@ extension Shard {
     /// `n` more messages may be sent.
     func sayGranted(_ n: UInt32, to publisher: Publisher) {
         if let exchange = publisher.exchange {
-            let response = PublishResponse(grantedCredit: UInt64(n), acknowledgedSequence: 0, acceptedCount: 0)
+            let response = PublishResponse(
+                grantedCredit: UInt64(n), acknowledgedSequence: publisher.known.sequence.value,
+                acceptedCount: publisher.known.accepted)
             say(exchange) { response.append(to: &$0) }
+            publisher.untold = nil
             return
         }
         publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }

@@ -89,6 +89,8 @@ final class Exchange {
     var bound: BoundStream?
     /// The channel that `open` asked for, until its first message comes.
     var opening: (topic: String, options: PublishOptions)?
+    /// The channel may complete, and fail, its topic.
+    var completesTopic = false
     /// The response has begun: its head is sent.
     var isAnswered = false
     /// The response is complete but for what `body` holds.

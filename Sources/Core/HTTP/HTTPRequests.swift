@@ -53,7 +53,12 @@ extension Shard {
         counters.protocolErrors += 1
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])
         updateReading(connection)
-        flush(connection)
+        // What it has to say may have gone already: some errors are told once their GOAWAY is written.
+        if connection.isWritten {
+            close(connection, reason: "closed after an error", now: now)
+        } else {
+            flush(connection)
+        }
     }
 
     private func request(
@@ -201,6 +206,7 @@ extension Shard {
             do throws(Refusal) {
                 try checkPublish(to: topic)
                 exchange.opening = (topic, PublishOptions(completesTopic: completesTopic))
+                exchange.completesTopic = completesTopic
                 begin(exchange)
             } catch {
                 finish(exchange, error)
@@ -241,6 +247,10 @@ extension Shard {
     }
 
     private func failTopic(_ exchange: Exchange, _ reason: String, now: Instant) throws(GRPCError) {
+        guard exchange.completesTopic else {
+            throw GRPCError(
+                .invalidArgument, "fail_topic is for channels opened with complete_topic: open one with it.")
+        }
         guard reason.utf8.count <= ControlCall.longestReason else {
             throw GRPCError(
                 .invalidArgument, "The reason has more than \(ControlCall.longestReason) bytes; shorten it.")

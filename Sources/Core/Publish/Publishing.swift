@@ -256,6 +256,7 @@ extension Shard {
             settleParked(publisher)
             if publisher.isChannel {
                 publisher.untold = (sequence, accepted)
+                publisher.known = (sequence, accepted)
                 tellUntold(publisher)
             } else {
                 sayPublished(sequence, epoch: epoch, on: publisher.connection, stream: publisher.stream)
