@@ -52,14 +52,17 @@ let package = Package(
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(
-            name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "RSocket", "Bytes", "CAllocations"],
+            name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP2Frames", "CNGHTTP2", "RSocket", "Bytes", "CAllocations"],
+            swiftSettings: strict),
+        .target(
+            name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/HTTP2Frames",
             swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
             exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
-            name: "CoreTests", dependencies: ["Core", "RSocket", "HTTP2", "Bytes", "Replay", "CAllocations"],
+            name: "CoreTests", dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),

@@ -178,6 +178,7 @@ extension Shard {
     public func drain(now: Instant) {
         moment = now
         draining = true
+        tellHealth()
         for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { topic.refusePublishers(Shard.drainingRefusal) }
         settle(now)
         // Not at once: what other shards have under way is to arrive before a connection is found to be done.
@@ -186,7 +187,9 @@ extension Shard {
 
     /// A connection of a draining shard goes when nothing more can be delivered to it.
     func closeIfDrained(_ connection: Connection, now: Instant) {
-        guard connection.isWritten, connection.hungryCount == 0, connection.waitingListings.isEmpty else { return }
+        guard connection.isWritten, connection.hungryCount == 0, connection.waitingListings.isEmpty,
+            connection.http?.isWaiting != true
+        else { return }
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
         fatal(connection, goodbye, now: now)

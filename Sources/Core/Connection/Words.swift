@@ -49,13 +49,13 @@ extension Shard {
     // To a publisher
 
     /// `n` more messages may be sent.
-    func sayGranted(_ n: UInt32, to publisher: Publisher) {
+    func sayGranted(_ n: UInt64, to publisher: Publisher) {
         if let exchange = publisher.exchange {
-            let response = PublishResponse(grantedCredit: UInt64(n), acknowledgedSequence: 0, acceptedCount: 0)
+            let response = PublishResponse(grantedCredit: n, acknowledgedSequence: 0, acceptedCount: 0)
             say(exchange) { response.append(to: &$0) }
             return
         }
-        publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }
+        publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: UInt32(n), into: &$0) }
         flush(publisher.connection)
     }
 

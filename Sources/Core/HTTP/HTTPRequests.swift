@@ -81,15 +81,18 @@ extension Shard {
 
     private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         guard !exchange.isFinished else { return }
-        let before = exchange.deframer.heldBytes
         var rest = bytes
+        exchange.isTaking = true
+        defer {
+            exchange.isTaking = false
+            if exchange.isFinished { http.release(exchange) }
+        }
         do throws(GRPCError) {
             while !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
                 try receive(message, for: exchange, now: now)
             }
-            http.held += exchange.deframer.heldBytes - before
-            exchange.held += exchange.deframer.heldBytes - before
-            guard http.held <= limits.reassembly else {
+            http.count(exchange)
+            guard exchange.isFinished || http.held <= limits.reassembly else {
                 throw GRPCError(
                     .resourceExhausted,
                     "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
@@ -140,7 +143,8 @@ extension Shard {
             finish(exchange, .ok)
         case .healthWatch:
             let service = try Health.parse(message)
-            say(exchange) { Health.append(Health.watch(service, isServing: !draining), to: &$0) }
+            exchange.watched = (service, Health.watch(service, isServing: !draining))
+            say(exchange) { Health.append(exchange.watched!.status, to: &$0) }
         case .healthList:
             say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
             finish(exchange, .ok)
@@ -187,6 +191,7 @@ extension Shard {
                 try openChannel(
                     exchange.connection, stream: exchange.stream, to: topic,
                     PublishOptions(completesTopic: completesTopic), now: now)
+                exchange.completesTopic = completesTopic
                 begin(exchange)
             } catch {
                 finish(exchange, error)
@@ -197,6 +202,11 @@ extension Shard {
             }
             let publisher = unsafeDowncast(bound, to: Publisher.self)
             if case .failTopic(let reason) = request {
+                guard exchange.completesTopic else {
+                    throw GRPCError(
+                        .invalidArgument,
+                        "The stream was not opened with complete_topic, so its end is not the topic's: call FailTopic.")
+                }
                 let text = String(decoding: reason.utf8.prefix(ControlCall.longestReason), as: UTF8.self)
                 leave(exchange, .failed(text), now: now)
                 finish(exchange, .ok)

@@ -34,6 +34,7 @@ extension Shard {
         guard !exchange.isFinished, let http = exchange.connection.http else { return }
         begin(exchange)
         exchange.body.append(write)
+        http.weigh(exchange)
         http.session.bodyAvailable(exchange.stream)
         flush(exchange.connection)
     }
@@ -44,6 +45,8 @@ extension Shard {
         dropped: UInt64 = 0
     ) {
         guard !exchange.isFinished, let http = exchange.connection.http else { return }
+        // Messages may have been handed over before the call was answered.
+        if !exchange.body.isEmpty { begin(exchange) }
         exchange.isFinished = true
         http.release(exchange)
         if exchange.isAnswered {
@@ -53,6 +56,20 @@ extension Shard {
             http.answer(exchange.stream, GRPCHeads.trailersOnly(status, message, end: end, dropped: dropped))
         }
         flush(exchange.connection)
+    }
+
+    /// Tells the watchers of the broker's health what has changed.
+    func tellHealth() {
+        for place in 0..<connections.bound {
+            guard let http = connections.at(place)?.http else { continue }
+            for exchange in http.all {
+                guard let watched = exchange.watched else { continue }
+                let status = Health.watch(watched.service, isServing: !draining)
+                guard status != watched.status else { continue }
+                exchange.watched!.status = status
+                say(exchange) { Health.append(status, to: &$0) }
+            }
+        }
     }
 
     func finish(_ exchange: Exchange, _ refusal: Refusal) {
