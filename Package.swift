@@ -52,7 +52,10 @@ let package = Package(
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(
-            name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "Bytes"], exclude: ["GRPC", "Plain"],
+            name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes"],
+            exclude: ["GRPC", "Plain"], swiftSettings: strict),
+        .target(
+            name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/HTTP2Frames",
             swiftSettings: strict),
         .testTarget(
             name: "GRPCTests", dependencies: ["HTTP2", "RSocket", "Bytes"], path: "Tests/HTTP2Tests/GRPC",
@@ -66,7 +69,7 @@ let package = Package(
             exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
             name: "CoreTests",
-            dependencies: ["Core", "RSocket", "HTTP2", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
+            dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),

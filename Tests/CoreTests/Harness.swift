@@ -38,9 +38,9 @@ final class TestBroker {
         return client
     }
 
-    func open(_ client: TestClient, _ face: Face) -> ConnectionID? {
+    func open(_ client: TestClient) -> ConnectionID? {
         let peer = "127.0.0.1:\(1000 + clients.count)"
-        guard let id = shards[client.shard].open(peer: peer, face: face, now: now) else { return nil }
+        guard let id = shards[client.shard].open(peer: peer, face: client.face, now: now) else { return nil }
         clients[client.shard]![id] = client
         return id
     }
@@ -140,10 +140,13 @@ final class TestClient {
     var isClosed = false
     var isRead = true
 
+    let face: Face
+
     init(_ broker: TestBroker, _ shard: Int, face: Face = .rsocket) {
         self.broker = broker
         self.shard = shard
-        id = broker.open(self, face)!
+        self.face = face
+        id = broker.open(self)!
     }
 
     func send(_ write: (inout ByteBuffer) -> Void) {

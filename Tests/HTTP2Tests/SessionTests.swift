@@ -1,5 +1,6 @@
 // What a session tells and writes when both sides behave.
 
+import HTTP2Frames
 import Testing
 
 @testable import HTTP2

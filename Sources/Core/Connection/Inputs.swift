@@ -192,7 +192,7 @@ extension Shard {
     func closeIfDrained(_ connection: Connection, now: Instant) {
         // A list that waits while all is written has a peer that keeps its window closed, as one without credit.
         guard connection.isWritten, connection.hungryCount == 0,
-            connection.waitingListings.isEmpty || connection.http != nil
+            connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
         else { return }
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)

@@ -8,8 +8,10 @@ struct Refusal: Error, Sendable {
     enum Kind: Sendable {
         /// A bad name, option or value.
         case invalid
-        /// A limit is reached, or the peer went beyond what it was granted.
+        /// A limit is reached.
         case limit
+        /// A publisher sent more than it was granted.
+        case beyondCredit
         /// The topic has ended.
         case ended
         case notFound
@@ -51,7 +53,7 @@ struct Refusal: Error, Sendable {
         switch kind {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
-        case .limit, .ended, .notFound, .forbidden, .gap, .unavailable: .rejected
+        case .limit, .beyondCredit, .ended, .notFound, .forbidden, .gap, .unavailable: .rejected
         }
     }
 
@@ -60,7 +62,7 @@ struct Refusal: Error, Sendable {
         switch kind {
         case .invalid: .invalidArgument
         case .limit, .overflow: .resourceExhausted
-        case .ended, .gap: .failedPrecondition
+        case .beyondCredit, .ended, .gap: .failedPrecondition
         case .notFound: .notFound
         case .forbidden: .permissionDenied
         case .unavailable: .unavailable

@@ -49,16 +49,16 @@ extension Shard {
     // To a publisher
 
     /// `n` more messages may be sent.
-    func sayGranted(_ n: UInt32, to publisher: Publisher) {
+    func sayGranted(_ n: UInt64, to publisher: Publisher) {
         if let exchange = publisher.exchange {
             let response = PublishResponse(
-                grantedCredit: UInt64(n), acknowledgedSequence: publisher.known.sequence.value,
+                grantedCredit: n, acknowledgedSequence: publisher.known.sequence.value,
                 acceptedCount: publisher.known.accepted)
             say(exchange) { response.append(to: &$0) }
             publisher.untold = nil
             return
         }
-        publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }
+        publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: UInt32(n), into: &$0) }
         flush(publisher.connection)
     }
 

@@ -28,6 +28,8 @@ extension Shard {
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 exchange.body.detach()
+                http.weigh(exchange)
+                charge(connection)
                 return false
             }
             let output = limits.output - connection.output.count - exchange.body.count
@@ -52,6 +54,7 @@ extension Shard {
                 tail.write(to: out.reserve(tail.size))
                 out.commit(tail.size)
             }
+            http.weigh(exchange)
             given += bytes.count
             http.session.bodyAvailable(exchange.stream)
             counters.delivered &+= UInt64(count)

@@ -62,8 +62,7 @@ extension Shard {
             let count = backlog.count - rest.count
             backlog.consume(count)
             swap(&backlog, &exchange.backlog)
-            exchange.held -= count
-            http.held -= count
+            http.count(exchange)
             if !exchange.backlog.isEmpty {
                 http.heldBack.append(exchange)
             } else if exchange.isHalfClosed {
@@ -78,7 +77,7 @@ extension Shard {
         if exchange.backlog.isEmpty { http.heldBack.append(exchange) }
         exchange.backlog.append(bytes)
         do throws(GRPCError) {
-            try hold(bytes.count, for: exchange, http)
+            try checkHeld(exchange, http)
         } catch {
             refuse(exchange, error, now: now)
         }
@@ -88,13 +87,12 @@ extension Shard {
     private func answerRequests(
         in bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant
     ) -> UnsafeRawBufferPointer {
-        let before = exchange.deframer.heldBytes
         var rest = bytes
         do throws(GRPCError) {
             while exchange.body.isEmpty, !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
                 try receive(message, for: exchange, now: now)
             }
-            try hold(exchange.deframer.heldBytes - before, for: exchange, http)
+            try checkHeld(exchange, http)
         } catch {
             refuse(exchange, error, now: now)
         }

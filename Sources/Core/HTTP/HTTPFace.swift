@@ -8,7 +8,9 @@ final class HTTPFace {
     var session: ServerSession
     private var exchanges = Slab<Exchange>()
     /// Bytes of unfinished messages, of all exchanges.
-    var held = 0
+    private(set) var held = 0
+    /// Bytes of memory that the bodies of all exchanges hold for themselves.
+    private(set) var queued = 0
     /// The earliest deadline of an exchange may be this; nil when none has one.
     var nextDeadline: UInt64?
     /// Calls of reflection that are open, at most `Limits.listingsPerConnection`.
@@ -23,7 +25,7 @@ final class HTTPFace {
     var exchangeCount: Int { exchanges.count }
 
     /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { session.bufferedBytes + held }
+    var bufferedBytes: Int { session.bufferedBytes + held + queued }
 
     func open(_ stream: UInt32, _ connection: Connection, _ call: GRPCCall, now: UInt64, limit: Int) -> Exchange {
         let exchange = exchanges.insert { handle in
@@ -49,7 +51,9 @@ final class HTTPFace {
 
     /// The stream is over; nothing more is told or written of it.
     func forget(_ exchange: Exchange) {
+        exchange.isFinished = true
         exchange.body.removeAll()
+        weigh(exchange)
         release(exchange)
         if exchange.isReflecting {
             exchange.isReflecting = false
@@ -59,12 +63,32 @@ final class HTTPFace {
         exchanges.remove(exchange.handle)
     }
 
-    /// Nothing more of its unfinished message is wanted.
-    func release(_ exchange: Exchange) {
-        held -= exchange.held
-        exchange.held = 0
-        exchange.backlog = ByteBuffer()
+    /// Counts what an exchange holds of messages that are not dealt with.
+    func count(_ exchange: Exchange) {
+        let bytes = exchange.deframer.heldBytes + exchange.backlog.count
+        held += bytes - exchange.held
+        exchange.held = bytes
     }
+
+    /// Nothing more of its unfinished message is wanted. The message at work may lie in it still.
+    func release(_ exchange: Exchange) {
+        guard !exchange.isTaking else { return }
+        exchange.backlog = ByteBuffer()
+        exchange.deframer = GRPCDeframer(limit: exchange.deframer.limit)
+        count(exchange)
+    }
+
+    /// Counts the memory of its body, which has changed.
+    func weigh(_ exchange: Exchange) {
+        let memory = exchange.body.memory
+        queued += memory - exchange.queued
+        exchange.queued = memory
+    }
+
+    /// Something that was handed over, or could be, waits for the peer's windows.
+    var isWaiting: Bool { 
+        all.contains { $0.bound?.kind != .listing && (!$0.body.isEmpty || ($0.isStalled && $0.bound != nil)) }
+     }
 
     var all: [Exchange] { (0..<exchanges.bound).compactMap { exchanges.at($0) } }
 
@@ -87,18 +111,19 @@ final class Exchange {
     var body = BodyQueue()
     /// What stands behind it in the engine, once the request has been understood. Dropped when that ends.
     var bound: BoundStream?
-    /// The channel that `open` asked for, until its first message comes.
-    var opening: (topic: String, options: PublishOptions)?
-    /// The channel may complete, and fail, its topic.
-    var completesTopic = false
     /// The response has begun: its head is sent.
     var isAnswered = false
     /// The response is complete but for what `body` holds.
     var isFinished = false
     /// The client sends no more.
     var isHalfClosed = false
-    /// Bytes of an unfinished message.
+    /// Bytes of an unfinished message, and of memory of `body`, as they are counted with the connection's.
     var held = 0
+    var queued = 0
+    /// Bytes that came are being dealt with.
+    var isTaking = false
+    /// Of a publishing stream: its end is the topic's.
+    var completesTopic = false
     /// A message of the client's has come.
     var hasMessage = false
     /// The peer's windows are closed; the session tells when they open.
@@ -147,5 +172,6 @@ private struct OutputSink: HTTPSink, ~Copyable {
                 connection.output.reserve(bytes.count).copyMemory(from: bytes)
             }
         }
+        face.weigh(exchange)
     }
 }

@@ -92,23 +92,26 @@ extension Shard {
 
     private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         guard !exchange.isFinished else { return }
-        let before = exchange.deframer.heldBytes
         var rest = bytes
+        exchange.isTaking = true
+        defer {
+            exchange.isTaking = false
+            if exchange.isFinished { http.release(exchange) }
+        }
         do throws(GRPCError) {
             while !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
                 try receive(message, for: exchange, now: now)
             }
-            try hold(exchange.deframer.heldBytes - before, for: exchange, http)
+            try checkHeld(exchange, http)
         } catch {
             refuse(exchange, error, now: now)
         }
     }
 
-    /// So many bytes of an exchange's messages wait, in addition to those that do.
-    func hold(_ count: Int, for exchange: Exchange, _ http: HTTPFace) throws(GRPCError) {
+    /// What an exchange holds of messages that are not dealt with has changed.
+    func checkHeld(_ exchange: Exchange, _ http: HTTPFace) throws(GRPCError) {
         guard !exchange.isFinished else { return }
-        http.held += count
-        exchange.held += count
+        http.count(exchange)
         guard http.held <= limits.reassembly else {
             throw GRPCError(
                 .resourceExhausted,
@@ -126,8 +129,6 @@ extension Shard {
         } catch {
             return refuse(exchange, error, now: now)
         }
-        // A channel without messages may still complete its topic.
-        if exchange.opening != nil { openChannel(exchange, metadata: nil, payload: nil, now: now) }
         guard let bound = exchange.bound else {
             if exchange.method.isReflection { finish(exchange, .ok) }
             return
@@ -204,8 +205,10 @@ extension Shard {
         if case .open(let topic, let completesTopic) = action {
             guard isFirst else { throw GRPCError(.invalidArgument, "The channel is open already: send messages.") }
             do throws(Refusal) {
-                try checkPublish(to: topic)
-                exchange.opening = (topic, PublishOptions(completesTopic: completesTopic))
+                try openChannel(
+                    exchange.connection, stream: exchange.stream, to: topic,
+                    PublishOptions(completesTopic: completesTopic), initialN: Wire.maxU31, complete: false,
+                    metadata: nil, payload: nil, now: now)
                 exchange.completesTopic = completesTopic
                 begin(exchange)
             } catch {
@@ -213,7 +216,7 @@ extension Shard {
             }
             return
         }
-        guard !isFirst else {
+        guard let bound = exchange.bound else {
             throw GRPCError(.invalidArgument, "The first message of Publish is open: send that first.")
         }
         if case .failTopic(let reason) = action {
@@ -221,41 +224,21 @@ extension Shard {
         } else {
             let metadata = try carriedMetadata(of: published)
             guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
-            if let bound = exchange.bound {
-                item(
-                    unsafeDowncast(bound, to: Publisher.self), metadata: metadata, payload: published.payload,
-                    now: now)
-            } else {
-                openChannel(exchange, metadata: metadata, payload: published.payload, now: now)
-            }
-        }
-    }
-
-    /// Opens the channel that the exchange asked for, with its first message if there is one.
-    private func openChannel(
-        _ exchange: Exchange, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
-    ) {
-        guard let (topic, options) = exchange.opening else { return }
-        exchange.opening = nil
-        do throws(Refusal) {
-            try openChannel(
-                exchange.connection, stream: exchange.stream, to: topic, options, initialN: Wire.maxU31,
-                complete: false, metadata: metadata, payload: payload, now: now)
-        } catch {
-            finish(exchange, error)
+            item(
+                unsafeDowncast(bound, to: Publisher.self), metadata: metadata, payload: published.payload, now: now)
         }
     }
 
     private func failTopic(_ exchange: Exchange, _ reason: String, now: Instant) throws(GRPCError) {
         guard exchange.completesTopic else {
             throw GRPCError(
-                .invalidArgument, "fail_topic is for channels opened with complete_topic: open one with it.")
+                .invalidArgument,
+                "The stream was not opened with complete_topic, so its end is not the topic's: call FailTopic.")
         }
         guard reason.utf8.count <= ControlCall.longestReason else {
             throw GRPCError(
                 .invalidArgument, "The reason has more than \(ControlCall.longestReason) bytes; shorten it.")
         }
-        if exchange.bound == nil { openChannel(exchange, metadata: nil, payload: nil, now: now) }
         leave(exchange, .failed(reason), now: now)
         finish(exchange, .ok)
     }

@@ -251,7 +251,8 @@ extension Shard {
         switch notice {
         case .granted(let n):
             settleParked(publisher)
-            sayGranted(n, to: publisher)
+            publisher.untoldCredit += UInt64(n)
+            tellGranted(publisher)
         case .acknowledged(let sequence, let epoch, let accepted):
             settleParked(publisher)
             if publisher.isChannel {
@@ -284,6 +285,19 @@ extension Shard {
         sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
     }
 
+    /// Tells credit. That of a call whose answers are unread adds up: a peer that sends without ever reading would have
+    /// grants pile up for it. With RSocket the connection is read no more then.
+    private func tellGranted(_ publisher: Publisher) {
+        guard publisher.untoldCredit > 0 else { return }
+        guard publisher.exchange == nil || unreadAcknowledgements(publisher) < limits.acknowledgementBacklog else {
+            publisher.connection.hasUntold = true
+            return
+        }
+        let n = publisher.untoldCredit
+        publisher.untoldCredit = 0
+        sayGranted(n, to: publisher)
+    }
+
     /// Bytes of answers that a publisher has not read yet.
     private func unreadAcknowledgements(_ publisher: Publisher) -> Int {
         publisher.exchange?.body.count ?? publisher.connection.output.controlCount
@@ -294,6 +308,7 @@ extension Shard {
         guard connection.hasUntold, connection.output.controlCount < limits.acknowledgementBacklog else { return }
         connection.hasUntold = false
         for stream in connection.streams where stream.kind == .publisher {
+            tellGranted(unsafeDowncast(stream, to: Publisher.self))
             tellUntold(unsafeDowncast(stream, to: Publisher.self))
         }
     }
