@@ -62,7 +62,8 @@ let package = Package(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
             exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
-            name: "CoreTests", dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "Bytes", "Replay", "CAllocations"],
+            name: "CoreTests",
+            dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
