@@ -131,7 +131,9 @@ final class TestGRPC {
     let client: TestClient
     private let reader = FrameReader()
     private(set) var calls: [UInt32: TestCall] = [:]
-    private var nextStream: UInt32 = 1
+    private(set) var nextStream: UInt32 = 1
+    /// What was read and not given back, by stream; 0 is the connection.
+    private var owed: [UInt32: Int] = [:]
     private(set) var goAway: Received?
     /// What is read opens the windows again, as far as a stream is not in `closed`.
     var opensWindows = true
@@ -209,7 +211,11 @@ final class TestGRPC {
             call?.bytes += received.payload
             call?.received += received.payload.count
             call?.cut()
-            guard opensWindows, !received.payload.isEmpty, !closed.contains(received.stream) else { break }
+            guard opensWindows, !received.payload.isEmpty, !closed.contains(received.stream) else {
+                owed[0, default: 0] += received.payload.count
+                owed[received.stream, default: 0] += received.payload.count
+                break
+            }
             answer += windowUpdate(0, UInt32(received.payload.count))
             if !received.isEnd { answer += windowUpdate(received.stream, UInt32(received.payload.count)) }
         case Type.headers: call?.heads.append(received.fields)
@@ -220,13 +226,24 @@ final class TestGRPC {
         if received.isEnd { call?.isEnded = true }
     }
 
+    /// Gives back what was read while the windows were closed.
+    func openAllWindows() {
+        opensWindows = true
+        for (stream, count) in owed.sorted(by: { $0.key < $1.key }) where count > 0 {
+            if calls[stream]?.isEnded != true { send(windowUpdate(stream, UInt32(count))) }
+        }
+        owed = [:]
+        read()
+    }
+
     // Calls
 
     static func open(
-        _ topic: String, n: UInt32 = 0x7FFF_FFFF, all: Bool = false, from: UInt64 = 0, buffer: UInt32 = 0,
-        overflow: GRPCOverflow = .dropOldest, gapFails: Bool = false
+        _ topic: String, n: UInt32 = 0x7FFF_FFFF, last: UInt32 = 0, all: Bool = false, from: UInt64 = 0,
+        buffer: UInt32 = 0, overflow: GRPCOverflow = .dropOldest, gapFails: Bool = false
     ) -> [UInt8] {
         var bytes = Proto.field(1, topic) + Proto.field(2, UInt64(n))
+        if last > 0 { bytes += Proto.field(3, UInt64(last)) }
         if all { bytes += Proto.field(4, 1) }
         if from > 0 { bytes += Proto.field(5, from) }
         if buffer > 0 { bytes += Proto.field(7, UInt64(buffer)) }
