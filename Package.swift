@@ -35,7 +35,7 @@ let package = Package(
         .target(name: "Replay", swiftSettings: strict),
         .target(name: "RSocket", dependencies: ["Bytes"], swiftSettings: strict),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
-        .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: strict),
+        .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: hot),
@@ -52,14 +52,24 @@ let package = Package(
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(
-            name: "HTTP2Tests", dependencies: ["HTTP2", "CNGHTTP2", "RSocket", "Bytes", "CAllocations"],
+            name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes"],
+            exclude: ["GRPC", "Plain"], swiftSettings: strict),
+        .target(
+            name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/HTTP2Frames",
             swiftSettings: strict),
+        .testTarget(
+            name: "GRPCTests", dependencies: ["HTTP2", "RSocket", "Bytes"], path: "Tests/HTTP2Tests/GRPC",
+            swiftSettings: strict),
+        .testTarget(
+            name: "PlainTests", dependencies: ["HTTP2", "RSocket", "Bytes", "CAllocations"],
+            path: "Tests/HTTP2Tests/Plain", swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
             exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
-            name: "CoreTests", dependencies: ["Core", "RSocket", "HTTP2", "Bytes", "Replay", "CAllocations"],
+            name: "CoreTests",
+            dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),

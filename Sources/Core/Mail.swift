@@ -34,11 +34,11 @@ public struct Mail: Sendable {
 
         // Control calls and lists
         case call(StreamKey, ControlCall)
-        case answer(StreamKey, Result<String, Refusal>)
-        /// Credit for a stream of plain HTTP, to the shard that its id names; answered as a call.
+        case answer(StreamKey, Result<Description?, Refusal>)
+        /// Credit for a stream of plain HTTP, to the shard that its id names; answered as a call, with nothing to tell.
         case credit(StreamKey, SubscriptionID, UInt32)
         case listPage(StreamKey, SystemList, after: Int)
-        case listRows(StreamKey, rows: [String], next: Int?)
+        case listRows(StreamKey, rows: [Description], next: Int?)
 
         // The broker's own topics
         case event(String)

@@ -73,7 +73,6 @@ extension Shard {
         if let http = connection.http {
             expire(http, now: now)
             sendHeartbeats(http, now: now)
-            http.measureBodies()
             if let deadline = http.session.deadline, deadline <= now.monotonic {
                 http.session.expire(now: now.monotonic)
                 flush(connection)

@@ -40,7 +40,7 @@ final class TestBroker {
 
     func open(_ client: TestClient) -> ConnectionID? {
         let peer = "127.0.0.1:\(1000 + clients.count)"
-        guard let id = shards[client.shard].open(peer: peer, face: .rsocket, now: now) else { return nil }
+        guard let id = shards[client.shard].open(peer: peer, face: client.face, now: now) else { return nil }
         clients[client.shard]![id] = client
         return id
     }
@@ -140,9 +140,12 @@ final class TestClient {
     var isClosed = false
     var isRead = true
 
-    init(_ broker: TestBroker, _ shard: Int) {
+    let face: Face
+
+    init(_ broker: TestBroker, _ shard: Int, face: Face = .rsocket) {
         self.broker = broker
         self.shard = shard
+        self.face = face
         id = broker.open(self)!
     }
 

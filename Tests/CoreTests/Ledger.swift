@@ -164,7 +164,7 @@ final class PublisherAccount: Account {
 }
 
 /// A client with its streams.
-final class LedgerPeer {
+class LedgerPeer {
     let client: TestClient
     var accounts: [UInt32: Account] = [:]
     var nextStream: UInt32 = 1
@@ -176,6 +176,35 @@ final class LedgerPeer {
         defer { nextStream += 2 }
         return nextStream
     }
+
+    /// It takes all that there is for it.
+    var isReading: Bool { client.window == .max }
+
+    func subscribe(_ account: SubscriberAccount, topic: String, policy: String, buffer: Int, start: String, n: Int) {
+        client.subscribe(account.route, n: UInt32(n), stream: account.stream)
+    }
+
+    func request(_ n: Int, _ account: Account) { client.requestN(UInt32(n), stream: account.stream) }
+    func cancel(_ account: Account) { client.cancel(stream: account.stream) }
+
+    func publishOne(_ account: PublisherAccount, topic: String, _ text: String) {
+        client.publish(topic, text, stream: account.stream)
+    }
+
+    func openChannel(_ account: PublisherAccount, route: String, _ text: String) {
+        client.channel(
+            route, text, n: UInt32(account.acknowledgementsAsked), stream: account.stream, complete: account.isComplete)
+    }
+
+    func items(_ texts: [String], _ account: Account) { client.items(texts, stream: account.stream) }
+    func complete(_ account: Account) { client.complete(stream: account.stream) }
+
+    /// It reads little from now on, or all again.
+    func stall(_ random: inout LedgerRandom) {
+        if random.next(2) == 0 { client.window = random.next(300) } else { readAll() }
+    }
+
+    func readAll() { client.read(.max) }
 
     /// Deals with what came.
     func read() { client.takeFrames { take($0) } }

@@ -93,10 +93,18 @@ private final class Scenario {
         return open.isEmpty ? nil : open[random.next(open.count)]
     }
 
-    private func peer() -> LedgerPeer {
-        let open = peers.filter { !$0.client.isClosed }
+    private func peer(speaksRSocket: Bool = false) -> LedgerPeer {
+        let open = peers.filter { !$0.client.isClosed && !(speaksRSocket && $0 is LedgerGRPCPeer) }
         if open.count > 3, random.next(3) > 0 { return open[random.next(open.count)] }
-        let peer = LedgerPeer(broker.connect(random.next(shards)))
+        let peer: LedgerPeer
+        if !speaksRSocket, random.next(2) == 0 {
+            peer = LedgerGRPCPeer(
+                TestGRPC(
+                    broker, random.next(shards), window: UInt32(random.pick([1024, 5000, 65_535, 1 << 24])),
+                    connectionWindow: UInt32(random.pick([65_535, 1 << 24]))))
+        } else {
+            peer = LedgerPeer(broker.connect(random.next(shards)))
+        }
         peers.append(peer)
         return peer
     }
@@ -115,29 +123,30 @@ private final class Scenario {
         let buffer = random.pick([1, 2, 7, 50])
         let start = random.pick(["", "&replay=1", "&replay=all", "&from=3", "&from=900"])
         let n = 1 + random.next(9)
-        let route = "\(topic)?meta=on&overflow=\(policy)&buffer=\(buffer)\(start)"
+        let name = topic
+        let route = "\(name)?meta=on&overflow=\(policy)&buffer=\(buffer)\(start)"
         let account = SubscriberAccount(books, peer, peer.freshStream(), route)
         account.requested = n
         subscribers.append(account)
-        peer.client.subscribe(route, n: UInt32(n), stream: account.stream)
+        peer.subscribe(account, topic: name, policy: policy, buffer: buffer, start: start, n: n)
     }
 
     private func request(_ account: SubscriberAccount) {
         let n = random.pick([1, 3, 20, 20, 0x7FFF_FFFF])
         account.requested += n
         if account.requested >= 0x7FFF_FFFF { account.isUnbounded = true }
-        account.peer.client.requestN(UInt32(n), stream: account.stream)
+        account.peer.request(n, account)
     }
 
     private func stall(_ peer: LedgerPeer) {
         guard !peer.client.isClosed else { return }
-        if random.next(2) == 0 { peer.client.window = random.next(300) } else { peer.client.read(.max) }
+        peer.stall(&random)
     }
 
     private func cancel(_ account: Account) {
         guard random.next(3) == 0 else { return }
         account.isCancelled = true
-        account.peer.client.cancel(stream: account.stream)
+        account.peer.cancel(account)
     }
 
     private func publishOne() {
@@ -146,7 +155,7 @@ private final class Scenario {
         let text = text()
         let account = PublisherAccount(books, peer, peer.freshStream(), route, isChannel: false, first: text)
         publishers.append(account)
-        peer.client.publish(route, text, stream: account.stream)
+        peer.publishOne(account, topic: route, text)
     }
 
     private func openChannel() {
@@ -154,11 +163,10 @@ private final class Scenario {
         let route = topic + random.pick(["", "", "", "?complete=true", "?on-loss=fail"])
         let text = text()
         let account = PublisherAccount(books, peer, peer.freshStream(), route, isChannel: true, first: text)
-        account.acknowledgementsAsked = random.pick([1, 5, 0x7FFF_FFFF])
+        account.acknowledgementsAsked = peer is LedgerGRPCPeer ? 0x7FFF_FFFF : random.pick([1, 5, 0x7FFF_FFFF])
         account.isComplete = random.next(6) == 0
         publishers.append(account)
-        peer.client.channel(
-            route, text, n: UInt32(account.acknowledgementsAsked), stream: account.stream, complete: account.isComplete)
+        peer.openChannel(account, route: route, text)
     }
 
     private func sendItems(_ account: PublisherAccount) {
@@ -166,29 +174,29 @@ private final class Scenario {
         guard account.credit > 0 else {
             if account.acknowledgementsAsked < 0x7FFF_FFFF, random.next(2) == 0 {
                 account.acknowledgementsAsked += 3
-                account.peer.client.requestN(3, stream: account.stream)
+                account.peer.request(3, account)
             }
             return
         }
         let texts = (0..<min(account.credit, 1 + random.next(20))).map { _ in text() }
         account.credit -= texts.count
         account.sent += texts
-        account.peer.client.items(texts, stream: account.stream)
+        account.peer.items(texts, account)
     }
 
     private func complete(_ account: PublisherAccount) {
         guard !account.isComplete, random.next(3) == 0 else { return }
-        account.peer.client.complete(stream: account.stream)
         account.isComplete = true
+        account.peer.complete(account)
     }
 
     private func fire() {
-        let peer = peer()
+        let peer = peer(speaksRSocket: true)
         peer.client.fire(topic, text(), stream: peer.freshStream())
     }
 
     private func control(_ call: String) {
-        let peer = peer()
+        let peer = peer(speaksRSocket: true)
         peer.client.publish("$SYS.topic.\(call)?name=\(topic)", "", stream: peer.freshStream())
     }
 
@@ -197,7 +205,7 @@ private final class Scenario {
     /// Every client reads what there is for it, and every shard deals with all its mail.
     private func settle() {
         broker.chaos = nil
-        for peer in peers where !peer.client.isClosed { peer.client.read(.max) }
+        for peer in peers where !peer.client.isClosed { peer.readAll() }
         broker.runAll()
         for peer in peers { peer.read() }
     }
@@ -206,11 +214,12 @@ private final class Scenario {
     private func finish() {
         for account in publishers where !account.isOver && account.isChannel {
             account.acknowledgementsAsked = 0x7FFF_FFFF
-            account.peer.client.requestN(0x7FFF_FFFF, stream: account.stream)
+            if account.peer is LedgerGRPCPeer { continue }
+            account.peer.request(0x7FFF_FFFF, account)
         }
         for account in subscribers where !account.isOver {
             account.isUnbounded = true
-            account.peer.client.requestN(0x7FFF_FFFF, stream: account.stream)
+            account.peer.request(0x7FFF_FFFF, account)
         }
         // Parked publishes have found room or given up, and completed channels are acknowledged in full.
         broker.advance(seconds: 12)
@@ -276,7 +285,7 @@ private final class Scenario {
         }
         for account in publishers where account.isChannel && !account.isOver && !account.isComplete {
             // Who does not read may not know yet of credit, or that the channel is gone.
-            let isReading = account.peer.client.window == .max
+            let isReading = account.peer.isReading
             let channel = channel(of: account)
             guard isReading || channel != nil else { continue }
             let outstanding = channel?.outstanding ?? 0
@@ -290,9 +299,10 @@ private final class Scenario {
     private func channel(of account: PublisherAccount) -> Channel? {
         let client = account.peer.client
         let shard = broker.shards[client.shard]
-        guard let handle = shard.find(client.id)?.rsocket.handle(of: account.stream),
-            let stream = shard.streams.at(Int(handle))
-        else { return nil }
+        let connection = shard.find(client.id)
+        let bound = connection?.http?.exchange(of: account.stream)?.bound
+        let known = connection?.rsocket.handle(of: account.stream).flatMap { shard.streams.at(Int($0)) }
+        guard let stream = bound ?? known else { return nil }
         return broker.shards.lazy.flatMap(\.topics.values).compactMap { $0.channels[shard.key(stream)] }.first
     }
 
@@ -301,6 +311,14 @@ private final class Scenario {
         #expect(connection.forwarded == 0 && connection.parkedCount == waiting.count)
         #expect(connection.parkedBytes == waiting.reduce(0) { $0 + ($1 as! Publisher).parkedBytes })
         #expect(connection.isReading == !connection.isHeld || !connection.isOpen)
+        if let http = connection.http, connection.isOpen { check(http, connection) }
+    }
+
+    private func check(_ http: HTTPFace, _ connection: Connection) {
+        #expect(http.held == http.all.reduce(0) { $0 + $1.deframer.heldBytes })
+        #expect(http.queued == http.all.reduce(0) { $0 + $1.body.memory })
+        #expect(http.exchangeCount <= http.session.openStreams)
+        #expect(connection.streams.allSatisfy { $0.exchange?.bound === $0 })
     }
 
     private func check(_ topic: Topic, on shard: Shard) {

@@ -1,5 +1,6 @@
 // Each attack mounted, what it gets, and what the others on the connection and busy but honest clients get.
 
+import HTTP2Frames
 import Testing
 
 @testable import HTTP2

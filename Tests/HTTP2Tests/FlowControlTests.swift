@@ -1,5 +1,6 @@
 // Windows in both directions, turns, slices.
 
+import HTTP2Frames
 import Testing
 
 @testable import HTTP2

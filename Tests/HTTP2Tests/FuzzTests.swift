@@ -1,6 +1,7 @@
 // Frames at random, right and wrong, from a fixed seed: nothing traps, nothing grows beyond its limits, and each stream
 // is told of in order and ends once.
 
+import HTTP2Frames
 import Testing
 
 @testable import HTTP2

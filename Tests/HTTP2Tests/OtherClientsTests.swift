@@ -1,6 +1,7 @@
 // What other people's clients make of a session: curl, nghttp, h2load.
 
 import Foundation
+import HTTP2Frames
 import Testing
 
 @testable import HTTP2

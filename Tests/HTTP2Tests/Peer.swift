@@ -1,6 +1,7 @@
 // A session with an owner that queues bytes, and a client that reads frames: what the tests talk to.
 
 import Bytes
+import HTTP2Frames
 
 @testable import HTTP2
 

@@ -1,5 +1,6 @@
 // What RFC 9113 says a server MUST do. The section is in each test's name.
 
+import HTTP2Frames
 import Testing
 
 @testable import HTTP2

@@ -1,5 +1,6 @@
 // What a session tells and writes when both sides behave.
 
+import HTTP2Frames
 import Testing
 
 @testable import HTTP2
@@ -148,6 +149,25 @@ import Testing
         peer.feed([])
         let buffered = peer.session.hasPartialFrame
         #expect(!buffered)
+    }
+
+    @Test func whatIsUnfinishedIsSeen() {
+        let peer = Peer(opened: false)
+        func isPartial() -> Bool { peer.session.hasPartialFrame }
+        #expect(!isPartial())
+        peer.feed(Array(preface.prefix(10)))
+        #expect(isPartial())
+        peer.feed(preface.dropFirst(10) + settings())
+        #expect(!isPartial())
+        peer.feed(Array(ping().prefix(4)))
+        #expect(isPartial())
+        peer.feed(Array(ping().dropFirst(4)))
+        #expect(!isPartial())
+        peer.feed(frame(Type.headers, Flag.end, stream: 1, block(getFields)))
+        #expect(isPartial())
+        peer.feed(frame(Type.continuation, Flag.endHeaders, stream: 1))
+        #expect(!isPartial())
+        #expect(peer.events() == ["request 1 GET /x END"])
     }
 
     @Test func anInformationalResponseComesFirst() {

@@ -13,6 +13,20 @@ import pytest
 
 import raw
 from client import Peer
+from common import Observer
+
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone, and without "plain" no plain HTTP is tested:
+# neither is there yet. Adding one here starts the broker with `--http`, runs each test of the broker's behaviour over
+# that transport too, and collects the transport's own tests.
+SERVED = {"rsocket", "grpc"}
+
+TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
+OWN_TESTS = {
+    "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
+    "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"}, "test_http.py": {"plain"},
+    "test_http_requests.py": {"plain"},
+}
+collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition failed|Segmentation", re.IGNORECASE)
@@ -66,12 +80,23 @@ class Broker:
                 addresses.setdefault(record["protocol"], (host, int(port)))
         return addresses
 
+    @staticmethod
+    def refusal(*options: str) -> tuple[int, str]:
+        """The exit code of a broker that does not start, and its last words."""
+        done = subprocess.run([executable(), *options], capture_output=True, timeout=30, text=True,
+                              env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
+        return done.returncode, done.stderr.splitlines()[-1]
+
     @property
     def http_port(self) -> int:
         return self.http[1]
 
-    def peer(self, **options) -> Peer:
-        return Peer(self.address, **options)
+    def peer(self, transport: str = "rsocket", **options) -> Observer:
+        if transport == "rsocket":
+            return Peer(self.address, **options)
+        import grpc_client  # Only here, as it makes its stubs from the .proto.
+
+        return grpc_client.Peer(self.http, **options)
 
     def status(self, field: str) -> int:
         """A figure of /proc/PID/status, in bytes: VmRSS, VmHWM (its highest)."""
@@ -97,6 +122,13 @@ class Broker:
             json.loads(line)
 
 
+def pytest_generate_tests(metafunc):
+    """A test of what the broker does runs over each transport; one that is about RSocket's frames says so."""
+    if "transport" in metafunc.fixturenames:
+        own = [mark for mark in ("rsocket", "grpc") if metafunc.definition.get_closest_marker(mark)]
+        metafunc.parametrize("transport", own or TRANSPORTS)
+
+
 @pytest.fixture(scope="session")
 def start():
     """Starts brokers with options of one's own; the caller stops them."""
@@ -120,12 +152,12 @@ def small():
 
 
 @pytest.fixture
-def connect(request):
-    """Opens connections to the module's broker (or another), and closes them after the test."""
+def connect(request, transport):
+    """Opens connections to the module's broker (or another) by the test's transport, and closes them after the test."""
     opened = []
 
-    def open_peer(to=None, **options) -> Peer:
-        opened.append((to or request.getfixturevalue("broker")).peer(**options))
+    def open_peer(to=None, over=transport, **options) -> Observer:
+        opened.append((to or request.getfixturevalue("broker")).peer(over, **options))
         return opened[-1]
 
     yield open_peer
@@ -148,13 +180,52 @@ def line(broker):
 
 
 @pytest.fixture
-def a(connect) -> Peer:
+def wire(broker):
+    """Opens connections on which HTTP/2 frames are sent at will."""
+    from http2 import Wire
+
+    opened = []
+
+    def open_wire(*initial, to=broker, **how) -> Wire:
+        opened.append(Wire(to.http, *initial, **how))
+        return opened[-1]
+
+    yield open_wire
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(params=["1.1", "2"])
+def curl(broker, request):
+    """`curl(path, …)` waits for an answer, `curl.stream(path, …)` reads one that goes on. Over each version of HTTP."""
+    from curl import VERSIONS, Curl
+
+    this = Curl(broker.http, VERSIONS[request.param])
+    yield this
+    this.stop()
+
+
+@pytest.fixture
+def witness(connect, topic):
+    """A subscriber and a publisher on connections of their own; checks at the end that nothing happened to them."""
+    reader, writer, name = connect(), connect(), f"{topic[:80]}.w"
+    sub = reader.subscribe(name)
+    reader.joined(name, 1)
+    writer.numbers(name, 1, 1)
+    assert sub.data(1) == [b"1"]
+    yield writer
+    writer.numbers(name, 2, 2)
+    assert sub.data(1) == [b"2"]
+
+
+@pytest.fixture
+def a(connect) -> Observer:
     """A connection for subscribing, mostly."""
     return connect()
 
 
 @pytest.fixture
-def b(connect) -> Peer:
+def b(connect) -> Observer:
     """A connection for publishing, mostly. Connections are dealt to shards in turn, so `a` and `b` differ in theirs."""
     return connect()
 

@@ -194,7 +194,7 @@ def parse(raw: bytes) -> Frame:
     return this
 
 
-class Closed(Exception):
+class Closed(ConnectionError):
     """The broker closed the connection while more was expected."""
 
 

@@ -1,11 +1,13 @@
 """`block`: publishers are granted no more than there is room for."""
 
+import time
+
 import pytest
 
-from client import *
+from common import *
 
 
-def blocked(a, b, topic, buffer=1) -> Subscription:
+def blocked(a, b, topic, buffer=1) -> Stream:
     """A `block` subscription that is full: one message seen, `buffer` waiting."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer={buffer}", n=1, meta=True)
     a.joined(topic, 1)
@@ -16,11 +18,11 @@ def blocked(a, b, topic, buffer=1) -> Subscription:
 
 def test_an_acknowledged_publish_is_parked_until_there_is_room(a, b, topic):
     sub = blocked(a, b, topic)
-    stream = b.call(topic, b"3")
+    offer = b.offer(topic, b"3")
     b.barrier(topic)
-    assert b.pending(stream) == 0
+    assert not offer.answered()
     sub.request(1)
-    assert b.answer(stream).data == b"3"
+    assert offer.sequence() == 3
     sub.request(1)
     assert datas(sub.take(2)) == numbers(2, 3)
 
@@ -28,41 +30,42 @@ def test_an_acknowledged_publish_is_parked_until_there_is_room(a, b, topic):
 def test_parked_publishes_go_in_order_of_arrival(connect, a, topic):
     peers = [connect() for _ in range(4)]
     sub = blocked(a, peers[0], topic)
-    calls = []
+    offers = []
     for i in range(3, 11):
         peer = peers[i % 4]
-        calls.append((peer, peer.call(topic, b"%d" % i)))
+        offers.append(peer.offer(topic, b"%d" % i))
         peer.barrier(topic)  # It has arrived before the next is sent.
     sub.request(100)
-    assert [int(peer.answer(stream).data) for peer, stream in calls] == list(range(3, 11))
+    assert [offer.sequence() for offer in offers] == list(range(3, 11))
     assert datas(sub.take(9)) == numbers(2, 10)
 
 
 def test_room_lets_as_many_go_as_there_is_room_for(a, b, topic):
     sub = blocked(a, b, topic, buffer=2)
-    streams = [b.call(topic, b"%d" % i) for i in range(4, 9)]
+    offers = [b.offer(topic, b"%d" % i) for i in range(4, 9)]
     b.barrier(topic)
     for i in range(3):
         sub.request(1)
-        assert b.answer(streams[i]).data == b"%d" % (4 + i)
+        assert offers[i].sequence() == 4 + i
         b.barrier(topic)
-        assert all(b.pending(stream) == 0 for stream in streams[i + 1 :])
+        assert not any(offer.answered() for offer in offers[i + 1 :])
     assert [one.dropped for one in sub.take(3)] == [0, 0, 0]
 
 
 def drops(peer, topic) -> dict[str, int]:
     """The figures of drops that the broker tells of itself and of a topic."""
-    told = peer.control("$SYS.info") | peer.control("$SYS.topic.info", name=topic)
+    told = peer.control("$SYS.info") | peer.info(topic)
     return {name: figure for name, figure in told.items() if "drop" in name}
 
 
+@pytest.mark.rsocket
 def test_a_fire_without_room_is_dropped_and_counted(a, b, topic):
     sub = blocked(a, b, topic)
     before = drops(a, topic)
     b.fire(topic, b"lost")
     b.fire(topic, b"lost")
     b.barrier(topic)
-    assert a.control("$SYS.topic.info", name=topic)["next"] == 3
+    assert a.info(topic)["next"] == 3
     assert any(count - before[name] == 2 for name, count in drops(a, topic).items())
     sub.request(5)
     assert datas(sub.take(1)) == [b"2"]
@@ -118,7 +121,7 @@ def test_a_channel_through_a_narrow_buffer_loses_nothing(a, b, topic):
     a.joined(topic, 1)
     channel, got, sent = b.channel(topic, b"0"), [], 1
     while len(got) < 1000:
-        while sent < 1000 and (channel.credit > 0 or b.pending(channel.stream)):
+        while sent < 1000 and (channel.credit > 0 or channel.pending()):
             if channel.credit > 0:
                 channel.force(b"%d" % sent)
                 sent += 1
@@ -126,7 +129,7 @@ def test_a_channel_through_a_narrow_buffer_loses_nothing(a, b, topic):
                 channel.event()
         if sub.asked == sub.received:
             sub.request(2)
-        if a.pending(sub.stream) or sent == 1000:
+        if sub.pending() or sent == 1000:
             got += sub.data(1)
         else:
             b.barrier(topic)
@@ -140,11 +143,11 @@ def test_only_what_arrived_after_joining_counts(a, b, topic):
     sub = a.subscribe(f"{topic}?overflow=block&buffer=5&replay=all", n=1)
     a.joined(topic, 1)
     assert b.numbers(topic, 21, 25) == list(range(21, 26))
-    stream = b.call(topic, b"26")
+    offer = b.offer(topic, b"26")
     b.barrier(topic)
-    assert b.pending(stream) == 0
+    assert not offer.answered()
     sub.request(100)
-    assert b.answer(stream).data == b"26"
+    assert offer.sequence() == 26
     assert sub.data(26) == numbers(1, 26)
 
 
@@ -153,28 +156,28 @@ def test_others_are_paced_but_lose_nothing_beside_a_block_subscription(connect, 
     sub = blocked(a, b, topic)
     plain = other.subscribe(topic)
     b.joined(topic, 2)
-    streams = [b.call(topic, b"%d" % i) for i in range(3, 6)]
+    offers = [b.offer(topic, b"%d" % i) for i in range(3, 6)]
     b.barrier(topic)
     other.barrier(topic)
     plain.nothing()
     sub.request(10)
     assert plain.data(3) == numbers(3, 5)
-    assert [b.answer(stream).data for stream in streams] == numbers(3, 5)
+    assert [offer.sequence() for offer in offers] == [3, 4, 5]
 
 
 @pytest.mark.parametrize("how", ["cancel", "connection"])
 def test_room_comes_back_when_the_block_subscription_leaves(connect, b, topic, how):
     a = connect()
     sub = blocked(a, b, topic)
-    stream = b.call(topic, b"3")
+    offer = b.offer(topic, b"3")
     channel = b.channel(topic, b"4")
     b.barrier(topic)
-    assert b.pending(stream) == 0
+    assert not offer.answered()
     if how == "cancel":
         sub.cancel()
     else:
         a.close()
-    assert b.answer(stream).data == b"3"
+    assert offer.sequence() == 3
     channel.until(lambda: channel.granted)
     assert channel.acks == [(4, 1)]
 
@@ -182,18 +185,18 @@ def test_room_comes_back_when_the_block_subscription_leaves(connect, b, topic, h
 def test_a_parked_publish_whose_caller_cancels_is_answered_no_more(a, b, topic):
     """Whether it is still appended is open: the cancel takes the answer."""
     sub = blocked(a, b, topic)
-    stream = b.call(topic, b"unwanted")
-    b.send(raw.cancel(stream))
+    offer = b.offer(topic, b"unwanted")
+    offer.cancel()
     b.barrier(topic)
     sub.request(10)
     assert datas(sub.take(1)) == [b"2"]
     assert b.publish(topic, b"next")[0] in (3, 4)
-    assert b.pending(stream) == 0
+    assert not offer.answered()
 
 
 def test_a_parked_publish_of_a_lost_connection_leaves_the_topic_working(connect, a, b, topic):
     sub, lost = blocked(a, b, topic), connect()
-    lost.call(topic, b"at least once, or never")
+    lost.offer(topic, b"at least once, or never")
     lost.barrier(topic)
     lost.close()
     sub.request(10)
@@ -221,7 +224,7 @@ def test_several_channels_share_the_room_fairly(connect, a, topic):
                 peer.barrier(topic)
         sub.request(1)
         a.barrier(topic)
-        while a.pending(sub.stream):
+        while sub.pending():
             seen[int(sub.data(1)[0])] += 1
     assert sum(seen) >= 200 and min(seen) >= 20, seen
 
@@ -233,8 +236,8 @@ def test_a_grant_unused_for_a_second_loses_its_reservation_but_stays_valid(conne
     idle = b.channel(topic, b"0")
     idle.until(lambda: idle.granted == 2)
     other = connect()
-    streams = [other.call(topic, b"%d" % i) for i in (1, 2)]
-    assert [int(other.answer(stream).data) for stream in streams] == [2, 3]
+    offers = [other.offer(topic, b"%d" % i) for i in (1, 2)]
+    assert [offer.sequence() for offer in offers] == [2, 3]
     idle.force(b"3")
     idle.force(b"4")
     sub.request(10)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from client import *
+from common import *
 
 LIMIT = 256 << 10
 
@@ -56,7 +56,7 @@ def test_eviction_by_bytes_under_fail_delivers_the_rest_and_then_fails(connect, 
     a.barrier(topic)
     sub.request(UNBOUNDED)
     got = sub.rest()
-    assert sub.ended.code == raw.APPLICATION_ERROR and sub.ended.text.startswith("overflow: bytes")
+    assert sub.ended.kind == Kind.OVERFLOW and sub.ended.text.startswith("overflow: bytes")
     assert got[0].sequence == 1 and len(got) > 1
     assert [one.sequence for one in got[1:]] == list(range(got[1].sequence, got[1].sequence + len(got) - 1))
 
@@ -87,7 +87,7 @@ def test_grants_of_a_channel_fit_the_byte_limit(connect, tight, topic):
             sent += 1
         sub.request(10)
         a.barrier(topic)
-        while a.pending(sub.stream):
+        while sub.pending():
             got += sub.take(1)
             assert (got[-1].sequence, got[-1].dropped) == (len(got), 0)
 

@@ -7,6 +7,8 @@ import pytest
 from client import *
 from raw import I
 
+pytestmark = pytest.mark.rsocket
+
 
 @pytest.fixture
 def witness(a, b, topic):

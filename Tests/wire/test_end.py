@@ -2,7 +2,7 @@
 
 import pytest
 
-from client import *
+from common import *
 
 
 def test_complete_by_a_channel(a, b, topic):
@@ -14,14 +14,14 @@ def test_complete_by_a_channel(a, b, topic):
     assert channel.end() == End()
     assert sub.data(2) == numbers(1, 2)
     assert sub.end() == End()
-    assert a.control("$SYS.topic.info", name=topic)["state"] == "completed"
+    assert a.info(topic)["state"] == "completed"
 
 
 def test_complete_by_a_channel_with_its_last_item(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     channel = b.channel(f"{topic}?complete=true", b"1")
-    channel.send(b"2", flags=N | C)
+    channel.send(b"2", last=True)
     assert datas(sub.rest()) == numbers(1, 2)
     assert sub.ended == End()
 
@@ -29,7 +29,7 @@ def test_complete_by_a_channel_with_its_last_item(a, b, topic):
 def test_complete_by_a_channel_of_one_item(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
-    b.channel(f"{topic}?complete=true", b"1", flags=C).end()
+    b.channel(f"{topic}?complete=true", b"1", complete=True).end()
     assert datas(sub.rest()) == [b"1"]
     assert sub.ended == End()
 
@@ -41,8 +41,8 @@ def test_fail_by_a_channels_error(a, b, topic):
     channel.send(b"2")
     channel.fail("the sensor is gone")
     assert sub.data(2) == numbers(1, 2)
-    assert sub.end() == End(raw.APPLICATION_ERROR, "topic failed: the sensor is gone")
-    info = a.control("$SYS.topic.info", name=topic)
+    assert sub.end() == failed("the sensor is gone")
+    info = a.info(topic)
     assert info["state"] == "failed" and "the sensor is gone" in info["error"]
 
 
@@ -59,7 +59,7 @@ def test_fail_by_control(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     b.control("$SYS.topic.fail", name=topic, message="switched off, 100%")
-    assert sub.end() == End(raw.APPLICATION_ERROR, "topic failed: switched off, 100%")
+    assert sub.end() == failed("switched off, 100%")
 
 
 def lose(peer, channel):
@@ -85,9 +85,10 @@ def test_a_lost_channel_ends_alone(connect, a, topic, loss):
     a.until(topic, lambda info: info["publishers"] == 0)
     a.numbers(topic, 2, 2)
     assert sub.data(2) == numbers(1, 2)
-    assert a.control("$SYS.topic.info", name=topic)["state"] == "live"
+    assert a.info(topic)["state"] == "live"
 
 
+@pytest.mark.rsocket
 @pytest.mark.parametrize("loss", [lose, cancel, exceed])
 def test_a_lost_channel_fails_its_topic_with_on_loss_fail(connect, a, topic, loss):
     sub, b = a.subscribe(topic), connect()
@@ -97,21 +98,21 @@ def test_a_lost_channel_fails_its_topic_with_on_loss_fail(connect, a, topic, los
     loss(b, channel)
     assert sub.data(1) == [b"1"]
     end = sub.end()
-    assert end.code == raw.APPLICATION_ERROR and end.text.startswith("topic failed:")
+    assert end.kind == Kind.FAILED and end.text.startswith("topic failed:")
 
 
 def test_a_rejected_channel_ends_alone(a, b, topic):
     channel = b.channel(f"{topic}?complete=true", b"1")
     exceed(b, channel)
-    assert channel.end().code == raw.REJECTED
-    assert a.control("$SYS.topic.info", name=topic)["state"] == "live"
+    assert channel.end().kind == Kind.REJECTED
+    assert a.info(topic)["state"] == "live"
     assert b.publish(topic, b"x") == [2]
 
 
 def test_a_channel_without_complete_ends_no_topic(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
-    b.channel(f"{topic}?complete=false", b"1", flags=C).end()
+    b.channel(f"{topic}?complete=false", b"1", complete=True).end()
     failing = b.channel(topic, b"2")
     failing.acknowledged(2)
     failing.fail("my own trouble")
@@ -131,10 +132,10 @@ def test_the_first_end_wins(a, b, topic, first):
         try:
             b.control(f"$SYS.topic.{verb}", name=topic, **arguments)
         except StreamError as error:
-            assert verb == second and error.code == raw.REJECTED
+            assert verb == second and error.kind == Kind.REJECTED
     sub.take(1)
-    assert sub.end() == (End() if first == "complete" else End(raw.APPLICATION_ERROR, "topic failed: first"))
-    state = a.control("$SYS.topic.info", name=topic)["state"]
+    assert sub.end() == (End() if first == "complete" else failed("first"))
+    state = a.info(topic)["state"]
     assert state == {"complete": "completed", "fail": "failed"}[first]
 
 
@@ -144,15 +145,22 @@ def test_other_publishers_are_rejected_after_the_end(a, b, topic, verb):
     other.acknowledged(1)
     other.until(lambda: other.granted)
     b.control(f"$SYS.topic.{verb}", name=topic, **({"message": "over"} if verb == "fail" else {}))
-    a.send(raw.payload(other.stream, b"too late"))
-    assert other.end().code == raw.REJECTED
+    other.force(b"too late")
+    assert other.end().kind == Kind.REJECTED
     with pytest.raises(StreamError) as refused:
         b.publish(topic, b"too late")
-    assert refused.value.code == raw.REJECTED
-    assert b.channel(topic, b"too late").end().code == raw.REJECTED
+    assert refused.value.kind == Kind.REJECTED
+    assert b.channel(topic, b"too late").end().kind == Kind.REJECTED
+    assert a.info(topic)["next"] == 2
+
+
+@pytest.mark.rsocket
+def test_a_fire_after_the_end_is_dropped(a, b, topic):
+    b.numbers(topic, 1, 1)
+    b.control("$SYS.topic.complete", name=topic)
     b.fire(topic, b"too late")
     b.barrier(topic)
-    assert a.control("$SYS.topic.info", name=topic)["next"] == 2
+    assert a.info(topic)["next"] == 2
 
 
 def test_later_subscribers_get_their_replay_and_then_the_same_completion(a, b, topic):
@@ -170,7 +178,7 @@ def test_later_subscribers_get_their_replay_and_then_the_same_failure(a, b, topi
     for options, first in (("replay=all", 1), ("replay=3", 8), ("replay=0", 11)):
         sub = a.subscribe(f"{topic}?{options}")
         assert datas(sub.rest()) == numbers(first, 10), options
-        assert sub.ended == End(raw.APPLICATION_ERROR, "topic failed: why")
+        assert sub.ended == failed("why")
 
 
 @pytest.mark.parametrize("verb", ["complete", "fail"])
@@ -188,7 +196,7 @@ def test_the_end_comes_after_all_that_waits_and_needs_no_credit(a, b, topic, ver
     sub.nothing()
     sub.request(1)  # Exactly what waits: nothing is left for the end.
     assert sub.data(1) == [b"5"]
-    assert sub.end() == (End() if verb == "complete" else End(raw.APPLICATION_ERROR, "topic failed: why"))
+    assert sub.end() == (End() if verb == "complete" else failed("why"))
 
 
 @pytest.mark.parametrize("verb", ["complete", "fail"])
@@ -198,7 +206,7 @@ def test_the_end_comes_at_once_without_credit_where_nothing_waits(a, b, topic, v
     b.numbers(topic, 1, 2)
     b.control(f"$SYS.topic.{verb}", name=topic, **({"message": "why"} if verb == "fail" else {}))
     assert sub.data(2) == numbers(1, 2)
-    assert sub.end().code == (None if verb == "complete" else raw.APPLICATION_ERROR)
+    assert sub.end().kind == (None if verb == "complete" else Kind.FAILED)
 
 
 def test_the_end_reaches_each_subscription_exactly_once(connect, b, topic):
@@ -214,7 +222,7 @@ def test_the_end_reaches_each_subscription_exactly_once(connect, b, topic):
     for peer in peers:
         peer.barrier(topic)
     for sub in subs:
-        assert sub.peer.pending(sub.stream) == 0
+        assert sub.pending() == 0
 
 
 def test_the_end_of_an_empty_topic(a, b, topic):
@@ -232,8 +240,8 @@ def test_delete_fails_subscribers_and_rejects_publishers(a, b, topic):
     channel.until(lambda: channel.granted)
     assert sub.data(1) == [b"1"]
     b.control("$SYS.topic.delete", name=topic)
-    assert sub.end() == End(raw.APPLICATION_ERROR, "topic failed: deleted")
-    assert channel.end().code == raw.REJECTED
+    assert sub.end() == failed("deleted")
+    assert channel.end().kind == Kind.REJECTED
     assert topic not in [one["name"] for one in b.listing("$SYS.topics")]
 
 
@@ -245,15 +253,15 @@ def test_delete_delivers_what_waits_before_it_fails(a, b, topic):
     sub.take(1)
     sub.request(3)
     assert sub.data(3) == numbers(2, 4)
-    assert sub.end() == End(raw.APPLICATION_ERROR, "topic failed: deleted")
+    assert sub.end() == failed("deleted")
 
 
 def test_the_next_use_after_delete_makes_a_new_epoch(a, b, topic):
     b.numbers(topic, 1, 5)
-    before = a.control("$SYS.topic.info", name=topic)
+    before = a.info(topic)
     b.control("$SYS.topic.delete", name=topic)
     assert b.publish(topic, b"again") == [1]
-    after = a.control("$SYS.topic.info", name=topic)
+    after = a.info(topic)
     assert after["epoch"] != before["epoch"] and int(after["epoch"]) != 0
     assert a.subscribe(f"{topic}?replay=all").data(1) == [b"again"]
     resumed = a.subscribe(f"{topic}?from=6&epoch={before['epoch']}", meta=True)
@@ -271,18 +279,18 @@ def test_parked_publishes_are_rejected_by_the_end(a, b, topic):
     a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
     a.joined(topic, 1)
     b.numbers(topic, 1, 2)
-    stream, channel = b.call(topic, b"3"), b.channel(topic, b"4")
+    offer, channel = b.offer(topic, b"3"), b.channel(topic, b"4")
     b.barrier(topic)
     b.control("$SYS.topic.complete", name=topic)
     with pytest.raises(StreamError) as refused:
-        b.answer(stream)
-    assert refused.value.code == raw.REJECTED
-    assert channel.end().code == raw.REJECTED
+        offer.sequence()
+    assert refused.value.kind == Kind.REJECTED
+    assert channel.end().kind == Kind.REJECTED
 
 
 @pytest.mark.parametrize("verb", ["info", "complete", "fail", "delete"])
 def test_control_of_a_topic_that_is_not(a, topic, verb):
     with pytest.raises(StreamError) as refused:
         a.control(f"$SYS.topic.{verb}", name=topic, **({"message": "x"} if verb == "fail" else {}))
-    assert refused.value.code in (raw.REJECTED, raw.INVALID, raw.APPLICATION_ERROR)
+    assert refused.value.kind in (Kind.REJECTED, Kind.INVALID)
     assert topic in refused.value.text

@@ -5,6 +5,8 @@ import pytest
 from client import *
 from raw import C, F, N
 
+pytestmark = pytest.mark.rsocket
+
 BODY = bytes(range(256)) * 40
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from client import *
 
+pytestmark = pytest.mark.rsocket
+
 
 def invalid(peer, frame_stream) -> str:
     """The text of the INVALID by which a request must be answered."""
@@ -124,17 +126,6 @@ def test_a_name_of_255_bytes_in_a_plain_string_route(connect):
     this, name = connect(mime=b"text/plain"), "p" * 255
     this.numbers(name, 1, 2)
     assert this.subscribe(f"{name}?replay=all").data(2) == numbers(1, 2)
-
-
-def test_names_of_every_legal_kind(a, b):
-    for name in ["A", "0", "_", "-", "Az09_-", "a.b.c.d.e.f.g", "0.1.2", "-.-", "sys.x", "SYS.x"]:
-        b.numbers(name, 1, 1)
-        assert a.subscribe(f"{name}?replay=1").data(1) == [b"1"]
-
-
-def test_names_that_differ_in_case_are_different_topics(a, b, topic):
-    b.numbers(topic + ".UP", 1, 1)
-    assert b.numbers(topic + ".up", 1, 1) == [1]
 
 
 @pytest.mark.parametrize("kind", [raw.REQUEST_STREAM, raw.REQUEST_RESPONSE, raw.REQUEST_CHANNEL])

@@ -6,6 +6,8 @@ import pytest
 
 from client import *
 
+pytestmark = pytest.mark.rsocket
+
 
 def echo(peer, data) -> raw.Frame:
     peer.send(raw.keepalive(data))

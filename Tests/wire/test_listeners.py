@@ -1,20 +1,9 @@
 """The broker's two listeners: told, turned off, and refused with a sentence that helps."""
 
 import json
-import os
 import socket
-import subprocess
 
 import pytest
-
-from conftest import executable
-
-
-def refusal(*options: str) -> tuple[int, str]:
-    """The exit code of a broker that does not start, and its last words."""
-    done = subprocess.run([executable(), *options], capture_output=True, timeout=30, text=True,
-                          env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
-    return done.returncode, done.stderr.splitlines()[-1]
 
 
 def takes_connections(address) -> bool:
@@ -51,17 +40,17 @@ def test_rsocket_is_spoken_where_http_is_off(start, topic):
 
 
 @pytest.mark.parametrize("option, other, name", [("--listen", "--http", "RSocket"), ("--http", "--listen", "HTTP")])
-def test_a_taken_port_is_named_with_its_option(broker, option, other, name):
+def test_a_taken_port_is_named_with_its_option(start, broker, option, other, name):
     port = broker.address[1]
-    assert refusal(option, f"127.0.0.1:{port}", other, "127.0.0.1:0") == (
+    assert start.refusal(option, f"127.0.0.1:{port}", other, "127.0.0.1:0") == (
         1, f"forebayd: port {port} for {name} is taken: stop the other process or choose {option} 127.0.0.1:0")
 
 
-def test_nothing_to_listen_on_is_wrong_usage():
-    code, words = refusal("--listen", "off", "--http", "off")
+def test_nothing_to_listen_on_is_wrong_usage(start):
+    code, words = start.refusal("--listen", "off", "--http", "off")
     assert code == 2 and "nothing to listen on" in words
 
 
-def test_one_port_for_both_is_wrong_usage():
-    code, words = refusal("--listen", "127.0.0.1:7000", "--http", "127.0.0.1:7000")
+def test_one_port_for_both_is_wrong_usage(start):
+    code, words = start.refusal("--listen", "127.0.0.1:7000", "--http", "127.0.0.1:7000")
     assert code == 2 and "give them different ports" in words

@@ -6,6 +6,8 @@ import pytest
 
 from client import *
 
+pytestmark = pytest.mark.rsocket
+
 CONTENT_TYPE = (0x7A, b"\x85")  # "The data is application/json", by its well-known id.
 TRACING = (0x7D, bytes(range(17)))
 AUTHENTICATION = (0x7C, b"\x81token")
@@ -35,12 +37,6 @@ def test_meta_on_puts_the_brokers_entry_first(a, b, topic):
         one = message(frame, True)
         assert (one.sequence, one.dropped) == (i, 0) and before <= one.timestamp <= after
     assert len({message(frame, True).epoch for frame in frames}) == 1
-
-
-def test_meta_on_tells_the_epoch_that_control_tells(a, b, topic):
-    b.numbers(topic, 1, 1)
-    one = a.subscribe(f"{topic}?replay=1", meta=True).take(1)[0]
-    assert a.control("$SYS.topic.info", name=topic)["epoch"] == str(one.epoch)
 
 
 def test_the_publishers_entries_are_carried_in_their_order(a, b, topic):
@@ -98,21 +94,6 @@ def test_subscribers_with_and_without_meta_share_a_topic(a, b, topic):
     assert [(one.sequence, one.data) for one in told.take(50)] == list(enumerate(numbers(1, 50), 1))
 
 
-def test_empty_payloads_are_messages(a, b, topic):
-    sub = a.subscribe(topic)
-    a.joined(topic, 1)
-    assert b.publish(topic, b"", b"x", b"") == [1, 2, 3]
-    assert sub.data(3) == [b"", b"x", b""]
-
-
-def test_payloads_are_bytes_not_text(a, b, topic):
-    every = bytes(range(256))
-    sub = a.subscribe(topic)
-    a.joined(topic, 1)
-    b.publish(topic, every)
-    assert sub.data(1) == [every]
-
-
 FORMS = {"composite": COMPOSITE, "bare routing": ROUTING, "plain string": b"text/plain"}
 
 
@@ -124,7 +105,7 @@ def test_the_route_in_each_form_of_metadata(connect, b, topic, form):
     sub = this.subscribe(f"{topic}?replay=2&buffer=100")
     assert sub.data(2) == numbers(2, 3)
     assert this.publish(topic, b"4") == [4]
-    this.channel(f"{topic}?complete=true", b"5", flags=C).end()
+    this.channel(f"{topic}?complete=true", b"5", complete=True).end()
     assert sub.data(2) == [b"4", b"5"]
     assert sub.end() == End()
 

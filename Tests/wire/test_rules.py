@@ -4,6 +4,8 @@ import pytest
 
 from client import *
 
+pytestmark = pytest.mark.rsocket
+
 
 def test_1_1_never_more_than_requested(a, b, topic):
     sub = a.subscribe(f"{topic}?replay=all", n=1)
@@ -208,4 +210,4 @@ def test_4_1_and_4_2_the_broker_obeys_both_sides(a, b, topic):
     channel.fail("and so ends")
     sub.request(10)
     assert len(sub.rest()) == sent - 50
-    assert sub.ended == End(raw.APPLICATION_ERROR, "topic failed: and so ends")
+    assert sub.ended == failed("and so ends")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from client import *
+from common import *
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
@@ -75,13 +75,13 @@ def test_block_across_shards(peers, topic):
         name = f"{topic}.{i}"
         subs = [other.subscribe(f"{name}?overflow=block&buffer=2", n=1) for other in peers]
         peer.joined(name, len(subs))
-        streams = [peer.call(name, b"%d" % n) for n in range(1, 8)]
-        assert [int(peer.answer(stream).data) for stream in streams[:3]] == [1, 2, 3]
+        offers = [peer.offer(name, b"%d" % n) for n in range(1, 8)]
+        assert [offer.sequence() for offer in offers[:3]] == [1, 2, 3]
         peer.barrier(name)
-        assert not any(peer.pending(stream) for stream in streams[3:])
+        assert not any(offer.answered() for offer in offers[3:])
         for sub in subs:
             sub.request(6)
-        assert [int(peer.answer(stream).data) for stream in streams[3:]] == [4, 5, 6, 7]
+        assert [offer.sequence() for offer in offers[3:]] == [4, 5, 6, 7]
         for sub in subs:
             assert sub.data(7) == numbers(1, 7)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from client import *
+from common import *
 
 UNLIKELY_EPOCH = 12345
 
@@ -126,9 +126,10 @@ def test_a_gap_refuses_the_subscription_with_gap_fail(connect, small, topic, gap
     b.numbers(topic, 1, 20)
     end = refusal(a.subscribe(f"{topic}?{GAPS[gap]}&gap=fail", meta=True))
     assert "gap" in end.text.lower()
-    assert a.control("$SYS.topic.info", name=topic)["subscriptions"] == 0
+    assert a.info(topic)["subscriptions"] == 0
 
 
+@pytest.mark.rsocket
 @pytest.mark.parametrize("gap", GAPS)
 def test_from_without_meta_implies_gap_fail(connect, small, topic, gap):
     a, b = connect(small), connect(small)
@@ -152,6 +153,6 @@ def test_the_gap_is_told_by_default(connect, small, topic):
 def numbered(a, b, topic) -> int:
     """Publishes three messages and returns the topic's epoch."""
     b.numbers(topic, 1, 3)
-    epoch = a.control("$SYS.topic.info", name=topic)["epoch"]
+    epoch = a.info(topic)["epoch"]
     assert isinstance(epoch, str)
     return int(epoch)

@@ -5,6 +5,8 @@ import pytest
 from client import *
 from raw import F
 
+pytestmark = pytest.mark.rsocket
+
 
 def test_stream_ids_need_not_be_contiguous(a, b, topic):
     b.numbers(topic, 1, 1)

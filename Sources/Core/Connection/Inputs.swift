@@ -154,6 +154,7 @@ extension Shard {
     /// The output has room: what waited for it goes on.
     private func fill(_ connection: Connection, now: Instant) {
         feedHungry(connection, now: now)
+        if let http = connection.http { answerHeldBack(http, now: now) }
         if !connection.waitingListings.isEmpty {
             let listings = connection.waitingListings
             connection.waitingListings.removeAll()
@@ -179,6 +180,9 @@ extension Shard {
         moment = now
         draining = true
         for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { topic.refusePublishers(Shard.drainingRefusal) }
+        for place in 0..<connections.bound {
+            if let http = connections.at(place)?.http { tellWatchers(http) }
+        }
         settle(now)
         // Not at once: what other shards have under way is to arrive before a connection is found to be done.
         nextTick = now.monotonic + Shard.tickInterval
@@ -186,7 +190,10 @@ extension Shard {
 
     /// A connection of a draining shard goes when nothing more can be delivered to it.
     func closeIfDrained(_ connection: Connection, now: Instant) {
-        guard connection.isWritten, connection.hungryCount == 0, connection.waitingListings.isEmpty else { return }
+        // A list that waits while all is written has a peer that keeps its window closed, as one without credit.
+        guard connection.isWritten, connection.hungryCount == 0,
+            connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
+        else { return }
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
         fatal(connection, goodbye, now: now)

@@ -8,7 +8,7 @@ struct Refusal: Error, Sendable {
     enum Kind: Sendable {
         /// A bad name, option or value.
         case invalid
-        /// A limit is reached, or the peer went beyond what it was granted.
+        /// A limit is reached.
         case limit
         /// A message is larger than any may be.
         case tooLarge
@@ -16,6 +16,8 @@ struct Refusal: Error, Sendable {
         case blocked
         /// A request did not come to its end in time.
         case timeout
+        /// A publisher sent more than it was granted.
+        case beyondCredit
         /// The topic has ended.
         case ended
         case notFound
@@ -57,7 +59,8 @@ struct Refusal: Error, Sendable {
         switch kind {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
-        case .limit, .tooLarge, .blocked, .timeout, .ended, .notFound, .forbidden, .gap, .unavailable: .rejected
+        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .forbidden, .gap, .unavailable:
+            .rejected
         }
     }
 
@@ -67,7 +70,7 @@ struct Refusal: Error, Sendable {
         case .invalid: .invalidArgument
         case .limit, .tooLarge, .blocked, .overflow: .resourceExhausted
         case .timeout: .deadlineExceeded
-        case .ended, .gap: .failedPrecondition
+        case .beyondCredit, .ended, .gap: .failedPrecondition
         case .notFound: .notFound
         case .forbidden: .permissionDenied
         case .unavailable: .unavailable
@@ -80,7 +83,7 @@ struct Refusal: Error, Sendable {
         let kind: Problem.Kind =
             switch kind {
             case .invalid: .invalid
-            case .limit, .overflow: .overLimit
+            case .limit, .beyondCredit, .overflow: .overLimit
             case .tooLarge: .tooLarge
             case .blocked: .blocked
             case .timeout: .timeout

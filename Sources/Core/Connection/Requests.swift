@@ -77,7 +77,7 @@ extension Shard {
             switch kind {
             case .response, .fireAndForget:
                 guard let target = try target(tags, isAnswered: kind == .response) else {
-                    return try call(connection, stream: stream, Route(tags), now: now)
+                    return call(connection, stream: stream, try ControlCall.read(Route(tags)), now: now)
                 }
                 let metadata = tags.isAlone ? nil : carried(content.metadata, of: connection)
                 if kind == .response {
@@ -89,9 +89,11 @@ extension Shard {
             case .stream:
                 try subscribe(connection, stream: stream, initialN: initialN, Route(tags), now: now)
             case .channel:
+                let route = try Route(tags)
                 try openChannel(
-                    connection, stream: stream, Route(tags), initialN: initialN, complete: complete,
-                    metadata: carried(content.metadata, of: connection), payload: content.data, now: now)
+                    connection, stream: stream, to: route.name, PublishOptions(route), initialN: initialN,
+                    complete: complete, metadata: carried(content.metadata, of: connection), payload: content.data,
+                    now: now)
             }
         } catch {
             guard kind != .fireAndForget else {
@@ -175,9 +177,9 @@ extension Shard {
 
     // Ends
 
-    /// Answers a request with `text`, and so ends its stream.
-    func reply(_ text: String, to stream: BoundStream) {
-        sayAnswer(text, to: stream)
+    /// Answers a request, and so ends its stream.
+    func reply(_ description: Description?, to stream: BoundStream) {
+        sayAnswer(description, to: stream)
         drop(stream)
     }
 
@@ -202,7 +204,7 @@ extension Shard {
         switch stream.kind {
         case .subscriber: forget(unsafeDowncast(stream, to: Subscriber.self))
         case .publisher: forget(unsafeDowncast(stream, to: Publisher.self))
-        case .listing: stream.connection.listings -= 1
+        case .listing: forget(unsafeDowncast(stream, to: Listing.self))
         case .call: break
         }
     }

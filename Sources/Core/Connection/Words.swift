@@ -49,13 +49,16 @@ extension Shard {
     // To a publisher
 
     /// `n` more messages may be sent.
-    func sayGranted(_ n: UInt32, to publisher: Publisher) {
+    func sayGranted(_ n: UInt64, to publisher: Publisher) {
         if let exchange = publisher.exchange {
-            let response = PublishResponse(grantedCredit: UInt64(n), acknowledgedSequence: 0, acceptedCount: 0)
+            let response = PublishResponse(
+                grantedCredit: n, acknowledgedSequence: publisher.known.sequence.value,
+                acceptedCount: publisher.known.accepted)
             say(exchange) { response.append(to: &$0) }
+            publisher.untold = nil
             return
         }
-        publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: n, into: &$0) }
+        publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: UInt32(n), into: &$0) }
         flush(publisher.connection)
     }
 
@@ -114,11 +117,15 @@ extension Shard {
 
     // To a subscriber
 
-    /// The subscription has its place; its messages follow.
+    /// The subscription is in effect, which RSocket has no word for.
     func sayJoined(to subscriber: Subscriber) {
-        // Over other protocols the first message says so.
-        guard let exchange = subscriber.exchange, let plain = exchange.plain else { return }
-        begin(exchange, plain, of: subscriber)
+        guard let exchange = subscriber.exchange else { return }
+        if let plain = exchange.plain { return begin(exchange, plain, of: subscriber) }
+        let credit = subscriber.cursor.credit
+        let tail = SubscribeTail(
+            outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
+            epoch: subscriber.mirror.epoch, dropped: 0)
+        say(exchange) { tail.append(to: &$0) }
     }
 
     /// The subscription completed; `lost` messages were dropped since the last one delivered.
@@ -151,9 +158,10 @@ extension Shard {
 
     // To who asked for a list, or made a control call
 
-    func sayRow(_ row: String, to listing: Listing) {
-        var row = row
-        row.withUTF8 { data in
+    func sayRow(_ row: Description, to listing: Listing) {
+        if let exchange = listing.exchange { return say(exchange) { row.append(to: &$0) } }
+        var text = row.json
+        text.withUTF8 { data in
             queue(on: listing.connection) {
                 FrameWriter.payload(
                     stream: listing.stream, next: true, complete: false, metadata: nil,
@@ -164,17 +172,20 @@ extension Shard {
 
     /// The list is at its end.
     func sayCompleted(to listing: Listing) {
+        if let exchange = listing.exchange { return finish(exchange, .ok) }
         queueEnd(on: listing.connection) { Shard.complete(listing.stream, metadata: nil, into: &$0) }
     }
 
     /// The answer to a control call.
-    func sayAnswer(_ text: String, to call: BoundStream) {
+    /// - Parameter description: nil where it is enough that it was done.
+    func sayAnswer(_ description: Description?, to call: BoundStream) {
         if let exchange = call.exchange {
             // Over plain HTTP the only call is for credit, which is given or not.
-            if let plain = exchange.plain { answer(exchange, plainFace.answerEmpty(to: plain.request)) }
-            return
+            if let plain = exchange.plain { return answer(exchange, plainFace.answerEmpty(to: plain.request)) }
+            say(exchange) { description?.append(to: &$0) }
+            return finish(exchange, .ok)
         }
-        var text = text
+        var text = description?.json ?? ""
         text.withUTF8 { data in
             call.connection.output.control {
                 FrameWriter.payload(

@@ -1,26 +1,39 @@
-// Calls: REQUEST_RESPONSE on `$SYS.…`, JSON in and out. A call about a topic is answered by the shard that owns it.
+// Calls: REQUEST_RESPONSE on `$SYS.…`, and the single calls of gRPC's Admin. A call about a topic is answered by the
+// shard that owns it.
 
 import Bytes
 import Replay
 import RSocket
 
-/// A control call, as it goes to the topic's owner.
-enum ControlCall: Sendable {
-    case info(topic: String)
-    case complete(topic: String)
-    case fail(topic: String, message: String)
-    case delete(topic: String)
-
-    var topic: String {
-        switch self {
-        case .info(let topic), .complete(let topic), .fail(let topic, _), .delete(let topic): topic
-        }
+/// A control call about a topic, as it goes to the topic's owner.
+struct ControlCall: Sendable {
+    enum Action: Sendable {
+        case info, complete, delete
+        case fail(message: String)
     }
+
+    let topic: String
+    let action: Action
 
     static let names = [
         "$SYS.info", "$SYS.topic.info", "$SYS.topic.complete", "$SYS.topic.fail", "$SYS.topic.delete",
     ]
     static let longestReason = 1024
+    /// Why a topic failed that was failed without a word.
+    static let defaultReason = "failed by request"
+
+    init(_ action: Action, topic: String) throws(Refusal) {
+        if !TopicName.isSystem(topic), let fault = TopicName.fault(topic) { throw .invalid(fault) }
+        self.topic = topic
+        self.action = action
+        if case .info = action { return }
+        guard !TopicName.isSystem(topic) else {
+            throw Refusal(.forbidden, "'\(topic)' is the broker's own; it cannot be ended or deleted.")
+        }
+        if case .fail(let message) = action, message.utf8.count > ControlCall.longestReason {
+            throw .invalid("The message has more than \(ControlCall.longestReason) bytes; shorten it.")
+        }
+    }
 
     /// Nil is `$SYS.info`, which every shard can answer.
     static func read(_ route: Route) throws(Refusal) -> ControlCall? {
@@ -35,21 +48,14 @@ enum ControlCall: Sendable {
         guard let topic = route["name"] else {
             throw .invalid("\(route.name) needs the topic's name: \(route.name)?name=orders.")
         }
-        if !TopicName.isSystem(topic), let fault = TopicName.fault(topic) { throw .invalid(fault) }
-        if route.name == "$SYS.topic.info" { return .info(topic: topic) }
-        guard !TopicName.isSystem(topic) else {
-            throw Refusal(.forbidden, "'\(topic)' is the broker's own; it cannot be ended or deleted.")
-        }
-        switch route.name {
-        case "$SYS.topic.complete": return .complete(topic: topic)
-        case "$SYS.topic.delete": return .delete(topic: topic)
-        default:
-            let message = route["message"] ?? "failed by request"
-            guard message.utf8.count <= longestReason else {
-                throw .invalid("The message has more than \(longestReason) bytes; shorten it.")
+        let action: Action =
+            switch route.name {
+            case "$SYS.topic.info": .info
+            case "$SYS.topic.complete": .complete
+            case "$SYS.topic.delete": .delete
+            default: .fail(message: route["message"] ?? defaultReason)
             }
-            return .fail(topic: topic, message: message)
-        }
+        return try ControlCall(action, topic: topic)
     }
 }
 
@@ -59,12 +65,12 @@ final class Call: BoundStream {}
 extension Shard {
     public static let version = "0.1.0"
 
-    func call(_ connection: Connection, stream: UInt32, _ route: Route, now: Instant) throws(Refusal) {
-        let request = try ControlCall.read(route)
+    /// - Parameter request: nil asks for the broker.
+    func call(_ connection: Connection, stream: UInt32, _ request: ControlCall?, now: Instant) {
         let bound = streams.insert { Call(kind: .call, connection: connection, stream: stream, handle: $0) }
         connection.attach(bound)
         guard let request else {
-            reply(brokerInfo(now: now), to: bound)
+            reply(describeBroker(now: now), to: bound)
             return
         }
         let owner = owner(of: request.topic)
@@ -75,29 +81,29 @@ extension Shard {
         }
     }
 
-    func answer(_ key: StreamKey, _ result: Result<String, Refusal>) {
+    func answer(_ key: StreamKey, _ result: Result<Description?, Refusal>) {
         guard key.shard == index else {
             send(.answer(key, result), to: key.shard)
             return
         }
         guard let bound = streams[key.handle], bound.kind == .call else { return }
         switch result {
-        case .success(let text): reply(text, to: bound)
+        case .success(let description): reply(description, to: bound)
         case .failure(let refusal): fail(bound, refusal)
         }
     }
 
     /// Carries out a call about a topic that this shard owns.
-    func perform(_ call: ControlCall, now: Instant) -> Result<String, Refusal> {
+    func perform(_ call: ControlCall, now: Instant) -> Result<Description?, Refusal> {
         do throws(Refusal) {
             let topic = try existing(call.topic)
-            switch call {
+            switch call.action {
             case .info:
                 return .success(describe(topic))
             case .complete:
                 guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
                 topic.finish(.completed, now: now)
-            case .fail(_, let message):
+            case .fail(let message):
                 guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
                 topic.finish(.failed(message), now: now)
             case .delete:
@@ -107,39 +113,5 @@ extension Shard {
         } catch {
             return .failure(error)
         }
-    }
-
-    private func brokerInfo(now: Instant) -> String {
-        var object = JSONObject()
-        object.add("name", "forebay")
-        object.add("version", Shard.version)
-        object.add("shards", shards)
-        object.add("uptime_ms", (now.monotonic - started) / 1_000_000)
-        object.add("memory", memory.used)
-        object.add("memory_limit", memory.limit)
-        object.add("retain", limits.retain)
-        object.add("retain_bytes", limits.retainBytes)
-        object.add("payload_limit", limits.payload)
-        return object.finished()
-    }
-
-    func describe(_ topic: Topic) -> String {
-        var object = JSONObject()
-        object.add("name", topic.name)
-        object.add("epoch", String(topic.epoch))
-        object.add("state", topic.state.name)
-        if case .failed(let reason) = topic.state { object.add("error", reason) }
-        object.add("first", topic.retained.value)
-        object.add("next", topic.log.end.value)
-        object.add("retained", topic.log.end - topic.retained)
-        object.add("bytes", topic.log.bytes)
-        object.add("subscriptions", topic.subscriptions)
-        object.add("publishers", topic.channels.count)
-        object.add("published", topic.published)
-        object.add("dropped", topic.dropped)
-        object.add("fire_dropped", topic.fireDropped)
-        object.add("overshoot", topic.overshoot)
-        object.add("parked", topic.parked.count)
-        return object.finished()
     }
 }

@@ -1,6 +1,7 @@
-// Listings: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`: one JSON object per item,
-// under the peer's credit, then the end. Rows are fetched from one shard after the other in pages, as they are asked
-// for, so that a list of any length takes no more memory than a page.
+// Listings: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`, and the lists of gRPC's
+// Admin: a row per item, then the end. RSocket's peers ask for rows by credit; gRPC's get what they read. Rows are
+// fetched from one shard after the other in pages, as they are sent, so that a list of any length takes no more memory
+// than a page.
 
 import Bytes
 import Replay
@@ -26,10 +27,14 @@ enum SystemList: Sendable, CaseIterable {
 final class Listing: BoundStream {
     /// Rows fetched at a time.
     static let page = 64
+    /// Bytes of a list's rows that wait for its HTTP stream, above which the next ones stay in the page.
+    static let body = 16 << 10
+    /// Credit of a peer that gives none.
+    static let unbounded: UInt32 = 0x7FFF_FFFF
 
     let list: SystemList
     var credit: Credit
-    var rows: [String] = []
+    var rows: [Description] = []
     /// The shard whose rows are due, and where on it to go on. Past the last shard the list is at its end.
     var shard = 0
     var after = 0
@@ -75,28 +80,44 @@ extension Shard {
     func proceed(_ listing: Listing, now: Instant) {
         while !listing.isFetching {
             var sent = 0
-            while sent < listing.rows.count, listing.credit.available > 0,
-                listing.connection.output.count < limits.output
-            {
+            while sent < listing.rows.count, listing.credit.available > 0, hasRoom(listing) {
                 sayRow(listing.rows[sent], to: listing)
                 listing.credit.spend(1)
                 sent += 1
             }
             listing.rows.removeFirst(sent)
             guard listing.rows.isEmpty else {
-                if listing.credit.available > 0, !listing.isWaiting {
-                    listing.isWaiting = true
-                    listing.connection.waitingListings.append(listing)
-                }
+                if listing.credit.available > 0 { wait(listing) }
                 return
             }
             guard listing.shard < shards else {
+                // Until its rows have left it is one of those that `listingsPerConnection` counts.
+                if let exchange = listing.exchange, !exchange.body.isEmpty { return wait(listing) }
                 sayCompleted(to: listing)
                 drop(listing)
                 return
             }
             fetch(listing, now: now)
         }
+    }
+
+    /// A peer whose windows are closed takes nothing from its stream's body: that is what then ends the room.
+    private func hasRoom(_ listing: Listing) -> Bool {
+        guard listing.connection.output.count < limits.output else { return false }
+        return listing.exchange.map { $0.body.count < Listing.body } ?? true
+    }
+
+    /// It goes on when something of the connection's output has been taken.
+    private func wait(_ listing: Listing) {
+        guard !listing.isWaiting else { return }
+        listing.isWaiting = true
+        listing.connection.waitingListings.append(listing)
+    }
+
+    /// It is over. Those that wait would keep their pages until something is written, which the peer may never allow.
+    func forget(_ listing: Listing) {
+        listing.connection.listings -= 1
+        if listing.isWaiting { listing.connection.waitingListings.removeAll { $0 === listing } }
     }
 
     private func fetch(_ listing: Listing, now: Instant) {
@@ -109,14 +130,14 @@ extension Shard {
         }
     }
 
-    func listed(_ key: StreamKey, _ rows: [String], _ next: Int?, now: Instant) {
+    func listed(_ key: StreamKey, _ rows: [Description], _ next: Int?, now: Instant) {
         guard let bound = streams[key.handle], bound.kind == .listing else { return }
         let listing = unsafeDowncast(bound, to: Listing.self)
         take(rows, next, for: listing)
         proceed(listing, now: now)
     }
 
-    private func take(_ rows: [String], _ next: Int?, for listing: Listing) {
+    private func take(_ rows: [Description], _ next: Int?, for listing: Listing) {
         listing.isFetching = false
         listing.rows = rows
         if let next {
@@ -128,8 +149,8 @@ extension Shard {
     }
 
     /// A page of this shard's rows from place `after` on, and where the next page begins.
-    func rows(of list: SystemList, after: Int, now: Instant) -> (rows: [String], next: Int?) {
-        var rows: [String] = []
+    func rows(of list: SystemList, after: Int, now: Instant) -> (rows: [Description], next: Int?) {
+        var rows: [Description] = []
         var place = after
         switch list {
         case .topics:
@@ -153,49 +174,5 @@ extension Shard {
             }
             return (rows, place < connections.bound ? place : nil)
         }
-    }
-
-    private func describe(_ subscriber: Subscriber) -> String {
-        let cursor = subscriber.knownCursor
-        let credit = cursor?.credit ?? subscriber.early
-        var object = JSONObject()
-        object.add("id", subscriber.id)
-        object.add("topic", subscriber.mirror.name)
-        object.add("connection", text(subscriber.connection.id))
-        object.add("stream", subscriber.stream)
-        object.add("peer", subscriber.connection.peer)
-        object.add("policy", subscriber.options.overflow.name)
-        object.add("buffer", subscriber.options.buffer)
-        if credit.isUnbounded {
-            object.add("requested", "unbounded")
-            object.add("outstanding", "unbounded")
-        } else {
-            object.add("requested", credit.requested)
-            object.add("outstanding", credit.outstanding)
-        }
-        object.add("delivered", cursor?.delivered ?? 0)
-        object.add("waiting", cursor?.waiting ?? 0)
-        object.add("dropped", cursor?.dropped ?? 0)
-        object.add("missed", cursor?.missedAtStart ?? 0)
-        object.add("next", cursor?.cursor.value ?? 0)
-        object.add("meta", subscriber.options.meta)
-        return object.finished()
-    }
-
-    private func describe(_ connection: Connection, now: Instant) -> String {
-        var object = JSONObject()
-        object.add("id", text(connection.id))
-        object.add("peer", connection.peer)
-        object.add("shard", index)
-        object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
-        object.add("streams", connection.streams.count)
-        object.add("subscriptions", connection.subscriptions)
-        object.add("publishers", connection.publishers)
-        object.add("bytes_in", connection.bytesIn)
-        object.add("bytes_out", connection.bytesOut)
-        object.add("output", connection.output.count)
-        object.add("control", connection.output.controlCount)
-        object.add("copied", connection.output.copied)
-        return object.finished()
     }
 }

@@ -78,14 +78,35 @@ struct BodyQueue: ~Copyable {
         own.shrink(above: 256)
     }
 
-    /// Copies what lies in shared memory: a stream that does not move is to keep none of it alive.
+    /// Bytes of a shared range from which on it is not worth a copy: it is a good part of what it keeps alive, and
+    /// others may be waiting with the same.
+    static let worthSharing = 16 << 10
+
+    /// Copies the small ranges of shared memory: a stream that does not move is to keep no memory alive for a few
+    /// bytes.
     mutating func detach() {
-        guard pieces[first...].contains(where: { $0.owner != nil }) else { return }
-        var copy = ByteBuffer(minimumCapacity: count)
-        take(count) { bytes, _ in copy.append(bytes) }
-        count = copy.count
+        guard pieces[first...].contains(where: { $0.owner != nil && $0.count < BodyQueue.worthSharing }) else { return }
+        var copy = ByteBuffer()
+        var kept: [Piece] = []
+        for piece in pieces[first...] {
+            if piece.owner != nil, piece.count >= BodyQueue.worthSharing {
+                kept.append(piece)
+                continue
+            }
+            if let start = piece.start {
+                copy.append(UnsafeRawBufferPointer(start: start, count: piece.count))
+            } else {
+                copy.append(own.readable.slice(0..<piece.count))
+                own.consume(piece.count)
+            }
+            if let last = kept.last, last.owner == nil {
+                kept[kept.count - 1].count += piece.count
+            } else {
+                kept.append(Piece(owner: nil, start: nil, count: piece.count))
+            }
+        }
         own = copy
-        pieces = [Piece(owner: nil, start: nil, count: count)]
+        pieces = kept
         first = 0
     }
 

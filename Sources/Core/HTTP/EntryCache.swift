@@ -9,7 +9,9 @@ import Replay
 
 /// Entries of consecutive messages, in one region of memory that never moves.
 final class EntryRun {
-    static let size = 64 << 10
+    /// Bytes of the first run of a topic, and of the largest that holds more than one message.
+    static let smallest = 4 << 10
+    static let largest = 64 << 10
 
     let first: SequenceNumber
     private let base: UnsafeMutableRawPointer
@@ -78,7 +80,9 @@ struct EntryCache {
 
     private var runs: [EntryRun] = []
     private var uses: UInt64 = 0
-    private var memory = 0
+    private(set) var memory = 0
+    /// Bytes of the next run: a topic with few messages is to take little.
+    private var nextCapacity = EntryRun.smallest
 
     /// The run that holds `sequence`, which `log` has.
     mutating func run(for sequence: SequenceNumber, in log: Log, budget: MemoryBudget) -> EntryRun {
@@ -109,6 +113,7 @@ struct EntryCache {
     mutating func removeAll() {
         runs.removeAll()
         memory = 0
+        nextCapacity = EntryRun.smallest
     }
 
     /// How many runs begin at or before `sequence`.
@@ -140,7 +145,8 @@ struct EntryCache {
             sequence: sequence.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
             metadata: piece.chunk.metadata(entry)
         ).size
-        let run = EntryRun(first: sequence, capacity: Swift.max(EntryRun.size, needed), budget: budget)
+        let run = EntryRun(first: sequence, capacity: Swift.max(nextCapacity, needed), budget: budget)
+        nextCapacity = Swift.min(nextCapacity * 2, EntryRun.largest)
         run.lastUse = uses
         runs.insert(run, at: place)
         memory += run.memory

@@ -28,6 +28,8 @@ extension Shard {
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 exchange.body.detach()
+                http.weigh(exchange)
+                charge(connection)
                 return false
             }
             let output = limits.output - connection.output.count - exchange.body.count
@@ -41,7 +43,7 @@ extension Shard {
             subscriber.cursor.handOver(count)
             let credit = subscriber.cursor.credit
             let tail = SubscribeTail(
-                outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : UInt64(credit.outstanding),
+                outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
                 epoch: mirror.epoch, dropped: dropped)
             exchange.body.append { out in
                 tail.writePrefix(entries: bytes.count, to: out.reserve(GRPCFraming.prefix))
@@ -52,6 +54,7 @@ extension Shard {
                 tail.write(to: out.reserve(tail.size))
                 out.commit(tail.size)
             }
+            http.weigh(exchange)
             given += bytes.count
             http.session.bodyAvailable(exchange.stream)
             counters.delivered &+= UInt64(count)

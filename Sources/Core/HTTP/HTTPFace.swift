@@ -8,13 +8,17 @@ final class HTTPFace {
     var session: ServerSession
     private var exchanges = Slab<Exchange>()
     /// Bytes of unfinished messages, of all exchanges.
-    var held = 0
+    private(set) var held = 0
+    /// Bytes of memory that the bodies of all exchanges hold for themselves.
+    private(set) var queued = 0
     /// The earliest deadline of an exchange may be this; nil when none has one.
     var nextDeadline: UInt64?
     /// A stream may need a sign of life by then; nil when there is none that has them.
     var nextHeartbeat: UInt64?
-    /// Bytes that the bodies of responses held when they were last looked at.
-    private var bodies = 0
+    /// Calls of reflection that are open, at most `Limits.listingsPerConnection`.
+    var reflections = 0
+    /// Those of them with requests that wait until the answer before is sent.
+    var heldBack: [Exchange] = []
 
     init(limits: Limits) {
         session = ServerSession(limits: limits.ofHTTP)
@@ -23,7 +27,7 @@ final class HTTPFace {
     var exchangeCount: Int { exchanges.count }
 
     /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { session.bufferedBytes + held + bodies }
+    var bufferedBytes: Int { session.bufferedBytes + held + queued }
 
     /// - Parameters:
     ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
@@ -57,21 +61,44 @@ final class HTTPFace {
 
     /// The stream is over; nothing more is told or written of it.
     func forget(_ exchange: Exchange) {
+        exchange.isFinished = true
         exchange.body.removeAll()
+        weigh(exchange)
         release(exchange)
+        if exchange.isReflecting {
+            exchange.isReflecting = false
+            reflections -= 1
+            heldBack.removeAll { $0 === exchange }
+        }
         exchanges.remove(exchange.handle)
     }
 
-    /// Nothing more of its unfinished message is wanted.
-    func release(_ exchange: Exchange) {
-        held -= exchange.held
-        exchange.held = 0
+    /// Counts what an exchange holds of messages that are not dealt with.
+    func count(_ exchange: Exchange) {
+        let bytes = exchange.deframer.heldBytes + exchange.backlog.count + (exchange.plain?.content.count ?? 0)
+        held += bytes - exchange.held
+        exchange.held = bytes
     }
 
-    /// Bodies grow and shrink with each message; they are counted from time to time.
-    func measureBodies() {
-        bodies = 0
-        for index in 0..<exchanges.bound { bodies += exchanges.at(index)?.body.memory ?? 0 }
+    /// Nothing more of its unfinished message is wanted. The message at work may lie in it still.
+    func release(_ exchange: Exchange) {
+        guard !exchange.isTaking else { return }
+        exchange.backlog = ByteBuffer()
+        exchange.plain?.dropContent()
+        exchange.deframer = GRPCDeframer(limit: exchange.deframer.limit)
+        count(exchange)
+    }
+
+    /// Counts the memory of its body, which has changed.
+    func weigh(_ exchange: Exchange) {
+        let memory = exchange.body.memory
+        queued += memory - exchange.queued
+        exchange.queued = memory
+    }
+
+    /// Something that was handed over, or could be, waits for the peer's windows.
+    var isWaiting: Bool {
+        all.contains { $0.bound?.kind != .listing && (!$0.body.isEmpty || ($0.isStalled && $0.bound != nil)) }
     }
 
     var all: [Exchange] { (0..<exchanges.bound).compactMap { exchanges.at($0) } }
@@ -110,14 +137,26 @@ final class Exchange {
     var isHalfClosed = false
     /// It is answered before the client has sent all, and the stream left open for a while.
     var isLingering = false
-    /// Bytes of an unfinished message.
+    /// Bytes of an unfinished message, and of memory of `body`, as they are counted with the connection's.
     var held = 0
+    var queued = 0
+    /// Bytes that came are being dealt with.
+    var isTaking = false
+    /// Of a publishing stream: its end is the topic's.
+    var completesTopic = false
     /// A message of the client's has come.
     var hasMessage = false
     /// The peer's windows are closed; the session tells when they open.
     var isStalled = false
     /// When it is refused for having taken too long, on the monotonic clock.
     var deadline: UInt64?
+    /// The last answer of Health's Watch.
+    var watched: HealthStatus?
+    /// It is one of the connection's `reflections`.
+    var isReflecting = false
+    /// Requests that came behind one whose answer is not sent yet. Their bytes count in the peer's window and in
+    /// `held`.
+    var backlog = ByteBuffer()
 
     init(stream: UInt32, handle: Handle, connection: Connection, form: Form, limit: Int) {
         self.stream = stream
@@ -158,5 +197,6 @@ private struct OutputSink: HTTPSink, ~Copyable {
                 connection.output.reserve(bytes.count).copyMemory(from: bytes)
             }
         }
+        face.weigh(exchange)
     }
 }

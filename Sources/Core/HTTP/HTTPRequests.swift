@@ -4,6 +4,7 @@
 import Bytes
 import HTTP2
 import Replay
+import RSocket
 
 extension Shard {
     func handle(_ event: HTTPEvent, on connection: Connection, _ http: HTTPFace, now: Instant) {
@@ -11,7 +12,10 @@ extension Shard {
         case .request(let stream, let head, let complete):
             request(connection, http, stream, head, complete: complete, now: now)
         case .data(let stream, let handle, let bytes):
-            if let exchange = http.exchange(at: handle) { take(bytes, for: exchange, http, now: now) }
+            if let exchange = http.exchange(at: handle) {
+                if exchange.method?.isReflection == true { return takeReflection(bytes, for: exchange, http, now: now) }
+                take(bytes, for: exchange, http, now: now)
+            }
             // What the engine takes is bounded by credits, so the windows need not do that.
             http.session.consume(stream, bytes.count)
         case .complete(_, let handle, _):
@@ -50,7 +54,12 @@ extension Shard {
         counters.protocolErrors += 1
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])
         updateReading(connection)
-        flush(connection)
+        // What it has to say may have gone already: some errors are told once their GOAWAY is written.
+        if connection.isWritten {
+            close(connection, reason: "closed after an error", now: now)
+        } else {
+            flush(connection)
+        }
     }
 
     /// By its content type: all of gRPC's begin alike, and no other request does.
@@ -82,7 +91,7 @@ extension Shard {
         }
         let exchange = http.open(
             stream, connection, .call(call.method), timeout: call.timeout, now: now.monotonic,
-            limit: limits.messageFrame)
+            limit: call.method.isReflection ? Reflection.longestRequest : limits.messageFrame)
         if draining, !call.method.isHealth {
             finish(exchange, Shard.drainingRefusal)
         } else if complete {
@@ -94,27 +103,35 @@ extension Shard {
     private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         guard !exchange.isFinished else { return }
         if let plain = exchange.plain { return take(bytes, for: exchange, plain, http) }
-        let before = exchange.deframer.heldBytes
         var rest = bytes
+        exchange.isTaking = true
+        defer {
+            exchange.isTaking = false
+            if exchange.isFinished { http.release(exchange) }
+        }
         do throws(GRPCError) {
             while !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
                 try receive(message, for: exchange, now: now)
             }
-            http.held += exchange.deframer.heldBytes - before
-            exchange.held += exchange.deframer.heldBytes - before
-            guard http.held <= limits.reassembly else {
-                throw GRPCError(
-                    .resourceExhausted,
-                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
-                        + "time.")
-            }
+            try checkHeld(exchange, http)
         } catch {
             refuse(exchange, error, now: now)
         }
     }
 
-    private func halfClosed(_ exchange: Exchange, now: Instant) {
+    /// What an exchange holds of messages that are not dealt with has changed.
+    func checkHeld(_ exchange: Exchange, _ http: HTTPFace) throws(GRPCError) {
         guard !exchange.isFinished else { return }
+        http.count(exchange)
+        guard http.held <= limits.reassembly else {
+            throw GRPCError(
+                .resourceExhausted,
+                "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a time.")
+        }
+    }
+
+    func halfClosed(_ exchange: Exchange, now: Instant) {
+        guard !exchange.isFinished, exchange.backlog.isEmpty else { return }
         do throws(GRPCError) {
             try exchange.deframer.finish()
             guard exchange.hasMessage else {
@@ -124,7 +141,7 @@ extension Shard {
             return refuse(exchange, error, now: now)
         }
         guard let bound = exchange.bound else {
-            if exchange.method == .reflection || exchange.method == .reflectionAlpha { finish(exchange, .ok) }
+            if exchange.method?.isReflection == true { finish(exchange, .ok) }
             return
         }
         switch bound.kind {
@@ -135,7 +152,7 @@ extension Shard {
         }
     }
 
-    private func receive(
+    func receive(
         _ message: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant
     ) throws(GRPCError) {
         guard let method = exchange.method else { return }
@@ -154,19 +171,23 @@ extension Shard {
             finish(exchange, .ok)
         case .healthWatch:
             let service = try Health.parse(message)
-            say(exchange) { Health.append(Health.watch(service, isServing: !draining), to: &$0) }
+            let status = Health.watch(service, isServing: !draining)
+            exchange.watched = status
+            say(exchange) { Health.append(status, to: &$0) }
         case .healthList:
             say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
             finish(exchange, .ok)
-        default:
-            throw GRPCError(.unimplemented, "\(method.path) is not served by this version.")
+        case .reflection, .reflectionAlpha: try reflect(message, for: exchange)
+        case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .listTopics, .listSubscriptions,
+            .listConnections:
+            try administer(message, for: exchange, now: now)
         }
     }
 
     private func receiveSubscribe(
         _ message: UnsafeRawBufferPointer, for exchange: Exchange, isFirst: Bool, now: Instant
     ) throws(GRPCError) {
-        switch try SubscribeRequest.parse(message) {
+        switch try SubscribeAction.parse(message) {
         case .open(let open):
             guard isFirst else {
                 throw GRPCError(.invalidArgument, "The subscription is open already: send request_n from now on.")
@@ -178,7 +199,6 @@ extension Shard {
                 try subscribe(
                     exchange.connection, stream: exchange.stream, initialN: open.requestN, to: open.topic,
                     SubscribeOptions(open), now: now)
-                begin(exchange)
             } catch {
                 finish(exchange, error)
             }
@@ -193,33 +213,46 @@ extension Shard {
     private func receivePublish(
         _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, isFirst: Bool, now: Instant
     ) throws(GRPCError) {
-        let request = try HTTP2.PublishRequest.parse(bytes, message: &published)
-        switch request {
-        case .open(let topic, let completesTopic):
+        let action = try PublishAction.parse(bytes, message: &published)
+        if case .open(let topic, let completesTopic) = action {
             guard isFirst else { throw GRPCError(.invalidArgument, "The channel is open already: send messages.") }
             do throws(Refusal) {
                 try openChannel(
                     exchange.connection, stream: exchange.stream, to: topic,
-                    PublishOptions(completesTopic: completesTopic), now: now)
+                    PublishOptions(completesTopic: completesTopic), initialN: Wire.maxU31, complete: false,
+                    metadata: nil, payload: nil, now: now)
+                exchange.completesTopic = completesTopic
                 begin(exchange)
             } catch {
                 finish(exchange, error)
             }
-        case .message, .failTopic:
-            guard let bound = exchange.bound else {
-                throw GRPCError(.invalidArgument, "The first message of Publish is open: send that first.")
-            }
-            let publisher = unsafeDowncast(bound, to: Publisher.self)
-            if case .failTopic(let reason) = request {
-                let text = String(decoding: reason.utf8.prefix(ControlCall.longestReason), as: UTF8.self)
-                leave(exchange, .failed(text), now: now)
-                finish(exchange, .ok)
-            } else {
-                let metadata = try carriedMetadata(of: published)
-                guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
-                item(publisher, metadata: metadata, payload: published.payload, now: now)
-            }
+            return
         }
+        guard let bound = exchange.bound else {
+            throw GRPCError(.invalidArgument, "The first message of Publish is open: send that first.")
+        }
+        if case .failTopic(let reason) = action {
+            try failTopic(exchange, reason, now: now)
+        } else {
+            let metadata = try carriedMetadata(of: published)
+            guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
+            item(
+                unsafeDowncast(bound, to: Publisher.self), metadata: metadata, payload: published.payload, now: now)
+        }
+    }
+
+    private func failTopic(_ exchange: Exchange, _ reason: String, now: Instant) throws(GRPCError) {
+        guard exchange.completesTopic else {
+            throw GRPCError(
+                .invalidArgument,
+                "The stream was not opened with complete_topic, so its end is not the topic's: call FailTopic.")
+        }
+        guard reason.utf8.count <= ControlCall.longestReason else {
+            throw GRPCError(
+                .invalidArgument, "The reason has more than \(ControlCall.longestReason) bytes; shorten it.")
+        }
+        leave(exchange, .failed(reason), now: now)
+        finish(exchange, .ok)
     }
 
     private func publishOne(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {
@@ -258,7 +291,7 @@ extension Shard {
         if streams[bound.handle] === bound { drop(bound) }
     }
 
-    private func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
+    func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
         leave(exchange, .cancelled, now: now)
         finish(exchange, error.status, error.message)
         counters.streamErrors += 1
@@ -279,11 +312,15 @@ extension Shard {
         http.nextDeadline = nil
         for exchange in http.all where !exchange.isFinished || exchange.isLingering {
             guard let deadline = exchange.deadline else { continue }
-            if deadline <= now.monotonic {
-                guard exchange.method != nil else {
-                    bodyLate(exchange, now: now)
-                    continue
-                }
+            if deadline <= now.monotonic, exchange.plain != nil {
+                bodyLate(exchange, now: now)
+            } else if deadline <= now.monotonic, exchange.bound?.kind == .listing, !exchange.body.isEmpty {
+                // A status would stand behind rows that the peer may never take, and lists are counted no more then.
+                leave(exchange, .cancelled, now: now)
+                http.session.reset(exchange.stream, .cancel)
+                http.forget(exchange)
+                flush(exchange.connection)
+            } else if deadline <= now.monotonic {
                 refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
             } else {
                 http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline)
@@ -293,6 +330,7 @@ extension Shard {
 }
 
 extension GRPCMethod {
+    fileprivate var isReflection: Bool { self == .reflection || self == .reflectionAlpha }
     fileprivate var isHealth: Bool { self == .healthCheck || self == .healthWatch || self == .healthList }
 }
 

@@ -34,6 +34,7 @@ extension Shard {
         guard !exchange.isFinished, let http = exchange.connection.http else { return }
         begin(exchange)
         exchange.body.append(write)
+        http.weigh(exchange)
         http.session.bodyAvailable(exchange.stream)
         flush(exchange.connection)
     }
@@ -44,6 +45,8 @@ extension Shard {
         dropped: UInt64 = 0
     ) {
         guard !exchange.isFinished, let http = exchange.connection.http else { return }
+        // Messages may have been handed over before the call was answered.
+        if !exchange.body.isEmpty { begin(exchange) }
         exchange.isFinished = true
         http.release(exchange)
         if exchange.isAnswered {

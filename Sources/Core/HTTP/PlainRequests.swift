@@ -105,8 +105,8 @@ extension Shard {
         }
     }
 
-    /// Gives credit to a stream of this shard. The answer has no text.
-    func give(_ n: UInt32, to id: SubscriptionID, now: Instant) -> Result<String, Refusal> {
+    /// Gives credit to a stream of this shard. There is nothing to describe in the answer.
+    func give(_ n: UInt32, to id: SubscriptionID, now: Instant) -> Result<Description?, Refusal> {
         guard let subscriber = streamIDs[id] else {
             return .failure(
                 Refusal(
@@ -114,7 +114,7 @@ extension Shard {
                     "There is no subscription \(id.text); its id is valid as long as its stream is open."))
         }
         request(n, of: subscriber, now: now)
-        return .success("")
+        return .success(nil)
     }
 
     // Publishing
@@ -142,8 +142,7 @@ extension Shard {
                         + "time.")
             }
             plain.content.append(bytes)
-            exchange.held += bytes.count
-            http.held += bytes.count
+            http.count(exchange)
         } catch {
             refuse(exchange, plain, error)
         }
@@ -156,6 +155,7 @@ extension Shard {
         exchange.deadline = nil
         carriedMetadata.removeAll()
         call.appendMetadata(into: &carriedMetadata)
+        exchange.isTaking = true
         do throws(Refusal) {
             let target = PublishTarget(name: call.topic, owner: owner(of: call.topic))
             try publish(
@@ -166,7 +166,7 @@ extension Shard {
             finish(exchange, plain, error)
         }
         // It is in the topic, or waits there.
-        plain.dropContent()
+        exchange.isTaking = false
         exchange.connection.http?.release(exchange)
     }
 

@@ -33,7 +33,6 @@ extension Shard {
         exchange.isAnswered = true
         exchange.deadline = nil
         http.release(exchange)
-        exchange.plain?.dropContent()
         var fields = HTTPFace.fields(answer, wall: moment.wall)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
         if !answer.body.isEmpty { fields.add("content-length", String(answer.body.count)) }
@@ -131,6 +130,7 @@ extension Shard {
     /// Appends to the body what `write` writes.
     private func send(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         exchange.body.append(write)
+        exchange.connection.http?.weigh(exchange)
         exchange.connection.http?.session.bodyAvailable(exchange.stream)
         flush(exchange.connection)
     }

@@ -42,6 +42,7 @@ extension Shard {
             plain.lastSign = now.monotonic
             given += exchange.body.count - waiting
             subscriber.cursor.handOver(count)
+            http.weigh(exchange)
             http.session.bodyAvailable(exchange.stream)
             counters.delivered &+= UInt64(count)
             flush(connection)

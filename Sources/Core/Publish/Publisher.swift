@@ -18,6 +18,10 @@ final class Publisher: BoundStream {
     var credit: Credit
     /// The latest acknowledgement that has not been told, for want of credit.
     var untold: (sequence: SequenceNumber, accepted: UInt64)?
+    /// The latest acknowledgement, told or not.
+    var known: (sequence: SequenceNumber, accepted: UInt64) = (SequenceNumber(0), 0)
+    /// Credit granted to a gRPC call that has not been told, as earlier answers are unread.
+    var untoldCredit: UInt64 = 0
     /// Messages for an owner on another shard, sent together at the end of a read.
     var outgoing = MessageBatch()
     /// The owner's part of a channel on this same shard.

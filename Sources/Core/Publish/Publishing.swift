@@ -50,28 +50,16 @@ extension Shard {
             complete: true, metadata: metadata, payload: payload, now: now)
     }
 
-    /// A channel, with its first message.
+    /// A channel, with its first message if that has come.
     func openChannel(
-        _ connection: Connection, stream: UInt32, _ route: Route, initialN: UInt32, complete: Bool,
-        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
-    ) throws(Refusal) {
-        let options = try PublishOptions(route)
-        try checkPublish(to: route.name)
-        try checkParked(payload.count + (metadata?.count ?? 0), of: connection)
-        openPublisher(
-            connection, stream: stream, name: route.name, owner: owner(of: route.name), options: options,
-            initialN: initialN, complete: complete, metadata: metadata, payload: payload, now: now)
-    }
-
-    /// A channel that waits for its first grant.
-    func openChannel(
-        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, now: Instant
+        _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, initialN: UInt32,
+        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
     ) throws(Refusal) {
         try checkPublish(to: name)
-        try checkParked(0, of: connection)
+        try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
         openPublisher(
-            connection, stream: stream, name: name, owner: owner(of: name), options: options,
-            initialN: Wire.maxU31, complete: false, metadata: nil, payload: nil, now: now)
+            connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
+            complete: complete, metadata: metadata, payload: payload, now: now)
     }
 
     /// The topic of a target that lives here, made if there is none.
@@ -263,11 +251,13 @@ extension Shard {
         switch notice {
         case .granted(let n):
             settleParked(publisher)
-            sayGranted(n, to: publisher)
+            publisher.untoldCredit += UInt64(n)
+            tellGranted(publisher)
         case .acknowledged(let sequence, let epoch, let accepted):
             settleParked(publisher)
             if publisher.isChannel {
                 publisher.untold = (sequence, accepted)
+                publisher.known = (sequence, accepted)
                 tellUntold(publisher)
             } else {
                 sayPublished(sequence, epoch: epoch, on: publisher.connection, stream: publisher.stream)
@@ -295,6 +285,19 @@ extension Shard {
         sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
     }
 
+    /// Tells credit. That of a call whose answers are unread adds up: a peer that sends without ever reading would have
+    /// grants pile up for it. With RSocket the connection is read no more then.
+    private func tellGranted(_ publisher: Publisher) {
+        guard publisher.untoldCredit > 0 else { return }
+        guard publisher.exchange == nil || unreadAcknowledgements(publisher) < limits.acknowledgementBacklog else {
+            publisher.connection.hasUntold = true
+            return
+        }
+        let n = publisher.untoldCredit
+        publisher.untoldCredit = 0
+        sayGranted(n, to: publisher)
+    }
+
     /// Bytes of answers that a publisher has not read yet.
     private func unreadAcknowledgements(_ publisher: Publisher) -> Int {
         publisher.exchange?.body.count ?? publisher.connection.output.controlCount
@@ -305,6 +308,7 @@ extension Shard {
         guard connection.hasUntold, connection.output.controlCount < limits.acknowledgementBacklog else { return }
         connection.hasUntold = false
         for stream in connection.streams where stream.kind == .publisher {
+            tellGranted(unsafeDowncast(stream, to: Publisher.self))
             tellUntold(unsafeDowncast(stream, to: Publisher.self))
         }
     }

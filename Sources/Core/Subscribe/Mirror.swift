@@ -198,6 +198,7 @@ final class Mirror {
             log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
             log.releaseLastChunk()
         }
+        entries.evict(before: log.head)
         guard now != told else { return nil }
         told = now
         return now

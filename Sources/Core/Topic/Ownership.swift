@@ -108,6 +108,8 @@ extension Shard {
         guard now.monotonic >= nextRelief else { return }
         let goal = memory.limit - memory.limit / 10
         defer { nextRelief = now.monotonic + (memory.used > goal ? Shard.tickInterval : 1) }
+        // What can be made again goes first.
+        for mirror in mirrorsByEpoch.values { mirror.entries.removeAll() }
         for topic in names.values.sorted(by: { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }) {
             guard memory.used > goal else { return }
             topic.relieve(now: now)

@@ -27,6 +27,8 @@ final class Channel {
     var hasNews = false
     /// The first message waits for room.
     var isParked = false
+    /// Opened without a message: the first one needs no credit, and waits for room as one that opens a channel does.
+    var awaitsFirst = false
     /// The publisher's half is complete; the channel ends when nothing of it is parked.
     var isComplete = false
 

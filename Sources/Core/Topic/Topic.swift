@@ -130,6 +130,7 @@ final class Topic {
         if request.isChannel {
             let channel = Channel(key: key, topic: self, options: request.options, connection: request.connection)
             channel.isParked = isMessage
+            channel.awaitsFirst = !isMessage
             channel.isComplete = request.complete
             channels[key] = channel
             channel.turn = turns.count
@@ -149,9 +150,10 @@ final class Topic {
         now: Instant
     ) -> Bool {
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
+        if channel.awaitsFirst { return first(channel, metadata: metadata, payload: payload, charge: charge, now: now) }
         if channel.outstanding == 0 {
-            let sent = "The channel sent a message beyond its credit; wait for REQUEST_N before sending more."
-            return reject(channel, .rejected(sent))
+            let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
+            return reject(channel, Refusal(.beyondCredit, sent))
         }
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
         if let held = room.held(log), held + charge > 2 * limits.retainBytes {
@@ -163,6 +165,30 @@ final class Topic {
         }
         channel.outstanding -= 1
         if channel.reserved > 0 {
+            channel.reserved -= 1
+            room.reserved -= 1
+        }
+        accepted(channel, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
+        return true
+    }
+
+    /// The first message of a channel that was opened without one. It spends no credit: who sent it before any was
+    /// granted does not know of it, and who waited for credit counts it as well as all that was granted.
+    private func first(
+        _ channel: Channel, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int,
+        now: Instant
+    ) -> Bool {
+        channel.awaitsFirst = false
+        if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
+        guard channel.outstanding > 0 || parked.isEmpty && freeRoom > 0 && bytesFit(charge) else {
+            var message = MessageBatch()
+            message.append(metadata: metadata, payload: payload)
+            channel.isParked = true
+            parked.append(
+                ParkedPublish(key: channel.key, message: message, deadline: now.monotonic + limits.parkTime))
+            return true
+        }
+        if freeRoom <= 0, channel.reserved > 0 {
             channel.reserved -= 1
             room.reserved -= 1
         }

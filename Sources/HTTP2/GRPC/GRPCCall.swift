@@ -58,7 +58,7 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
     }
 
     /// What the client sent, as far as a text should repeat it.
-    private static func shown(_ text: Substring) -> String {
+    fileprivate static func shown(_ text: Substring) -> String {
         text.utf8.count <= 100 ? String(text) : text.prefix(100) + "…"
     }
 }
@@ -123,7 +123,10 @@ public struct GRPCCall: Equatable, Sendable {
             var call = GRPCCall(method: try GRPCMethod.named(path), timeout: nil)
             guard encoding == "identity" else {
                 throw GRPCError(
-                    .unimplemented, "The grpc-encoding is not supported: send messages with identity.")
+                    .unimplemented,
+                    "The grpc-encoding '\(GRPCMethod.shown(encoding[...]))' is not supported: send messages with "
+                        + "identity."
+                )
             }
             if let timeout { call.timeout = try nanoseconds(timeout) }
             return call

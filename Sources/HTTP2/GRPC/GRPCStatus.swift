@@ -15,9 +15,9 @@ public enum GRPCStatus: UInt8, Sendable, CaseIterable {
     case alreadyExists = 6
     /// Broker: not allowed.
     case permissionDenied = 7
-    /// Broker: overflow, or over a limit.
+    /// Broker: overflow, or over a limit; no room in time, messages beyond the granted credit.
     case resourceExhausted = 8
-    /// Broker: an ended topic, a gap with `gap_fail`, messages beyond the granted credit.
+    /// Broker: an ended topic, a gap with `gap_fail`.
     case failedPrecondition = 9
     /// Broker: a failed topic.
     case aborted = 10

@@ -39,15 +39,15 @@ public struct SubscribeOpen: Equatable, Sendable {
     public var gapFails = false
 }
 
-/// `SubscribeRequest`.
-public enum SubscribeRequest: Equatable, Sendable {
+/// What a `SubscribeRequest` asks for.
+public enum SubscribeAction: Equatable, Sendable {
     case open(SubscribeOpen)
     /// 1 or more.
     case request(UInt32)
 
     /// - Throws: INVALID_ARGUMENT for bytes that cannot be read, no action, a demand of 0, options that are not allowed
     ///   or contradict each other.
-    public static func parse(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> SubscribeRequest {
+    public static func parse(_ bytes: UnsafeRawBufferPointer) throws(GRPCError) -> SubscribeAction {
         var open: OpenFields?
         var requested: UInt32?
         var reader = ProtobufReader(bytes)
@@ -191,8 +191,8 @@ public struct PublishedMessage {
     }
 }
 
-/// `PublishRequest`. What a message holds is in the `PublishedMessage` that `parse` was given.
-public enum PublishRequest: Equatable, Sendable {
+/// What a `PublishRequest` asks for. What a message holds is in the `PublishedMessage` that `parse` was given.
+public enum PublishAction: Equatable, Sendable {
     /// The topic's name is as it was sent, still to be checked.
     case open(topic: String, completesTopic: Bool)
     case message
@@ -202,9 +202,9 @@ public enum PublishRequest: Equatable, Sendable {
     /// - Throws: INVALID_ARGUMENT for bytes that cannot be read or no action, RESOURCE_EXHAUSTED for too many headers.
     public static func parse(
         _ bytes: UnsafeRawBufferPointer, message: inout PublishedMessage
-    ) throws(GRPCError) -> PublishRequest {
+    ) throws(GRPCError) -> PublishAction {
         message.clear()
-        var request: PublishRequest?
+        var request: PublishAction?
         var reader = ProtobufReader(bytes)
         while let (number, value) = try nextField(of: "PublishRequest", &reader) {
             switch (number, value) {

@@ -65,7 +65,7 @@ final class Connection {
 
     var bufferedBytes: Int { aside.capacity + section.capacity + streams.capacity + events.capacity }
 
-    /// A frame has begun whose end has not come, or bytes were put aside.
+    /// A frame or a header section has begun whose end has not come, or bytes were put aside.
     var hasPartialFrame: Bool { walker.isInside || !aside.isEmpty }
 
     // MARK: In

@@ -27,6 +27,7 @@ struct FrameHead {
 
     static let ack: UInt8 = 1
     static let endStream: UInt8 = 1
+    static let endHeaders: UInt8 = 4
     static let size = 9
 }
 
@@ -40,9 +41,13 @@ struct FrameWalker {
     private var state = State.preface(left: 24)
     private var partial = InlineArray<9, UInt8>(repeating: 0)
 
-    /// A frame has begun whose end has not come.
+    /// A header section has begun that CONTINUATION is to complete.
+    private var isInSection = false
+
+    /// A frame or a header section has begun whose end has not come.
     var isInside: Bool {
-        switch state {
+        if isInSection { return true }
+        return switch state {
         case .preface(let left): left < 24
         case .header(let have): have > 0
         case .payload: true
@@ -68,6 +73,9 @@ struct FrameWalker {
                 return (count, nil)
             }
             let head = completed()
+            if head.type == FrameHead.Kind.headers || head.type == FrameHead.Kind.continuation {
+                isInSection = head.flags & FrameHead.endHeaders == 0
+            }
             return (count + pass(head.length, of: bytes.count - count), head)
         }
     }

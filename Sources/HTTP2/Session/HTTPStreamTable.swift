@@ -61,7 +61,8 @@ struct HTTPStreamTable {
     mutating func append(_ entry: HTTPStream) { entries.append(entry) }
 
     subscript(index: Int) -> HTTPStream {
-        get { entries[index] }
+        // Without a copy, which would count references to the trailers.
+        _read { yield entries[index] }
         _modify { yield &entries[index] }
     }
 

@@ -121,7 +121,8 @@ public struct ServerSession: ~Copyable {
     /// The peer's preface and SETTINGS have come.
     public var isOpened: Bool { connection.isOpened }
 
-    /// A frame has begun whose end has not come, or `hold` kept something.
+    /// A frame or a header section has begun whose end has not come, or `hold` kept something. One that stays so for
+    /// long is the mark of a slow attack; the owner has the clock for that.
     public var hasPartialFrame: Bool { connection.hasPartialFrame }
 
     public var openStreams: Int { connection.streams.count }

@@ -13,6 +13,8 @@ import pytest
 from client import *
 from load import Batch, Frames, Line
 
+pytestmark = pytest.mark.rsocket
+
 FULL = os.environ.get("FOREBAY_HEAVY") == "full"
 RETAIN_BYTES = 16 << 20
 MESSAGE = 1024

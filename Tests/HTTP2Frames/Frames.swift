@@ -3,62 +3,64 @@
 import Bytes
 import CNGHTTP2
 
-enum Type {
-    static let data: UInt8 = 0
-    static let headers: UInt8 = 1
-    static let priority: UInt8 = 2
-    static let reset: UInt8 = 3
-    static let settings: UInt8 = 4
-    static let push: UInt8 = 5
-    static let ping: UInt8 = 6
-    static let goAway: UInt8 = 7
-    static let windowUpdate: UInt8 = 8
-    static let continuation: UInt8 = 9
+public enum Type {
+    public static let data: UInt8 = 0
+    public static let headers: UInt8 = 1
+    public static let priority: UInt8 = 2
+    public static let reset: UInt8 = 3
+    public static let settings: UInt8 = 4
+    public static let push: UInt8 = 5
+    public static let ping: UInt8 = 6
+    public static let goAway: UInt8 = 7
+    public static let windowUpdate: UInt8 = 8
+    public static let continuation: UInt8 = 9
 }
 
-enum Flag {
-    static let end: UInt8 = 1
-    static let ack: UInt8 = 1
-    static let endHeaders: UInt8 = 4
-    static let padded: UInt8 = 8
-    static let priority: UInt8 = 0x20
+public enum Flag {
+    public static let end: UInt8 = 1
+    public static let ack: UInt8 = 1
+    public static let endHeaders: UInt8 = 4
+    public static let padded: UInt8 = 8
+    public static let priority: UInt8 = 0x20
 }
 
-let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+public let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
-func u32(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
+public func u32(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
 
-func frame(
+public func frame(
     _ type: UInt8, _ flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UInt8] = [], length: Int? = nil
 ) -> [UInt8] {
     let length = UInt32(length ?? payload.count)
     return u32(length).dropFirst() + [type, flags] + u32(stream) + payload
 }
 
-func data(_ stream: UInt32, _ payload: [UInt8], end: Bool = false) -> [UInt8] {
+public func data(_ stream: UInt32, _ payload: [UInt8], end: Bool = false) -> [UInt8] {
     frame(Type.data, end ? Flag.end : 0, stream: stream, payload)
 }
 
-func data(_ stream: UInt32, _ text: String, end: Bool = false) -> [UInt8] { data(stream, Array(text.utf8), end: end) }
+public func data(_ stream: UInt32, _ text: String, end: Bool = false) -> [UInt8] {
+    data(stream, Array(text.utf8), end: end)
+}
 
-func settings(_ values: (UInt16, UInt32)...) -> [UInt8] {
+public func settings(_ values: (UInt16, UInt32)...) -> [UInt8] {
     frame(
         Type.settings, 0,
         values.flatMap { [UInt8(truncatingIfNeeded: $0.0 >> 8), UInt8(truncatingIfNeeded: $0.0)] + u32($0.1) })
 }
 
-func windowUpdate(_ stream: UInt32, _ increment: UInt32) -> [UInt8] {
+public func windowUpdate(_ stream: UInt32, _ increment: UInt32) -> [UInt8] {
     frame(Type.windowUpdate, stream: stream, u32(increment))
 }
 
-func reset(_ stream: UInt32, _ code: UInt32 = 8) -> [UInt8] { frame(Type.reset, stream: stream, u32(code)) }
+public func reset(_ stream: UInt32, _ code: UInt32 = 8) -> [UInt8] { frame(Type.reset, stream: stream, u32(code)) }
 
-func ping(_ number: UInt8 = 0, ack: Bool = false) -> [UInt8] {
+public func ping(_ number: UInt8 = 0, ack: Bool = false) -> [UInt8] {
     frame(Type.ping, ack ? Flag.ack : 0, [UInt8](repeating: number, count: 8))
 }
 
 /// A field as HPACK's literal without indexing and without Huffman's code (RFC 7541, 6.2.2).
-func literal(_ name: String, _ value: String) -> [UInt8] {
+public func literal(_ name: String, _ value: String) -> [UInt8] {
     [0] + integer(name.utf8.count) + name.utf8 + integer(value.utf8.count) + value.utf8
 }
 
@@ -74,36 +76,38 @@ private func integer(_ value: Int) -> [UInt8] {
     return bytes + [UInt8(rest)]
 }
 
-func block(_ fields: [(String, String)]) -> [UInt8] { fields.flatMap { literal($0.0, $0.1) } }
+public func block(_ fields: [(String, String)]) -> [UInt8] { fields.flatMap { literal($0.0, $0.1) } }
 
-let getFields = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/x")]
-let postFields = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/x")]
+public let getFields = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/x")]
+public let postFields = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/x")]
 
-func headers(_ stream: UInt32, _ fields: [(String, String)], end: Bool = false) -> [UInt8] {
+public func headers(_ stream: UInt32, _ fields: [(String, String)], end: Bool = false) -> [UInt8] {
     frame(Type.headers, Flag.endHeaders | (end ? Flag.end : 0), stream: stream, block(fields))
 }
 
-func get(_ stream: UInt32, _ more: [(String, String)] = []) -> [UInt8] {
+public func get(_ stream: UInt32, _ more: [(String, String)] = []) -> [UInt8] {
     headers(stream, getFields + more, end: true)
 }
 
-func post(_ stream: UInt32, _ more: [(String, String)] = []) -> [UInt8] { headers(stream, postFields + more) }
+public func post(_ stream: UInt32, _ more: [(String, String)] = []) -> [UInt8] { headers(stream, postFields + more) }
 
 /// What the server wrote, as lines such as `DATA 1 5 END`.
-struct Received: CustomStringConvertible {
-    var type: UInt8
-    var flags: UInt8
-    var stream: UInt32
-    var payload: [UInt8]
+public struct Received: CustomStringConvertible {
+    public var type: UInt8
+    public var flags: UInt8
+    public var stream: UInt32
+    public var payload: [UInt8]
     /// The fields, of HEADERS.
-    var fields: [String: String] = [:]
+    public var fields: [String: String] = [:]
 
-    var isEnd: Bool { (type == Type.data || type == Type.headers) && flags & Flag.end != 0 }
-    var code: UInt32 { payload.withUnsafeBytes { $0.bigEndian(at: type == Type.goAway ? 4 : 0) } }
-    var increment: Int { Int(code) }
-    var text: String { String(decoding: type == Type.goAway ? payload.dropFirst(8) : payload[...], as: UTF8.self) }
+    public var isEnd: Bool { (type == Type.data || type == Type.headers) && flags & Flag.end != 0 }
+    public var code: UInt32 { payload.withUnsafeBytes { $0.bigEndian(at: type == Type.goAway ? 4 : 0) } }
+    public var increment: Int { Int(code) }
+    public var text: String {
+        String(decoding: type == Type.goAway ? payload.dropFirst(8) : payload[...], as: UTF8.self)
+    }
 
-    var description: String {
+    public var description: String {
         let end = isEnd ? " END" : ""
         switch type {
         case Type.data: return "DATA \(stream) \(payload.count)\(end)"
@@ -121,16 +125,16 @@ struct Received: CustomStringConvertible {
 }
 
 /// Reads what the server writes; keeps the state of its header compression.
-final class FrameReader {
+public final class FrameReader {
     private var bytes: [UInt8] = []
     private var inflater: OpaquePointer?
 
-    init() { nghttp2_hd_inflate_new(&inflater) }
+    public init() { nghttp2_hd_inflate_new(&inflater) }
     deinit { nghttp2_hd_inflate_del(inflater) }
 
-    var hasPart: Bool { !bytes.isEmpty }
+    public var hasPart: Bool { !bytes.isEmpty }
 
-    func read(_ more: [UInt8]) -> [Received] {
+    public func read(_ more: [UInt8]) -> [Received] {
         bytes += more
         var frames: [Received] = []
         var start = 0

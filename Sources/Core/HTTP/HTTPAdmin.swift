@@ -1,0 +1,143 @@
+// HTTPAdmin: gRPC's services beside PubSub: forebay.v1.Admin, which asks for what RSocket's control calls ask for, and
+// reflection; and what Health's watchers are told.
+
+import Bytes
+import HTTP2
+import Replay
+
+extension Shard {
+    // Admin
+
+    func administer(_ message: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {
+        guard let method = exchange.method else { return }
+        let request = try AdminRequest.parse(message, of: method)
+        do throws(Refusal) {
+            switch request {
+            case .info: call(nil, for: exchange, now: now)
+            case .topicInfo(let topic): call(try ControlCall(.info, topic: topic), for: exchange, now: now)
+            case .completeTopic(let topic): call(try ControlCall(.complete, topic: topic), for: exchange, now: now)
+            case .deleteTopic(let topic): call(try ControlCall(.delete, topic: topic), for: exchange, now: now)
+            case .failTopic(let topic, let message):
+                let reason = message.isEmpty ? ControlCall.defaultReason : message
+                call(try ControlCall(.fail(message: reason), topic: topic), for: exchange, now: now)
+            case .listTopics: try list(.topics, for: exchange, now: now)
+            case .listSubscriptions: try list(.subscriptions, for: exchange, now: now)
+            case .listConnections: try list(.connections, for: exchange, now: now)
+            }
+        } catch {
+            finish(exchange, error)
+        }
+    }
+
+    private func call(_ request: ControlCall?, for exchange: Exchange, now: Instant) {
+        call(exchange.connection, stream: exchange.stream, request, now: now)
+    }
+
+    /// Credit is unbounded: the peer's windows, and the output, say how fast rows go.
+    private func list(_ list: SystemList, for exchange: Exchange, now: Instant) throws(Refusal) {
+        try openListing(
+            exchange.connection, stream: exchange.stream, initialN: Listing.unbounded, list, now: now)
+        begin(exchange)
+    }
+
+    // Reflection. An answer has many times the bytes of its request, so the next request waits until the answer has
+    // left for the output, and with it the part of the peer's window that it came in.
+
+    func takeReflection(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        guard !exchange.isFinished else { return http.session.consume(exchange.stream, bytes.count) }
+        guard exchange.backlog.isEmpty else { return holdBack(bytes, for: exchange, http, now: now) }
+        let rest = answerRequests(in: bytes, for: exchange, http, now: now)
+        if !rest.isEmpty { holdBack(rest, for: exchange, http, now: now) }
+    }
+
+    /// Something was written: requests whose turn has come are answered.
+    func answerHeldBack(_ http: HTTPFace, now: Instant) {
+        guard !http.heldBack.isEmpty else { return }
+        let waiting = http.heldBack
+        http.heldBack.removeAll()
+        for exchange in waiting where !exchange.isFinished {
+            var backlog = ByteBuffer()
+            swap(&backlog, &exchange.backlog)
+            let rest = answerRequests(in: backlog.readable, for: exchange, http, now: now)
+            guard !exchange.isFinished else { continue }
+            let count = backlog.count - rest.count
+            backlog.consume(count)
+            swap(&backlog, &exchange.backlog)
+            http.count(exchange)
+            if !exchange.backlog.isEmpty {
+                http.heldBack.append(exchange)
+            } else if exchange.isHalfClosed {
+                halfClosed(exchange, now: now)
+            }
+        }
+    }
+
+    private func holdBack(
+        _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant
+    ) {
+        if exchange.backlog.isEmpty { http.heldBack.append(exchange) }
+        exchange.backlog.append(bytes)
+        do throws(GRPCError) {
+            try checkHeld(exchange, http)
+        } catch {
+            refuse(exchange, error, now: now)
+        }
+    }
+
+    /// Answers what it may, and returns the bytes that have to wait.
+    private func answerRequests(
+        in bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant
+    ) -> UnsafeRawBufferPointer {
+        var rest = bytes
+        do throws(GRPCError) {
+            while exchange.body.isEmpty, !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
+                try receive(message, for: exchange, now: now)
+            }
+            try checkHeld(exchange, http)
+        } catch {
+            refuse(exchange, error, now: now)
+        }
+        if exchange.isFinished { rest = UnsafeRawBufferPointer(start: nil, count: 0) }
+        http.session.consume(exchange.stream, bytes.count - rest.count)
+        return rest
+    }
+
+    func reflect(_ request: UnsafeRawBufferPointer, for exchange: Exchange) throws(GRPCError) {
+        guard let http = exchange.connection.http else { return }
+        if !exchange.isReflecting {
+            guard http.reflections < limits.listingsPerConnection else {
+                throw GRPCError(
+                    .resourceExhausted,
+                    "The connection has \(limits.listingsPerConnection) calls of reflection under way, the most "
+                        + "allowed; end one.")
+            }
+            exchange.isReflecting = true
+            http.reflections += 1
+        }
+        var answer = ByteBuffer()
+        try Reflection.answer(request, to: &answer)
+        say(exchange) { $0.append(answer.readable) }
+    }
+
+    // Health
+
+    /// The broker begins to drain: whoever watches it is told.
+    func tellWatchers(_ http: HTTPFace) {
+        for exchange in http.all where exchange.watched == .serving {
+            exchange.watched = .notServing
+            say(exchange) { Health.append(.notServing, to: &$0) }
+        }
+    }
+}
+
+extension Description {
+    /// As a message of gRPC's.
+    func append(to out: inout ByteBuffer) {
+        switch self {
+        case .broker(let broker): broker.append(to: &out)
+        case .topic(let topic): topic.append(to: &out)
+        case .subscription(let subscription): subscription.append(to: &out)
+        case .connection(let connection): connection.append(to: &out)
+        }
+    }
+}

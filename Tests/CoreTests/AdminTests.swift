@@ -1,0 +1,346 @@
+// gRPC's services beside PubSub: Admin's answers and lists, reflection, and what Health's watchers are told.
+
+import HTTP2
+import Testing
+
+@testable import Core
+
+@Suite struct AdminTests {
+    /// A call, its request, and what must come: the status, how its text begins, and fields of the message.
+    struct Case: Sendable {
+        var method: GRPCMethod
+        var request: [UInt8]
+        var status = "0"
+        var text = ""
+        var fields: [UInt32: String] = [:]
+
+        init(_ method: GRPCMethod, _ request: [UInt8], _ status: String = "0", _ text: String = "") {
+            (self.method, self.request, self.status, self.text) = (method, request, status, text)
+        }
+
+        init(_ method: GRPCMethod, _ request: [UInt8], _ fields: [UInt32: String]) {
+            (self.method, self.request, self.fields) = (method, request, fields)
+        }
+    }
+
+    /// On a topic that has two messages, one call after the other. Field 4 of a topic is its state.
+    private func calls(on topic: String) -> [Case] {
+        let long = String(repeating: "x", count: ControlCall.longestReason + 1)
+        let live = [2: topic, 4: "1", 6: "1", 7: "3"] as [UInt32: String]
+        let failed = [2: topic, 4: "3", 5: "aus – Ende", 6: "1", 7: "3"] as [UInt32: String]
+        let ended: [GRPCMethod] = [.completeTopic, .failTopic, .deleteTopic]
+        return [
+            Case(.info, [], [2: Shard.version]),
+            Case(.topicInfo, field(1, topic), live),
+            Case(.failTopic, field(1, topic) + field(2, long), "3", "The message has more than 1024 bytes"),
+            Case(.failTopic, field(1, topic) + field(2, "aus – Ende"), failed),
+            Case(.topicInfo, field(1, topic), failed),
+            Case(.failTopic, field(1, topic), "9", "The topic '\(topic)' has failed (aus – Ende)"),
+            Case(.completeTopic, field(1, topic), "9", "The topic '\(topic)' has failed"),
+            Case(.deleteTopic, field(1, topic), [2: topic, 4: "3"]),
+            Case(.topicInfo, field(1, topic), "5", "There is no topic '\(topic)'"),
+            Case(.topicInfo, [0x0A, 9], "3", "The request ends within a field"),
+            Case(.topicInfo, [0x0A, 1, 0xFF], "3", "The text of topic is not UTF-8"),
+            Case(.topicInfo, field(1, "$SYS.events"), [2: "$SYS.events", 4: "1"]),
+        ]
+            + ended.flatMap {
+                [
+                    Case($0, field(1, "nothing.there"), "5", "There is no topic 'nothing.there'"),
+                    Case($0, field(1, "a b"), "3"), Case($0, [], "3", "The topic's name is empty"),
+                    Case($0, field(1, "$SYS.stats"), "7", "'$SYS.stats' is the broker's own"),
+                ]
+            }
+    }
+
+    /// A name that `shard` owns.
+    private func name(on shard: Int, of broker: TestBroker, _ stem: String = "t") -> String {
+        (0...).lazy.map { "\(stem)\($0)" }.first { broker.shards[0].owner(of: $0) == shard }!
+    }
+
+    @Test(arguments: [0, 1]) func callsAnswer(owner: Int) {
+        let broker = TestBroker(shards: 2)
+        let topic = name(on: owner, of: broker)
+        for text in ["a", "b"] { broker.connect().fire(topic, text) }
+        let client = GRPCClient(broker)
+        for this in calls(on: topic) {
+            let came = client.answer(client.call(this.method, this.request))
+            #expect(came.status == this.status && came.text.hasPrefix(this.text), "\(this): \(came)")
+            let told = fields(came.message)
+            for (number, value) in this.fields { #expect(told[number] == value, "\(this): \(told)") }
+            #expect((told[1]?.hasPrefix("{\"name\":\"") == true) == (this.status == "0"))
+        }
+        // Empty is not told, and completing leaves no error.
+        broker.connect().fire(topic, "c")
+        let completed = fields(client.answer(client.call(.completeTopic, field(1, topic))).message)
+        #expect(completed[4] == "2" && completed[5] == nil)
+        let other = name(on: owner, of: broker, "u")
+        broker.connect().fire(other, "c")
+        let failed = fields(client.answer(client.call(.failTopic, field(1, other))).message)
+        #expect(failed[4] == "3" && failed[5] == "failed by request")
+        #expect(broker.shards[0].streams.count == 0)
+    }
+
+    @Test func callsWaitForTheirMessage() {
+        let broker = TestBroker()
+        let client = GRPCClient(broker)
+        let silent = client.call(.info, nil)
+        #expect(client.answer(silent).status == "none")
+        client.halfClose(silent)
+        #expect(client.answer(silent) == ("3", "The call has no message: send one.", nil))
+        let twice = client.call(.listSubscriptions, [], end: false)
+        #expect(client.answer(twice).status == "0")
+    }
+
+    @Test func theJSONIsThatOfRSocket() {
+        let broker = TestBroker(shards: 2)
+        let client = GRPCClient(broker)
+        let peer = broker.connect()
+        for number in 0..<150 { peer.fire("t\(number)", "x") }
+        peer.subscribe("t0?replay=all", n: 7, stream: 101)
+        peer.subscribe("t1?overflow=block", stream: 103)
+        _ = peer.received()
+        for (method, route) in [
+            (GRPCMethod.listTopics, "$SYS.topics"), (.listSubscriptions, "$SYS.subscriptions"),
+        ] {
+            peer.subscribe(route, stream: 201)
+            let lines = peer.received()
+            let stream = client.call(method)
+            #expect(client.answer(stream).status == "0")
+            let rows = client.messages[stream]!.map { "201:" + fields($0)[1]! }
+            #expect(rows + ["201:|"] == lines)
+        }
+        peer.publish("$SYS.topic.info?name=t7", "", stream: 203)
+        let topic = client.answer(client.call(.topicInfo, field(1, "t7"))).message
+        #expect(peer.received() == ["203:\(fields(topic)[1]!)|"])
+        let stream = client.call(.listConnections)
+        client.receive()
+        let peers = client.messages[stream]!.map { fields($0) }
+        #expect(peers.count == 2 && peers.allSatisfy { $0[1]!.contains("\"id\":\"\($0[2]!)\",\"peer\":\"\($0[3]!)\"") })
+    }
+}
+
+@Suite struct AdminListTests {
+    private func connection(_ client: GRPCClient) -> Connection {
+        client.client.broker.shards[client.client.shard].find(client.client.id)!
+    }
+
+    private func listings(_ client: GRPCClient) -> [Listing] {
+        connection(client).streams.filter { $0.kind == .listing }.map { unsafeDowncast($0, to: Listing.self) }
+    }
+
+    /// A list holds a page, and some rows for its stream; nothing beyond.
+    private func checkIsSmall(_ client: GRPCClient) {
+        for listing in listings(client) {
+            #expect(listing.rows.count <= Listing.page)
+            #expect(listing.exchange!.body.count < Listing.body + 1024)
+        }
+    }
+
+    private func broker(topics: Int, limits: Limits = Limits()) -> TestBroker {
+        let broker = TestBroker(shards: 2, limits: limits)
+        let peer = broker.connect()
+        for number in 0..<topics { peer.fire("topic\(number)", "x") }
+        return broker
+    }
+
+    @Test func aListGoesOnAsItsWindowOpens() {
+        let broker = broker(topics: 400)
+        let client = GRPCClient(broker, window: 0)
+        let stream = client.call(.listTopics)
+        client.receive()
+        #expect(client.messages[stream] == nil && listings(client).count == 1)
+        checkIsSmall(client)
+        let held = listings(client)[0]
+        #expect(held.rows.count > 0 && held.shard == 0, "it has not been gathered from the other shard")
+        var rounds = 0
+        while client.ended[stream] == nil, rounds < 1000 {
+            client.openWindow(stream, 777)
+            client.receive()
+            checkIsSmall(client)
+            rounds += 1
+        }
+        #expect(client.ended[stream]?.status == "0" && rounds > 50)
+        let names = client.messages[stream]!.map { fields($0)[2]! }
+        #expect(Set(names).isSuperset(of: (0..<400).map { "topic\($0)" }) && Set(names).count == names.count)
+        #expect(listings(client).isEmpty && connection(client).listings == 0)
+    }
+
+    @Test func aListGoesOnAsItsSocketTakesBytes() {
+        var limits = Limits()
+        limits.output = 1000
+        let broker = broker(topics: 400, limits: limits)
+        let client = GRPCClient(broker)
+        client.receive()
+        client.client.window = 0
+        let streams = (0..<3).map { _ in client.call(.listTopics) }
+        for _ in 0..<20 {
+            checkIsSmall(client)
+            #expect(connection(client).output.count < 2 * limits.output + Listing.body)
+            client.client.read(500)
+        }
+        client.receive()
+        #expect(client.ended.isEmpty)
+        client.client.read(.max)
+        client.receive()
+        for stream in streams {
+            #expect(client.ended[stream]?.status == "0" && client.messages[stream]!.count >= 400)
+        }
+    }
+
+    @Test func listsAreCountedUntilTheyAreSent() {
+        var limits = Limits()
+        limits.listingsPerConnection = 3
+        let broker = broker(topics: 3, limits: limits)
+        let client = GRPCClient(broker, window: 0)
+        let streams = (0..<3).map { _ in client.call(.listTopics) }
+        let refused = client.answer(client.call(.listConnections))
+        #expect(refused.status == "8" && refused.text.hasPrefix("The connection has 3 lists under way"))
+        client.reset(streams[0])
+        #expect(connection(client).listings == 2)
+        let last = client.call(.listConnections)
+        #expect(connection(client).listings == 3)
+        for stream in streams.dropFirst() + [last] {
+            client.openWindow(stream, 1 << 20)
+            #expect(client.answer(stream).status == "0")
+        }
+        #expect(connection(client).listings == 0 && broker.shards[0].streams.count == 0)
+    }
+
+    @Test func aListEndsAtItsDeadline() {
+        let broker = broker(topics: 200)
+        let client = GRPCClient(broker, window: 0)
+        let stream = client.call(.listTopics, timeout: "500m")
+        broker.advance(seconds: 0.25)
+        client.receive()
+        #expect(client.resets.isEmpty && listings(client).count == 1)
+        broker.advance(seconds: 0.5)
+        client.receive()
+        #expect(client.resets == [stream] && client.ended.isEmpty)
+        #expect(connection(client).listings == 0 && connection(client).http!.exchangeCount == 0)
+        #expect(connection(client).waitingListings.isEmpty)
+        let next = client.call(.listSubscriptions)
+        client.openWindow(next, 1)
+        #expect(client.answer(next).status == "0")
+    }
+
+    @Test func listsThatAreGivenUpKeepNothing() {
+        var limits = Limits()
+        limits.output = 1000
+        let broker = broker(topics: 200, limits: limits)
+        let peer = broker.connect()
+        let client = GRPCClient(broker)
+        for stream in [peer, client.client] { stream.window = 0 }
+        for number in 0..<40 {
+            peer.subscribe("$SYS.topics", stream: UInt32(2 * number + 1))
+            peer.cancel(stream: UInt32(2 * number + 1))
+            client.reset(client.call(.listTopics))
+        }
+        for this in [peer, client.client] {
+            let connection = broker.shards[0].find(this.id)!
+            #expect(connection.listings == 0 && connection.waitingListings.isEmpty)
+        }
+    }
+
+    @Test func aListNobodyReadsDoesNotKeepTheBroker() {
+        let broker = broker(topics: 200)
+        let client = GRPCClient(broker, window: 0)
+        let stream = client.call(.listTopics)
+        for shard in broker.shards { shard.drain(now: broker.now) }
+        broker.run()
+        broker.advance(seconds: 1)
+        #expect(client.client.isClosed)
+        // Its status stands behind rows that the window does not let through.
+        #expect(client.answer(stream).message == nil)
+    }
+}
+
+@Suite struct ReflectionTests {
+    private let services = field(7, "")
+
+    private func face(_ client: GRPCClient) -> HTTPFace {
+        client.client.broker.shards[client.client.shard].find(client.client.id)!.http!
+    }
+
+    @Test(arguments: [GRPCMethod.reflection, .reflectionAlpha]) func requestsAreAnswered(method: GRPCMethod) {
+        let client = GRPCClient(TestBroker())
+        let stream = client.call(method, services, end: false)
+        client.send(client.data(stream, field(4, "forebay.v1.Admin")))
+        client.send(client.data(stream, field(3, "there.is.none")))
+        client.receive()
+        #expect(client.ended[stream] == nil)
+        let answers = client.messages[stream]!
+        #expect(answers.count == 3)
+        #expect(fields(answers[0])[6]?.contains("forebay.v1.Admin") == true)
+        #expect(fields(answers[1])[4]?.contains("forebay/v1/forebay.proto") == true)
+        #expect(fields(answers[2])[7]?.contains("there.is.none") == true)
+        client.halfClose(stream)
+        #expect(client.answer(stream).status == "0")
+        let long = client.call(method, field(3, String(repeating: "x", count: Reflection.longestRequest)))
+        #expect(client.answer(long).status == "8")
+    }
+
+    @Test(arguments: [0, 1, 7]) func requestsWaitForTheAnswerBefore(cut: Int) {
+        let broker = TestBroker()
+        let client = GRPCClient(broker, window: 0)
+        let stream = client.call(.reflection, field(4, "forebay.v1.Admin"), end: false)
+        let largest = 2 * face(client).exchange(of: stream)!.body.count
+        var sent: [UInt8] = []
+        for number in 0..<100 { sent += client.data(stream, field(number % 2 == 0 ? 4 : 3, "forebay.v1.Admin")) }
+        for piece in cut == 0 ? [sent] : sent.chunks(of: cut) { client.send(piece) }
+        client.halfClose(stream)
+        let exchange = face(client).exchange(of: stream)!
+        #expect(exchange.body.count <= largest && exchange.backlog.count > 2000)
+        #expect(face(client).held == exchange.held && exchange.held >= exchange.backlog.count)
+        for _ in 0..<1000 where client.ended[stream] == nil {
+            client.openWindow(stream, 2000)
+            client.receive()
+            #expect(exchange.body.count <= largest)
+        }
+        #expect(client.ended[stream]?.status == "0")
+        let kinds = client.messages[stream]!.map { fields($0)[4] == nil ? "error" : "file" }
+        #expect(kinds == ["file"] + (0..<50).flatMap { _ in ["file", "error"] })
+        #expect(face(client).held == 0 && face(client).reflections == 0 && face(client).heldBack.isEmpty)
+    }
+
+    @Test func callsOfAConnectionAreFew() {
+        var limits = Limits()
+        limits.listingsPerConnection = 2
+        let broker = TestBroker(limits: limits)
+        let client = GRPCClient(broker, window: 0)
+        let streams = (0..<2).map { _ in client.call(.reflection, services, end: false) }
+        for stream in streams { client.send(client.data(stream, services)) }
+        #expect(face(client).heldBack.count == 2)
+        let refused = client.answer(client.call(.reflection, services))
+        #expect(refused.status == "8" && refused.text.hasPrefix("The connection has 2 calls of reflection"))
+        for stream in streams { client.reset(stream) }
+        #expect(face(client).reflections == 0 && face(client).held == 0 && face(client).heldBack.isEmpty)
+        let next = client.call(.reflection, services)
+        client.openWindow(next, 1 << 20)
+        #expect(client.answer(next).status == "0")
+    }
+
+    @Test func watchersAreToldOfTheDrain() {
+        let broker = TestBroker()
+        let client = GRPCClient(broker)
+        let known = client.call(.healthWatch, field(1, "forebay.v1.Admin"))
+        let unknown = client.call(.healthWatch, field(1, "forebay.v1.Nobody"))
+        let cancelled = client.call(.healthWatch)
+        client.reset(cancelled)
+        for shard in broker.shards { shard.drain(now: broker.now) }
+        broker.run()
+        client.receive()
+        #expect(client.messages[known] == [[8, 1], [8, 2]])
+        #expect(client.messages[unknown] == [[8, 3]])
+        #expect(client.ended.isEmpty)
+        broker.advance(seconds: 1)
+        #expect(client.answer(known).status == "14" && client.answer(unknown).status == "14")
+        #expect(client.messages[cancelled] == [[8, 1]])
+        #expect(client.client.isClosed)
+    }
+}
+
+extension [UInt8] {
+    fileprivate func chunks(of size: Int) -> [[UInt8]] {
+        stride(from: 0, to: count, by: size).map { Array(self[$0..<Swift.min($0 + size, count)]) }
+    }
+}

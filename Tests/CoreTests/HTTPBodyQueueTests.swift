@@ -1,0 +1,121 @@
+// BodyQueue held against a model that copies everything at once.
+
+import Bytes
+import Testing
+
+@testable import Core
+
+@Suite struct HTTPBodyQueueTests {
+    /// Memory that several queues name; tells when it has gone.
+    private final class Region {
+        let size = 64 << 10
+        private let base: UnsafeMutableRawBufferPointer
+        private let gone: () -> Void
+
+        init(_ gone: @escaping () -> Void) {
+            self.gone = gone
+            base = .allocate(byteCount: size, alignment: 1)
+            for index in 0..<size { base[index] = UInt8(truncatingIfNeeded: index * 31 + index / 256) }
+        }
+
+        func bytes(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
+            UnsafeRawBufferPointer(base).slice(start..<start + count)
+        }
+
+        deinit {
+            // What is still named of it would be seen to be wrong.
+            for index in base.indices { base[index] = 0xEE }
+            base.deallocate()
+            gone()
+        }
+    }
+
+    @Test(arguments: 0..<60) func bytesComeOutAsTheyWentIn(_ seed: Int) {
+        var random = LedgerRandom(state: UInt64(seed))
+        var queue = BodyQueue()
+        var model: [UInt8] = []
+        var live = 0
+        var regions: [Region] = []
+        var written: UInt8 = 0
+        for _ in 0..<300 {
+            switch random.next(8) {
+            case 0...2:
+                if regions.isEmpty || random.next(10) == 0 {
+                    live += 1
+                    regions.append(Region { live -= 1 })
+                }
+                let region = random.pick(regions)
+                let start = random.next(60_000)
+                let count = random.pick([0, 1, 9, 300, 40_000])
+                // Now and then two ranges that lie one behind the other.
+                let cut = random.next(2) == 0 ? count / 2 : count
+                let bytes = region.bytes(start, min(count, region.size - start))
+                let first = min(cut, bytes.count)
+                queue.append(bytes.slice(0..<first), of: region)
+                queue.append(bytes.slice(first..<bytes.count), of: region)
+                model += bytes
+            case 3...4:
+                let own = (0..<random.pick([0, 1, 5, 700])).map { _ -> UInt8 in
+                    written &+= 1
+                    return written
+                }
+                queue.append { $0.append(own) }
+                model += own
+            case 5 where !regions.isEmpty: regions.remove(at: random.next(regions.count))
+            case 6: queue.detach()
+            default: take(random.pick([1, 4, 100, 5000, .max]), from: &queue, &model)
+            }
+            #expect(queue.count == model.count && queue.isEmpty == model.isEmpty)
+        }
+        regions = []
+        queue.detach()
+        take(.max, from: &queue, &model)
+        #expect(live == 0 && queue.memory <= 256)
+    }
+
+    private func take(_ count: Int, from queue: inout BodyQueue, _ model: inout [UInt8]) {
+        var taken: [UInt8] = []
+        queue.take(count) { bytes, _ in taken += bytes }
+        #expect(taken == Array(model.prefix(count)))
+        model.removeFirst(taken.count)
+    }
+
+    @Test func aStreamThatStandsKeepsNoRegionForAFewBytes() {
+        var live = 1
+        var region: Region? = Region { live = 0 }
+        var queue = BodyQueue()
+        queue.append { $0.append([1, 2]) }
+        queue.append(region!.bytes(0, 100), of: region!)
+        queue.append { $0.append([3]) }
+        region = nil
+        #expect(live == 1)
+        queue.detach()
+        #expect(live == 0 && queue.count == 103)
+    }
+
+    @Test func aLargeRangeIsSharedByAllThatWaitForIt() {
+        var live = 1
+        var region: Region? = Region { live = 0 }
+        var queue = BodyQueue()
+        queue.append { $0.append([1]) }
+        queue.append(region!.bytes(0, 50_000), of: region!)
+        queue.append { $0.append([2]) }
+        region = nil
+        queue.detach()
+        #expect(live == 1 && queue.memory < 1000, "it is not copied")
+        var taken: [UInt8] = []
+        queue.take(.max) { bytes, _ in taken += bytes }
+        #expect(taken.count == 50_002 && taken.first == 1 && taken.last == 2 && live == 0)
+    }
+
+    @Test func whatIsRemovedIsGivenBack() {
+        var live = 1
+        var region: Region? = Region { live = 0 }
+        var queue = BodyQueue()
+        queue.append { $0.append([UInt8](repeating: 1, count: 5000)) }
+        queue.append(region!.bytes(0, region!.size), of: region!)
+        region = nil
+        queue.removeAll()
+        #expect(live == 0 && queue.memory == 0 && queue.isEmpty)
+    }
+}

@@ -1,0 +1,294 @@
+// A gRPC client over the tests' broker: HTTP/2 frames by hand, windows under the test's control.
+
+import Bytes
+import HTTP2
+import HTTP2Frames
+
+@testable import Core
+
+/// What a call has brought so far.
+final class TestCall {
+    /// Not taken as whole messages yet.
+    fileprivate var bytes: [UInt8] = []
+    fileprivate(set) var messages: [[UInt8]] = []
+    /// HEADERS in the order in which they came.
+    fileprivate(set) var heads: [[String: String]] = []
+    fileprivate(set) var isEnded = false
+    fileprivate(set) var resetCode: UInt32?
+    /// Bytes of DATA.
+    fileprivate(set) var received = 0
+
+    var status: String? { heads.last?["grpc-status"] }
+    var message: String? { heads.last?["grpc-message"] }
+    var end: String? { heads.last?["forebay-end"] }
+    var dropped: String? { heads.last?["forebay-dropped"] }
+    /// A message has begun whose end has not come.
+    var hasPart: Bool { !bytes.isEmpty }
+    fileprivate(set) var taken = 0
+
+    fileprivate func cut() {
+        while bytes.count >= 5 {
+            let count = Int(bytes.withUnsafeBytes { $0.bigEndian(at: 1, as: UInt32.self) })
+            guard bytes.count >= 5 + count else { return }
+            messages.append(Array(bytes[5..<5 + count]))
+            bytes.removeFirst(5 + count)
+        }
+    }
+
+    /// The messages since the last call.
+    func take() -> [[UInt8]] {
+        defer { taken = messages.count }
+        return Array(messages[taken...])
+    }
+
+    /// The responses of a subscription since the last call.
+    func responses() -> [TestResponse] { take().map { TestResponse($0) } }
+    func grants() -> [TestGrant] { take().map { TestGrant($0) } }
+
+    /// What the messages since the last call carry, as texts.
+    func texts() -> [String] { responses().flatMap { $0.messages.map(\.text) } }
+}
+
+struct TestMessage: Equatable {
+    var sequence: UInt64 = 0
+    var payload: [UInt8] = []
+    var text: String { String(decoding: payload, as: UTF8.self) }
+}
+
+struct TestResponse {
+    var messages: [TestMessage] = []
+    var outstanding: UInt64 = 0
+    var epoch: UInt64 = 0
+    var dropped: UInt64 = 0
+
+    init(_ bytes: [UInt8]) {
+        eachField(bytes) { number, value, inner in
+            switch number {
+            case 1:
+                var message = TestMessage()
+                eachField(inner) { number, value, inner in
+                    if number == 1 { message.sequence = value }
+                    if number == 2 { message.payload = inner }
+                }
+                messages.append(message)
+            case 2: outstanding = value
+            case 3: epoch = value
+            default: dropped = value
+            }
+        }
+    }
+}
+
+/// A PublishResponse.
+struct TestGrant {
+    var granted: UInt64 = 0
+    var acknowledged: UInt64 = 0
+    var accepted: UInt64 = 0
+
+    init(_ bytes: [UInt8]) {
+        eachField(bytes) { number, value, _ in
+            switch number {
+            case 1: granted = value
+            case 2: acknowledged = value
+            default: accepted = value
+            }
+        }
+    }
+}
+
+func eachField(_ bytes: [UInt8], _ body: (UInt32, UInt64, [UInt8]) -> Void) {
+    bytes.withUnsafeBytes { bytes in
+        var reader = ProtobufReader(bytes)
+        while let (number, value) = try? reader.next() {
+            switch value {
+            case .varint(let n): body(number, n, [])
+            case .bytes(let inner): body(number, 0, Array(inner))
+            default: break
+            }
+        }
+    }
+}
+
+/// Protobuf's bytes, as far as the tests need them.
+enum Proto {
+    static func varint(_ value: UInt64) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var rest = value
+        while rest >= 128 {
+            bytes.append(UInt8(rest & 127) | 128)
+            rest >>= 7
+        }
+        return bytes + [UInt8(rest)]
+    }
+    static func field(_ number: UInt64, _ value: UInt64) -> [UInt8] { varint(number << 3) + varint(value) }
+    static func field(_ number: UInt64, _ bytes: [UInt8]) -> [UInt8] {
+        varint(number << 3 | 2) + varint(UInt64(bytes.count)) + bytes
+    }
+    static func field(_ number: UInt64, _ text: String) -> [UInt8] { field(number, Array(text.utf8)) }
+}
+
+final class TestGRPC {
+    let client: TestClient
+    private let reader = FrameReader()
+    private(set) var calls: [UInt32: TestCall] = [:]
+    private(set) var nextStream: UInt32 = 1
+    /// What was read and not given back, by stream; 0 is the connection.
+    private var owed: [UInt32: Int] = [:]
+    private(set) var goAway: Received?
+    /// What is read opens the windows again, as far as a stream is not in `closed`.
+    var opensWindows = true
+    /// Streams whose window stays as it is.
+    var closed: Set<UInt32> = []
+
+    /// - Parameters:
+    ///   - window: of a stream at its beginning.
+    ///   - connectionWindow: of all streams together.
+    init(_ broker: TestBroker, _ shard: Int = 0, window: UInt32 = 65_535, connectionWindow: UInt32 = 65_535) {
+        client = TestClient(broker, shard, face: .http)
+        var hello = preface + settings((4, window))
+        if connectionWindow > 65_535 { hello += windowUpdate(0, connectionWindow - 65_535) }
+        send(hello)
+        read()
+    }
+
+    func send(_ bytes: [UInt8]) { client.send { $0.append(bytes) } }
+
+    func call(_ method: GRPCMethod, _ fields: [(String, String)] = []) -> UInt32 {
+        let stream = nextStream
+        nextStream += 2
+        calls[stream] = TestCall()
+        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", method.path)]
+        send(headers(stream, head + [("content-type", "application/grpc"), ("te", "trailers")] + fields))
+        return stream
+    }
+
+    static func framed(_ message: [UInt8]) -> [UInt8] { [0] + u32(UInt32(message.count)) + message }
+
+    /// Sends messages, in DATA frames of at most `size` bytes.
+    func say(_ stream: UInt32, _ messages: [UInt8]..., end: Bool = false, by size: Int = 16_384) {
+        say(stream, messages, end: end, by: size)
+    }
+
+    func say(_ stream: UInt32, _ messages: [[UInt8]], end: Bool = false, by size: Int = 16_384) {
+        let bytes = messages.flatMap { TestGRPC.framed($0) }
+        var frames: [UInt8] = []
+        for start in stride(from: 0, to: bytes.count, by: size) {
+            frames += data(stream, Array(bytes[start..<min(start + size, bytes.count)]))
+        }
+        if end { frames += data(stream, [UInt8](), end: true) }
+        send(frames)
+        read()
+    }
+
+    func halfClose(_ stream: UInt32) {
+        send(data(stream, [UInt8](), end: true))
+        read()
+    }
+
+    func cancel(_ stream: UInt32) {
+        send(reset(stream))
+        calls[stream]?.isEnded = true
+    }
+
+    /// Takes what came, and gives the windows back, until nothing more comes.
+    func read() {
+        while client.bytes.count > 0 {
+            let bytes = Array(client.bytes.readable)
+            client.bytes.consume(bytes.count)
+            var answer: [UInt8] = []
+            for frame in reader.read(bytes) { take(frame, &answer) }
+            if !answer.isEmpty, !client.isClosed { send(answer) }
+        }
+    }
+
+    private func take(_ received: Received, _ answer: inout [UInt8]) {
+        let call = calls[received.stream]
+        switch received.type {
+        case Type.settings where received.flags & Flag.ack == 0: answer += frame(Type.settings, Flag.ack)
+        case Type.ping where received.flags & Flag.ack == 0:
+            answer += frame(Type.ping, Flag.ack, received.payload)
+        case Type.data:
+            call?.bytes += received.payload
+            call?.received += received.payload.count
+            call?.cut()
+            guard opensWindows, !received.payload.isEmpty, !closed.contains(received.stream) else {
+                owed[0, default: 0] += received.payload.count
+                owed[received.stream, default: 0] += received.payload.count
+                break
+            }
+            answer += windowUpdate(0, UInt32(received.payload.count))
+            if !received.isEnd { answer += windowUpdate(received.stream, UInt32(received.payload.count)) }
+        case Type.headers: call?.heads.append(received.fields)
+        case Type.reset: call?.resetCode = received.code
+        case Type.goAway: goAway = received
+        default: break
+        }
+        if received.isEnd { call?.isEnded = true }
+    }
+
+    /// Gives back what was read while the windows were closed.
+    func openAllWindows() {
+        opensWindows = true
+        for (stream, count) in owed.sorted(by: { $0.key < $1.key }) where count > 0 {
+            if calls[stream]?.isEnded != true { send(windowUpdate(stream, UInt32(count))) }
+        }
+        owed = [:]
+        read()
+    }
+
+    // Calls
+
+    static func open(
+        _ topic: String, n: UInt32 = 0x7FFF_FFFF, last: UInt32 = 0, all: Bool = false, from: UInt64 = 0,
+        buffer: UInt32 = 0, overflow: GRPCOverflow = .dropOldest, gapFails: Bool = false
+    ) -> [UInt8] {
+        var bytes = Proto.field(1, topic) + Proto.field(2, UInt64(n))
+        if last > 0 { bytes += Proto.field(3, UInt64(last)) }
+        if all { bytes += Proto.field(4, 1) }
+        if from > 0 { bytes += Proto.field(5, from) }
+        if buffer > 0 { bytes += Proto.field(7, UInt64(buffer)) }
+        bytes += Proto.field(8, UInt64(overflow.rawValue))
+        if gapFails { bytes += Proto.field(9, 1) }
+        return Proto.field(1, bytes)
+    }
+
+    func subscribe(
+        _ topic: String, n: UInt32 = 0x7FFF_FFFF, all: Bool = false, from: UInt64 = 0, buffer: UInt32 = 0,
+        overflow: GRPCOverflow = .dropOldest, gapFails: Bool = false
+    ) -> UInt32 {
+        let stream = call(.subscribe)
+        say(
+            stream,
+            TestGRPC.open(
+                topic, n: n, all: all, from: from, buffer: buffer, overflow: overflow, gapFails: gapFails))
+        return stream
+    }
+
+    func request(_ n: UInt32, _ stream: UInt32) { say(stream, Proto.field(2, UInt64(n))) }
+
+    static func channel(_ topic: String, completes: Bool = false) -> [UInt8] {
+        Proto.field(1, Proto.field(1, topic) + (completes ? Proto.field(2, 1) : []))
+    }
+
+    static func item(_ text: String) -> [UInt8] { Proto.field(2, Proto.field(2, text)) }
+
+    func channel(_ topic: String, completes: Bool = false) -> UInt32 {
+        let stream = call(.publish)
+        say(stream, TestGRPC.channel(topic, completes: completes))
+        return stream
+    }
+
+    func publishOne(_ topic: String, _ text: String) -> UInt32 {
+        let stream = call(.publishOne)
+        say(stream, Proto.field(1, topic) + TestGRPC.item(text), end: true)
+        return stream
+    }
+
+    // What the engine has
+
+    var connection: Connection? { client.broker.shards[client.shard].find(client.id) }
+    var face: HTTPFace? { connection?.http }
+    func exchange(_ stream: UInt32) -> Exchange? { face?.exchange(of: stream) }
+
+    subscript(_ stream: UInt32) -> TestCall { calls[stream]! }
+}

@@ -1,0 +1,225 @@
+// Publishing over gRPC: credits, acknowledgements, parked publishes, messages in pieces.
+
+import Bytes
+import HTTP2
+import HTTP2Frames
+import Testing
+
+@testable import Core
+
+@Suite struct HTTPPublishTests {
+    @Test(arguments: [0, 1]) func aChannelIsGrantedAndAcknowledged(_ shard: Int) {
+        var limits = Limits()
+        limits.grant = 4
+        let broker = TestBroker(shards: 2, limits: limits)
+        let reader = TestGRPC(broker, 0)
+        let subscription = reader.subscribe("t")
+        let peer = TestGRPC(broker, shard)
+        let stream = peer.channel("t")
+        var credit = peer[stream].grants().reduce(0) { $0 + $1.granted }
+        #expect(credit == 4)
+        var sent: [String] = []
+        while sent.count < 50 {
+            guard credit > 0 else { break }
+            let texts = (0..<Int(credit)).map { "m\(sent.count + $0)" }
+            sent += texts
+            credit = 0
+            peer.say(stream, texts.map { TestGRPC.item($0) })
+            let answers = peer[stream].grants()
+            credit += answers.reduce(0) { $0 + $1.granted }
+            #expect(answers.map(\.accepted).max() == UInt64(sent.count))
+        }
+        #expect(sent.count >= 50)
+        peer.halfClose(stream)
+        #expect(peer[stream].status == "0" && peer[stream].isEnded)
+        reader.read()
+        #expect(reader[subscription].texts() == sent)
+        #expect(peer.face!.exchangeCount == 0 && broker.shards[shard].find(peer.client.id)!.publishers == 0)
+    }
+
+    @Test(arguments: [0, 1]) func theFirstMessageNeedsNoCredit(_ shard: Int) {
+        var limits = Limits()
+        limits.grant = 2
+        let broker = TestBroker(shards: 2, limits: limits)
+        let reader = TestGRPC(broker, 0)
+        let subscription = reader.subscribe("t")
+        let peer = TestGRPC(broker, shard)
+        let stream = peer.call(.publish)
+        peer.say(stream, TestGRPC.channel("t"), TestGRPC.item("first"))
+        let granted = peer[stream].grants().reduce(0) { $0 + $1.granted }
+        #expect(granted == 2 && !peer[stream].isEnded)
+        peer.say(stream, TestGRPC.item("2"), TestGRPC.item("3"))
+        reader.read()
+        #expect(reader[subscription].texts() == ["first", "2", "3"])
+
+        // Who waits for credit has the first message beside it.
+        let patient = peer.channel("t")
+        #expect(peer[patient].grants().reduce(0) { $0 + $1.granted } == 2)
+        peer.say(patient, TestGRPC.item("a"), TestGRPC.item("b"), TestGRPC.item("c"))
+        reader.read()
+        #expect(reader[subscription].texts() == ["a", "b", "c"] && !peer[patient].isEnded)
+    }
+
+    @Test(arguments: [0, 1]) func moreThanTheCreditIsRefused(_ shard: Int) {
+        var limits = Limits()
+        limits.grant = 2
+        let broker = TestBroker(shards: 2, limits: limits)
+        let reader = TestGRPC(broker, 0)
+        let subscription = reader.subscribe("t")
+        let peer = TestGRPC(broker, shard)
+        let stream = peer.call(.publish)
+        peer.say(stream, [TestGRPC.channel("t")] + (0..<10).map { TestGRPC.item("\($0)") })
+        #expect(peer[stream].status == "9" && peer[stream].isEnded, "\(String(describing: peer[stream].heads.last))")
+        reader.read()
+        let texts = reader[subscription].texts()
+        #expect(texts == texts.indices.map(String.init) && texts.count < 10)
+        #expect(peer[stream].grants().last?.accepted == UInt64(texts.count), "what was accepted is acknowledged")
+        #expect(peer.face!.exchangeCount == 0 && broker.shards[0].topics.values.allSatisfy { $0.channels.isEmpty })
+    }
+
+    @Test(arguments: [0, 1]) func publishesWaitForRoomAndAreAnsweredThen(_ shard: Int) {
+        let broker = TestBroker(shards: 2)
+        let reader = TestGRPC(broker, 0)
+        let subscription = reader.subscribe("t", n: 1, buffer: 2, overflow: .block)
+        let peer = TestGRPC(broker, shard)
+        let calls = (0..<5).map { peer.publishOne("t", "m\($0)") }
+        let channel = peer.call(.publish)
+        peer.say(channel, TestGRPC.channel("t"), TestGRPC.item("m5"))
+        reader.read()
+        peer.read()
+        #expect(reader[subscription].texts() == ["m0"])
+        #expect(calls.map { peer[$0].isEnded } == [true, true, true, false, false])
+        #expect(peer[channel].grants().isEmpty)
+        #expect(peer.connection!.parkedCount >= 2)
+        reader.request(2, subscription)
+        peer.read()
+        #expect(calls.allSatisfy { peer[$0].status == "0" && peer[$0].messages.count == 1 })
+        reader.request(10, subscription)
+        peer.read()
+        #expect(reader[subscription].texts() == ["m1", "m2", "m3", "m4", "m5"])
+        let answers = peer[channel].grants()
+        #expect(answers.contains { $0.accepted == 1 } && answers.contains { $0.granted > 0 })
+        #expect(peer.connection!.parkedCount == 0 && peer.connection!.parkedBytes == 0)
+
+        // One that gives up, and one that is given up.
+        _ = peer.publishOne("t", "fill")
+        reader.request(1, subscription)
+        let full = reader.subscribe("u", n: 1, buffer: 1, overflow: .block)
+        _ = peer.publishOne("u", "1")
+        _ = peer.publishOne("u", "2")
+        let cancelled = peer.publishOne("u", "3")
+        peer.cancel(cancelled)
+        let late = peer.publishOne("u", "4")
+        broker.advance(seconds: 11)
+        peer.read()
+        #expect(peer[late].status == "8", "\(peer[late].heads)")
+        reader.request(10, full)
+        #expect(reader[full].texts() == ["1", "2"])
+        #expect(peer.connection!.parkedCount == 0 && peer.connection!.parkedBytes == 0)
+    }
+
+    @Test func theTopicEndsWithItsStreamWhereThatWasAskedFor() {
+        let broker = TestBroker()
+        let peer = TestGRPC(broker)
+        let subscription = peer.subscribe("t")
+        let plain = peer.channel("t")
+        peer.say(plain, Proto.field(3, "no"))
+        #expect(peer[plain].status == "3", "only a stream opened with complete_topic fails the topic")
+        let failing = peer.channel("t", completes: true)
+        peer.say(failing, TestGRPC.item("a"), Proto.field(3, "why not"))
+        #expect(peer[failing].status == "0" && peer[failing].isEnded)
+        #expect(peer[subscription].texts() == ["a"] && peer[subscription].status == "10")
+        #expect(peer[subscription].message?.contains("why not") == true)
+        let other = peer.subscribe("u")
+        let completing = peer.channel("u", completes: true)
+        peer.say(completing, TestGRPC.item("b"), end: true)
+        #expect(peer[completing].status == "0" && peer[other].texts() == ["b"] && peer[other].end == "completed")
+        let late = peer.publishOne("u", "c")
+        #expect(peer[late].status == "9")
+        #expect(peer.face!.exchangeCount == 0 && broker.shards[0].streams.count == 0)
+    }
+
+    /// A peer that reads nothing gets its grants in one, and a bounded number of bytes.
+    @Test func grantsDoNotPileUp() {
+        var limits = Limits()
+        limits.grant = 1
+        let broker = TestBroker(limits: limits)
+        let peer = TestGRPC(broker, window: 0)
+        let stream = peer.channel("t")
+        for index in 0..<5000 { peer.say(stream, TestGRPC.item("\(index)")) }
+        #expect(peer.exchange(stream)!.body.count <= limits.acknowledgementBacklog + 100)
+        #expect(!peer[stream].isEnded)
+        peer.send(windowUpdate(stream, 1 << 20))
+        peer.read()
+        let answers = peer[stream].grants()
+        #expect(answers.reduce(0) { $0 + $1.granted } == 5000 && answers.map(\.accepted).max() == 5000)
+    }
+
+    @Test func messagesMayComeInAnyPieces() {
+        let broker = TestBroker()
+        let peer = TestGRPC(broker)
+        let subscription = peer.subscribe("t")
+        let stream = peer.channel("t")
+        var sent: [String] = []
+        for size in [1, 2, 7, 100, 5000] {
+            let texts = ["", "x\(size)", String(repeating: "q", count: 3000)]
+            sent += texts
+            peer.say(stream, texts.map { TestGRPC.item($0) }, by: size)
+            #expect(peer.face!.held == 0)
+        }
+        #expect(peer[subscription].texts() == sent)
+        let one = peer.call(.publishOne)
+        peer.say(one, Proto.field(1, "t") + TestGRPC.item("in pieces"), end: true, by: 3)
+        #expect(peer[one].status == "0" && peer.face!.held == 0 && peer[subscription].texts() == ["in pieces"])
+        peer.client.disconnect()
+        broker.advance(seconds: 1)
+        #expect(broker.shards[0].streams.count == 0)
+    }
+
+    @Test func unfinishedMessagesHaveALimitAndAreGivenBack() {
+        var limits = Limits()
+        limits.reassembly = 100_000
+        let broker = TestBroker(limits: limits)
+        let peer = TestGRPC(broker)
+        let before = broker.memory.used
+        let part = TestGRPC.framed([UInt8](repeating: 0, count: 50_000)).dropLast(10_000)
+        var streams: [UInt32] = []
+        for _ in 0..<4 {
+            let stream = peer.call(.publishOne, [("grpc-timeout", "2S")])
+            for start in stride(from: 0, to: part.count, by: 10_000) {
+                peer.send(data(stream, Array(part.dropFirst(start).prefix(10_000))))
+            }
+            streams.append(stream)
+            peer.read()
+            #expect(peer.face!.held <= limits.reassembly)
+        }
+        #expect(streams.map { peer[$0].status } == [nil, nil, "8", "8"])
+        #expect(broker.memory.used - before >= 80_000 && broker.memory.used - before < 200_000)
+        let cancelled = streams[0]
+        peer.cancel(cancelled)
+        // A peer that does not read its answers keeps no message for it either.
+        peer.client.window = 0
+        broker.advance(seconds: 3)
+        #expect(peer.face!.held == 0)
+        peer.client.read(.max)
+        peer.read()
+        #expect(peer[streams[1]].status == "4" && peer.face!.exchangeCount == 0)
+        let fine = peer.publishOne("t", "fine")
+        #expect(peer[fine].status == "0")
+    }
+
+    @Test func aMessageTooLongIsRefusedAlone() {
+        var limits = Limits()
+        limits.payload = 1000
+        let broker = TestBroker(limits: limits)
+        let peer = TestGRPC(broker)
+        let long = peer.publishOne("t", String(repeating: "l", count: 1001))
+        #expect(peer[long].status == "8")
+        let allowed = peer.publishOne("t", String(repeating: "l", count: 1000))
+        #expect(peer[allowed].status == "0")
+        let cut = peer.call(.publishOne)
+        peer.send(data(cut, [0, 0, 0, 0, 9, 1], end: true))
+        peer.read()
+        #expect(peer[cut].status == "13" && peer.face!.exchangeCount == 0)
+    }
+}

@@ -1,0 +1,146 @@
+"""gRPC's own bytes, as no gRPC library would send them; and streams by the thousand."""
+
+import pytest
+
+from common import *
+from http2 import *
+
+pytestmark = pytest.mark.grpc
+
+INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 3, 4, 8, 12, 13
+
+
+def test_the_broker_itself_keeps_the_deadline(wire, a, topic):
+    """Without a client that cancels when the time is over."""
+    this = wire()
+    this.send(this.call(1, SUBSCRIBE, open_of(topic[:90]), more=[("grpc-timeout", "300m")]))
+    a.joined(topic[:90], 1)
+    assert this.answer(1).status == DEADLINE_EXCEEDED
+    a.joined(topic[:90], 0)
+
+
+@pytest.mark.parametrize("timeout", ["", "x", "1", "-1S", "1.5S", "123456789S", "1s"])
+def test_a_deadline_that_is_none(wire, topic, timeout):
+    this = wire()
+    this.send(this.call(1, SUBSCRIBE, open_of(topic[:90]), more=[("grpc-timeout", timeout)]))
+    verdict = this.verdict(1)
+    assert verdict.what == "status"
+    assert this.answers[1].status in (INVALID_ARGUMENT, INTERNAL)
+
+
+@pytest.mark.parametrize("timeout", ["99999999H", "1H", "60M", "5000000u", "99999999n"])
+def test_deadlines_of_every_unit(wire, a, topic, timeout):
+    """The last is a tenth of a second; none of them is over at once."""
+    this, name = wire(), topic[:90]
+    this.send(this.call(1, SUBSCRIBE, open_of(name), more=[("grpc-timeout", timeout)]))
+    this.until(lambda w: 1 in w.answers)
+    assert this.answers[1].headers[":status"] == "200" and "grpc-status" not in this.answers[1].headers
+
+
+def test_an_answer_looks_as_grpc_wants_it(wire, a, topic):
+    this, name = wire(), topic[:90]
+    this.send(this.call(1, SUBSCRIBE, open_of(name, n=1), end=True))
+    a.joined(name, 1)
+    a.numbers(name, 1, 1)
+    answer = this.answer(1)
+    assert answer.headers[":status"] == "200" and answer.headers["content-type"].startswith("application/grpc")
+    assert answer.status == 0 and len(answer.messages()) == 2 and b"1" in answer.messages()[1]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "snappy", "nonsense"])
+def test_an_encoding_that_is_not_known(wire, topic, encoding):
+    this = wire()
+    this.send(this.call(1, PUBLISH_ONE, b"", end=True, more=[("grpc-encoding", encoding)], compressed=1))
+    answer = this.answer(1)
+    assert answer.status == UNIMPLEMENTED
+    assert (answer.trailers | answer.headers).get("grpc-accept-encoding") == "identity"
+
+
+def test_identity_is_an_encoding(wire, a, topic):
+    this, name = wire(), topic[:90]
+    this.send(this.call(1, SUBSCRIBE, open_of(name), more=[("grpc-encoding", "identity")]))
+    a.joined(name, 1)
+
+
+def test_a_compressed_message_without_an_encoding(wire, topic):
+    this = wire()
+    this.send(this.call(1, PUBLISH_ONE, b"x", end=True, compressed=1))
+    assert this.answer(1).status in (UNIMPLEMENTED, INTERNAL)
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"\x0a\x05ab", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+                                  b"\x0a\x02\xff\xfe"], ids=["cut", "too long", "a varint of 11", "not UTF-8"])
+@pytest.mark.parametrize("path", [SUBSCRIBE, PUBLISH, PUBLISH_ONE])
+def test_bytes_that_are_no_protobuf(wire, a, topic, path, body):
+    this = wire()
+    this.send(this.call(1, path, body, end=True))
+    assert this.answer(1).status == INVALID_ARGUMENT
+    assert a.publish(topic, b"x") == [1]
+
+
+def test_a_message_cut_short(wire, topic):
+    this = wire()
+    this.send(this.call(1, PUBLISH_ONE), data(1, framed(bytes(100))[:50], end=True))
+    assert this.answer(1).status == INTERNAL
+
+
+def test_a_length_beyond_the_limit_is_refused_before_it_comes(wire, topic):
+    this = wire()
+    this.send(this.call(1, PUBLISH_ONE), data(1, b"\x00\xff\xff\xff\xff"))
+    assert this.answer(1).status == RESOURCE_EXHAUSTED
+
+
+def test_two_messages_where_one_is_due(wire, topic):
+    this, one = wire(), open_of(topic[:90])
+    this.send(this.call(1, PUBLISH_ONE, one, one, end=True))
+    assert this.answer(1).status in (INVALID_ARGUMENT, INTERNAL, UNIMPLEMENTED)
+
+
+def test_no_message_where_one_is_due(wire):
+    this = wire()
+    this.send(this.call(1, PUBLISH_ONE), data(1, end=True))
+    assert this.answer(1).status in (INVALID_ARGUMENT, INTERNAL, UNIMPLEMENTED)
+
+
+def test_messages_byte_by_byte(wire, a, topic):
+    this, name = wire(), topic[:90]
+    this.send(this.call(1, SUBSCRIBE))
+    for byte in framed(open_of(name)):
+        this.send(data(1, bytes([byte])))
+    a.joined(name, 1)
+
+
+def test_several_messages_in_one_frame(wire, a, topic):
+    """`open` with one credit and four times `request_n` of one."""
+    this, name = wire(), topic[:90]
+    this.send(this.call(1, SUBSCRIBE), data(1, framed(open_of(name, n=1)) + framed(b"\x10\x01") * 4))
+    a.joined(name, 1)
+    a.until(name, lambda _: a.ledger(name)[0]["requested"] == 5)
+
+
+def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
+    """A hundred on a connection, as more in a short time would be an attack. What a first thousand cost is theirs."""
+    name = topic[:90]
+
+    def connection():
+        this = wire()
+        this.send(*(this.call(i, SUBSCRIBE, open_of(name)) for i in range(1, 200, 2)))
+        this.until(lambda w: all(i in w.answers for i in range(1, 200, 2)))
+        this.send(*(reset(i) for i in range(1, 200, 2)))
+        this.roundtrip()
+        assert not this.goaway
+        this.close()
+
+    a.numbers(name, 1, 1)
+    for _ in range(10):
+        connection()
+    a.joined(name, 0)
+    counts = lambda: (a.info(name)["subscriptions"], len(a.ledger(name)), len(a.listing("$SYS.connections")))
+    settled = eventually(counts, lambda seen: seen == (0, 0, 1))
+    before = broker.status("VmRSS")
+    for _ in range(100):
+        connection()
+    eventually(counts, lambda seen: seen == settled)
+    assert broker.status("VmRSS") - before < 1 << 20
+    sub = a.subscribe(f"{name}?replay=1")
+    assert sub.data(1) == [b"1"]

@@ -1,0 +1,191 @@
+"""Attacks on HTTP/2 servers, mounted: each ends its own connection or stream, and costs nobody else anything."""
+
+import time
+
+import pytest
+
+from common import *
+from http2 import *
+
+pytestmark = pytest.mark.grpc
+
+# A connection that is over has said so, by GOAWAY; unless what it sent meanwhile was unread, and took that with it.
+MAY_END_BY = {ENHANCE_YOUR_CALM, PROTOCOL_ERROR, FLOW_CONTROL_ERROR}
+TOPIC = "t.attacked"
+
+
+def ends(this: Wire) -> Verdict:
+    verdict = this.over()
+    assert verdict.what == "closed" or verdict.code in MAY_END_BY, verdict
+    return verdict
+
+
+def forgotten(witness, this: Wire):
+    """Nothing of the connection is left."""
+    eventually(lambda: [one["peer"] for one in witness.listing("$SYS.connections")], lambda all: this.peer not in all)
+
+
+@pytest.fixture
+def steady(broker, witness):
+    """The broker's memory is about what it was before, at its highest too."""
+    before = broker.status("VmHWM")
+    yield
+    assert broker.status("VmHWM") - before < 8 << 20
+
+
+def test_rapid_reset(wire, witness, steady):
+    """CVE-2023-44487: streams that are opened and reset at once. 200 in 30 seconds are borne."""
+    this = wire()
+    this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + reset(i) for i in range(1, 201, 2)))
+    this.roundtrip()
+    this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + reset(i) for i in range(201, 20_001, 2)))
+    ends(this)
+    forgotten(witness, this)
+    eventually(lambda: witness.ledger(TOPIC), lambda rows: rows == [])
+
+
+def test_resets_that_the_broker_is_made_to_send(wire, witness, steady):
+    """The same by errors: a window of a stream that is opened too far."""
+    this = wire()
+    streams = range(1, 20_001, 2)
+    this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + window_update(i, 0x7FFFFFFF) for i in streams))
+    ends(this)
+    forgotten(witness, this)
+
+
+def test_continuation_flood(wire, witness, steady):
+    """CVE-2024-27316 and its kin: a header block that never ends."""
+    this = wire()
+    this.flood(frame(HEADERS, 0, 1, this.request("GET", "/")), *([frame(CONTINUATION, 0, 1, bytes(0))] * 1000))
+    ends(this)
+
+
+def test_continuation_flood_of_headers(wire, witness, steady):
+    this = wire()
+    piece = this.block(("x-more", "y" * 1000))
+    this.flood(frame(HEADERS, 0, 1, this.request("GET", "/")), *([frame(CONTINUATION, 0, 1, piece)] * 10_000))
+    ends(this)
+
+
+def test_five_continuations_are_borne(wire, witness):
+    this = wire()
+    head = this.call(1, SUBSCRIBE)[9:]
+    pieces = [head[i : i + 10] for i in range(0, 50, 10)]
+    this.send(frame(HEADERS, 0, 1, pieces[0]), *(frame(CONTINUATION, 0, 1, piece) for piece in pieces[1:]),
+              frame(CONTINUATION, END_HEADERS, 1, head[50:]), data(1, framed(open_of("not a name")), end=True))
+    assert this.answer(1).status == 3
+
+
+def test_empty_data(wire, witness, steady):
+    """CVE-2019-9518."""
+    this = wire()
+    this.flood(this.call(1, PUBLISH), *([data(1)] * 10_000))
+    verdict = this.verdict(1)
+    assert verdict.what in ("closed", "goaway", "reset"), verdict
+
+
+@pytest.mark.parametrize("flood", [
+    frame(PING, 0, 0, bytes(8)), settings(), settings((4, 65_535)), frame(PRIORITY, 0, 1, bytes([0, 0, 0, 3, 1]))],
+    ids=["CVE-2019-9512 PING", "CVE-2019-9515 SETTINGS", "SETTINGS with a window", "CVE-2019-9513 PRIORITY"])
+def test_control_frames_without_end(wire, witness, steady, flood):
+    """None of the answers is read."""
+    this = wire(receive_buffer=4 << 10)
+    for _ in range(200):
+        if not this.flood(*([flood] * 1000)):
+            break
+    ends(this)
+    forgotten(witness, this)
+
+
+def test_window_updates_without_end(wire, witness, steady):
+    this = wire()
+    this.send(this.call(1, SUBSCRIBE, open_of(TOPIC)))
+    this.flood(*([window_update(1, 1) + window_update(0, 1)] * 50_000))
+    ends(this)
+
+
+def test_headers_too_large(wire, witness, steady):
+    """In one frame: an answer for that stream alone, as far as it can be."""
+    this = wire()
+    fields = [("x-%d" % i, "y" * 250) for i in range(60)]
+    this.send(frame(HEADERS, END_HEADERS | END_STREAM, 1, this.request("GET", "/v1/nothing", *fields)))
+    verdict = this.verdict(1)
+    assert verdict.what in ("reset", "goaway") or (verdict.what, verdict.code) == ("status", 431), verdict
+
+
+def test_headers_that_grow_when_they_are_decoded(wire, witness, steady):
+    """An HPACK bomb: a long value kept in the table, and named a thousand times by a byte each."""
+    this = wire()
+    bomb = this.request("GET", "/", ("x-bomb", "y" * 3900)) + b"\xbe" * 12_000
+    for i in range(1, 100, 2):
+        if not this.flood(frame(HEADERS, END_HEADERS | END_STREAM, i, bomb)):
+            break
+    verdict = this.verdict(1)
+    assert verdict.what in ("closed", "goaway", "reset") or verdict.code == 431, verdict
+
+
+def test_too_many_streams(wire, witness):
+    """Those beyond the limit are refused, so that the client may try them again; the others are served."""
+    this = wire()
+    this.until(lambda w: w.settings)
+    most = this.settings[3]
+    streams = range(1, 2 * (most + 5), 2)
+    this.send(*(this.call(i, SUBSCRIBE, open_of(f"{TOPIC}.many", n=1)) for i in streams))
+    late = streams[most:]
+    this.until(lambda w: all(i in w.ended for i in late))
+    assert {this.answers[i].reset for i in late} == {REFUSED_STREAM}
+    witness.joined(f"{TOPIC}.many", most)
+    witness.numbers(f"{TOPIC}.many", 1, 1)
+    this.until(lambda w: all(i in w.answers and b"1" in w.answers[i].body for i in streams[:most]))
+    this.close()
+    witness.joined(f"{TOPIC}.many", 0)
+
+
+def test_a_dribbling_reader(wire, witness, broker, steady):
+    """CVE-2019-9511: windows that are opened by a byte at a time. What that makes the broker send in tiny frames has a
+    rate; what it does not send waits as for any slow subscriber."""
+    this = wire((4, 0))
+    this.send(this.call(1, SUBSCRIBE, open_of(f"{TOPIC}.dribble", n=100)))
+    witness.joined(f"{TOPIC}.dribble", 1)
+    witness.publish(f"{TOPIC}.dribble", *([bytes(50_000)] * 20))
+    for _ in range(1000):
+        if not this.flood(window_update(1, 1)):
+            break
+    witness.barrier(TOPIC)
+    small = len(this.answers[1].body) if 1 in this.answers else 0
+    assert small <= 1000
+    assert witness.publish(f"{TOPIC}.dribble", b"goes on")
+
+
+def test_a_reader_of_many_streams_that_reads_nothing(wire, witness, broker, steady):
+    """500 streams with credit and without a window: their messages stay in the topic's log."""
+    this = wire((4, 0), receive_buffer=4 << 10)
+    this.send(*(this.call(i, SUBSCRIBE, open_of(f"{TOPIC}.unread", n=100)) for i in range(1, 1001, 2)))
+    witness.joined(f"{TOPIC}.unread", 500)
+    for _ in range(10):
+        witness.publish(f"{TOPIC}.unread", *([bytes(10_000)] * 10))
+    this.close()
+    witness.joined(f"{TOPIC}.unread", 0)
+
+
+def test_a_publisher_whose_messages_never_end(wire, witness, steady):
+    """Pieces of messages on many streams: bounded together, not for each stream alone."""
+    this = wire()
+    started = framed(bytes(1 << 20))[:-1]
+    for i in range(1, 201, 2):
+        pieces = [data(i, started[at : at + 16_000]) for at in range(0, len(started), 16_000)]
+        if not this.flood(this.call(i, PUBLISH_ONE), *pieces):
+            break
+    this.close()
+    forgotten(witness, this)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [PREFACE[:10], PREFACE, PREFACE + settings() + frame(HEADERS, 0, 1, b"\x82")],
+                         ids=["half a preface", "no settings", "half of a request's headers"])
+def test_a_beginning_that_does_not_go_on(wire, witness, sent):
+    this = wire(preface=None)
+    began = time.monotonic()
+    this.send(sent)
+    this.over(timeout=40)
+    assert 2 < time.monotonic() - began < 35
