@@ -86,9 +86,9 @@ final class HTTPFace {
     }
 
     /// Something that was handed over, or could be, waits for the peer's windows.
-    var isWaiting: Bool { 
+    var isWaiting: Bool {
         all.contains { $0.bound?.kind != .listing && (!$0.body.isEmpty || ($0.isStalled && $0.bound != nil)) }
-     }
+    }
 
     var all: [Exchange] { (0..<exchanges.bound).compactMap { exchanges.at($0) } }
 

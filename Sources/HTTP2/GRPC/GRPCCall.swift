@@ -124,7 +124,8 @@ public struct GRPCCall: Equatable, Sendable {
             guard encoding == "identity" else {
                 throw GRPCError(
                     .unimplemented,
-                    "The grpc-encoding '\(GRPCMethod.shown(encoding[...]))' is not supported: send messages with identity."
+                    "The grpc-encoding '\(GRPCMethod.shown(encoding[...]))' is not supported: send messages with "
+                        + "identity."
                 )
             }
             if let timeout { call.timeout = try nanoseconds(timeout) }
