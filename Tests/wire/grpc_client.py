@@ -85,6 +85,10 @@ def options(path: str, more, known) -> tuple[str, dict]:
     return name, found
 
 
+# What lets a reader go on to the end; each permit costs a wake-up, so there are not too many.
+PERMITS = 1 << 12
+
+
 class Call:
     """A call of two streams. Its thread takes in what comes: at once, or for a lazy peer only what a test waits for."""
 
@@ -127,7 +131,7 @@ class Call:
 
     def finish(self, timeout: float):
         """Waits until the broker, or the loss of the connection, has ended the call."""
-        self._permits.release(1 << 20)
+        self._permits.release(PERMITS)
         self._reader.join(max(timeout, 0))
         if self._reader.is_alive():
             raise TimeoutError("the stream has not ended")
@@ -378,4 +382,4 @@ class Peer(Observer):
         self.channel_.close()
         for call in self.calls:
             call.over = True
-            call._permits.release(1 << 20)
+            call._permits.release(PERMITS)
