@@ -35,7 +35,8 @@ extension Shard {
             close(connection, reason: "the broker is shutting down", now: now)
         case .new:
             guard time - connection.openedAt >= limits.setupTime else { return }
-            fatal(connection, error(.invalidSetup, "SETUP did not come in time; send it first and at once."), now: now)
+            let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
+            fatal(connection, error(.invalidSetup, "\(due) did not come in time; send it first and at once."), now: now)
         case .open:
             tickOpen(connection, now: now)
             if draining, connection.isOpen { closeIfDrained(connection, now: now) }
@@ -71,6 +72,10 @@ extension Shard {
             take(connection, now: now)
         }
         if let http = connection.http {
+            if http.session.hasPartialFrame, silent >= limits.reassemblyTime {
+                let reason = "A frame that had begun did not come to its end in time; send frames whole."
+                return fatal(connection, error(.connectionError, reason), now: now)
+            }
             expire(http, now: now)
             sendHeartbeats(http, now: now)
             if let deadline = http.session.deadline, deadline <= now.monotonic {

@@ -105,7 +105,7 @@ class Wire:
         self.authority = "%s:%d" % address
         self.settings, self.goaway, self.closed, self.pongs, self.acks = {}, None, False, [], 0
         self.answers, self.ended = {}, set()
-        self._buffer = bytearray()
+        self._buffer, self.polite = bytearray(), preface is not None
         if preface is not None:
             self.send(preface)
         if preface == PREFACE:
@@ -217,7 +217,8 @@ class Wire:
                 self.acks += 1
             else:
                 self.settings |= this.settings
-                if not self.closed:
+                # Whoever has not sent its preface is in no position to acknowledge.
+                if not self.closed and self.polite:
                     self.flood(frame(SETTINGS, ACK, 0))
         elif isinstance(this, PingFrame):
             self.pongs.append(this.opaque_data)
