@@ -15,8 +15,8 @@ import raw
 from client import Peer
 from common import Observer
 
-# What forebayd serves. Without "grpc" the suite runs over RSocket alone, and without "plain" no plain HTTP is tested:
-# neither is there yet. Adding one here starts the broker with `--http`, runs each test of the broker's behaviour over
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone; without "plain" no HTTP/1.1 is tested, and
+# that waits for HTTP/1.1. Adding one here starts the broker with `--http`, runs each test of the broker's behaviour over
 # that transport too, and collects the transport's own tests.
 SERVED = {"rsocket", "grpc"}
 
