@@ -339,8 +339,10 @@ def test_a_silent_stream_gives_signs_of_life(web, a, topic):
     a.joined(topic, 1)
     began = time.monotonic()
     # In the order of the stream: the comment stands between the opening and the message.
-    threading.Timer(17, lambda: a.publish(topic, b"1")).start()
+    later = threading.Timer(17, lambda: web.publish(topic, b"1"))
+    later.start()
     assert stream.event(20).data == "1"
+    later.join()
     assert time.monotonic() - began > 15 and stream.comments == 1
     assert delivered(a, topic) == 1
 
