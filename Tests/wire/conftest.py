@@ -15,8 +15,8 @@ import raw
 from client import Peer
 from common import Observer
 
-# What forebayd serves. Without "grpc" the suite runs over RSocket alone; "plain" waits for HTTP/1.1, which its tests need
-# too. Adding one here runs each test of the broker's behaviour over that transport, and collects the transport's own.
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone; "plain" waits for HTTP/1.1, which its tests
+# need too. Adding one runs each test of the broker's behaviour over that transport, and collects the transport's own.
 SERVED = {"rsocket", "grpc"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
