@@ -115,6 +115,11 @@ public struct Subscription: Sendable {
     /// How many messages wait; those of a batch that is not settled are not among them.
     public var waiting: Int { Int(clamping: waitingRanges.count) }
 
+    /// The newest message that waits; nil if none does.
+    public var newestWaiting: SequenceNumber? {
+        waitingRanges.isEmpty ? nil : waitingRanges.last.upper.advanced(by: -1)
+    }
+
     /// How many may wait at present: the buffer, or more for a joiner that still works off what it joined with.
     public var limit: Int { Int(clamping: waitingRanges.limit) }
 

@@ -1,0 +1,203 @@
+// Runner: thread safety for a machine with one subscriber. Whatever happens to it – signals, demand, cancellation –
+// may happen on any thread and at any time, also from within the subscriber; the machine and the subscriber see one
+// thing after another.
+//
+//     submit, request ─┬─ nobody is at work ─→ work on it, then on what came meanwhile ─→ what was put off
+//                      └─ somebody is ──────→ inbox
+//
+// Who works holds no lock. Demand goes upstream after the work, as a publisher may deliver all of it from within
+// `request`: it would otherwise pile up in the inbox. So the inbox holds no more than upstream was asked for.
+
+/// What a stream does with its signals, apart from threads: calls come one at a time.
+protocol StreamMachine {
+    /// What comes in, from one upstream or several.
+    associatedtype Signal
+    associatedtype Output
+    associatedtype Failure: Error
+
+    /// The subscriber has its subscription.
+    mutating func start(_ outlet: Outlet<Output, Failure>)
+    mutating func receive(_ signal: Signal, _ outlet: Outlet<Output, Failure>)
+    /// The subscriber asked for `demand` more, which `outlet.demand` contains already.
+    mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>)
+    /// The stream has ended or was cancelled: let go of what is held, and cancel what has not ended.
+    mutating func stop(_ outlet: Outlet<Output, Failure>)
+}
+
+extension StreamMachine {
+    mutating func start(_ outlet: Outlet<Output, Failure>) {}
+    mutating func stop(_ outlet: Outlet<Output, Failure>) {}
+}
+
+class Runner<Machine: StreamMachine, Downstream: Subscriber>: Inlet<Machine.Signal, Machine.Output, Machine.Failure>,
+    Subscription, CustomStringConvertible, @unchecked Sendable
+where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure {
+    private enum Event {
+        case start
+        case signal(Machine.Signal)
+        case demand(Subscribers.Demand)
+    }
+
+    // Under the lock
+    final let lock = Lock()
+    private final var inbox = Queue<Event>()
+    /// From the start, until `begin` is through.
+    private final var isAtWork = true
+    /// The only upstream, of a machine that has one. Ends with the stream.
+    final var upstream: (any Subscription)?
+
+    // For who is at work
+    private final var machine: Machine?
+    private final var downstream: Downstream?
+    private final var completion: Subscribers.Completion<Machine.Failure>?
+
+    let description: String
+
+    init(_ machine: Machine, name: String, downstream: Downstream) {
+        self.machine = machine
+        self.downstream = downstream
+        description = name
+    }
+
+    /// Hands the subscriber its subscription. Nothing else is handed to it before that.
+    final func begin() {
+        handle(.start)
+        _ = release(returning: false)
+    }
+
+    override final func submit(_ signal: Machine.Signal) { perform(.signal(signal)) }
+
+    /// As `submit`, for a signal of the only upstream's.
+    /// - Returns: what is wanted of it now.
+    final func take(_ signal: Machine.Signal) -> Subscribers.Demand {
+        guard work(.signal(signal)) else { return .none }
+        return release(returning: true)
+    }
+
+    final func request(_ demand: Subscribers.Demand) {
+        if demand > .none { perform(.demand(demand)) }
+    }
+
+    final func cancel() {
+        lock.lock()
+        guard !isOver else { return lock.unlock() }
+        over.store(true, ordering: .relaxed)
+        let upstream = self.upstream.take()
+        let idle = !isAtWork
+        isAtWork = true
+        lock.unlock()
+        upstream?.cancel()
+        if idle { end() }
+    }
+
+    // The turn of who is at work
+
+    private final func perform(_ event: Event) {
+        if work(event) { _ = release(returning: false) }
+    }
+
+    /// Works on an event and on all that came meanwhile, or leaves it to who is at work.
+    /// - Returns: false if it was left to another, or the stream is over.
+    private final func work(_ event: Event) -> Bool {
+        lock.lock()
+        guard !isOver else {
+            lock.unlock()
+            return false
+        }
+        guard !isAtWork else {
+            inbox.append(event)
+            lock.unlock()
+            return false
+        }
+        isAtWork = true
+        lock.unlock()
+        handle(event)
+        return true
+    }
+
+    /// - Parameter returning: what is wanted of upstream is returned, rather than asked for.
+    private final func release(returning: Bool) -> Subscribers.Demand {
+        var owed = Subscribers.Demand.none
+        while true {
+            lock.lock()
+            if isOver {
+                lock.unlock()
+                end()
+                return .none
+            }
+            if let event = inbox.popFirst() {
+                lock.unlock()
+                handle(event)
+                continue
+            }
+            owed += wanted
+            wanted = .none
+            let work = postponed
+            if !work.isEmpty { postponed = [] }
+            isAtWork = false
+            let upstream = self.upstream
+            lock.unlock()
+            for action in work { action() }
+            if owed > .none, !returning || !work.isEmpty {
+                upstream?.request(owed)
+                return .none
+            }
+            return owed
+        }
+    }
+
+    private final func handle(_ event: Event) {
+        switch event {
+        case .start:
+            downstream?.receive(subscription: self)
+            if !isOver { machine?.start(self) }
+        case .signal(let signal):
+            machine?.receive(signal, self)
+        case .demand(let demand):
+            self.demand += demand
+            machine?.request(demand, self)
+        }
+        while returned > .none, !isOver {
+            let more = returned
+            returned = .none
+            machine?.request(more, self)
+        }
+    }
+
+    /// The stream is over, and nobody else is at work, nor will be.
+    private final func end() {
+        machine?.stop(self)
+        let completion = completion.take()
+        let downstream = downstream.take()
+        machine = nil
+        postponed = []
+        lock.lock()
+        let unread = inbox
+        inbox.removeAll()
+        lock.unlock()
+        _ = unread
+        if let completion { downstream?.receive(completion: completion) }
+    }
+
+    // What the machine calls
+
+    override final func send(_ value: Machine.Output) {
+        guard !isOver, let downstream else { return }
+        demand -= 1
+        let more = downstream.receive(value)
+        if more > .none {
+            demand += more
+            returned += more
+        }
+    }
+
+    override final func send(completion: Subscribers.Completion<Machine.Failure>) {
+        lock.lock()
+        guard !isOver else { return lock.unlock() }
+        over.store(true, ordering: .relaxed)
+        let upstream = self.upstream.take()
+        lock.unlock()
+        self.completion = completion
+        upstream?.cancel()
+    }
+}

@@ -1,0 +1,98 @@
+// SubjectCore: what PassthroughSubject and CurrentValueSubject have in common – their subscribers, their upstreams and
+// their end.
+
+/// What a subject tells each of its subscribers' machines.
+enum SubjectSignal<Output, Failure: Error> {
+    /// The `order` of values sent at once by several threads is the same for all.
+    case value(Output, order: UInt64)
+    case completion(Subscribers.Completion<Failure>)
+}
+
+final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
+    typealias Branch = Inlet<SubjectSignal<Output, Failure>, Output, Failure>
+
+    private let lock = Lock()
+    private var branches: [Branch] = []
+    private var completion: Subscribers.Completion<Failure>?
+    private var order: UInt64 = 0
+    private var current: Output?
+    private var upstreams: [any Subscription] = []
+    /// A subscriber has asked for something: upstreams are asked for all they have.
+    private var isWanted = false
+
+    init(current: Output?) { self.current = current }
+
+    deinit { for upstream in upstreams { upstream.cancel() } }
+
+    /// The latest value, of a subject that keeps it.
+    var latest: Output? { lock.with { current } }
+
+    func send(_ value: Output) {
+        lock.lock()
+        guard completion == nil else { return lock.unlock() }
+        order += 1
+        let order = order
+        let before = current
+        if before != nil { current = value }
+        let branches = branches
+        lock.unlock()
+        _ = before
+        for branch in branches { branch.submit(.value(value, order: order)) }
+    }
+
+    func send(completion: Subscribers.Completion<Failure>) {
+        lock.lock()
+        guard self.completion == nil else { return lock.unlock() }
+        self.completion = completion
+        let branches = branches
+        self.branches = []
+        lock.unlock()
+        for branch in branches { branch.submit(.completion(completion)) }
+    }
+
+    func send(subscription: any Subscription) {
+        let isWanted = lock.with {
+            upstreams.append(subscription)
+            return self.isWanted
+        }
+        if isWanted { subscription.request(.unlimited) }
+    }
+
+    /// A subscriber asked for something.
+    func want() {
+        let upstreams = lock.with { () -> [any Subscription] in
+            guard !isWanted else { return [] }
+            isWanted = true
+            return self.upstreams
+        }
+        for upstream in upstreams { upstream.request(.unlimited) }
+    }
+
+    func remove(_ branch: ObjectIdentifier) {
+        let removed = lock.with { () -> Branch? in
+            branches.firstIndex { ObjectIdentifier($0) == branch }.map { branches.remove(at: $0) }
+        }
+        _ = removed
+    }
+
+    /// Attaches a subscriber by what `make` makes for it, of the latest value and its order.
+    func attach<Machine: StreamMachine, Downstream: Subscriber>(
+        _ downstream: Downstream, _ make: (_ current: Output?, _ order: UInt64) -> Runner<Machine, Downstream>
+    )
+    where
+        Machine.Signal == SubjectSignal<Output, Failure>, Downstream.Input == Output, Downstream.Failure == Failure,
+        Machine.Output == Output, Machine.Failure == Failure
+    {
+        lock.lock()
+        if let completion {
+            lock.unlock()
+            downstream.receive(subscription: Subscriptions.empty)
+            downstream.receive(completion: completion)
+            return
+        }
+        let runner = make(current, order)
+        branches.append(runner)
+        lock.unlock()
+        runner.begin()
+    }
+}
