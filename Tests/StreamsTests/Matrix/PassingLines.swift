@@ -28,6 +28,9 @@ extension Line {
         },
         Line("replaceError", "1 2 2 3 4 |", failed: "1 2 2 3 4 0 |") { $0.replaceError(with: 0) },
         Line("handleEvents", "1 2 2 3 4 |") { $0.handleEvents() },
+        Line("print", "1 2 2 3 4 |") { $0.print("", to: "") },
+        Line("debug", "1 2 2 3 4 |") { $0.debug(to: "") },
+        Line("breakpoint", "1 2 2 3 4 |", [.transparent]) { $0.breakpoint(receiveOutput: { $0 > 9 }) },
     ]
 
     private static let selecting: [Line] = [
