@@ -28,7 +28,13 @@ extension Just {
 
     public func tryRemoveDuplicates(
         by predicate: (Output, Output) throws -> Bool
-    ) -> Result<Output, any Error>.Publisher { Result.Publisher(output) }
+    ) -> Result<Output, any Error>.Publisher {
+        // There is nothing to compare the value with but itself; a comparison that throws is not passed over.
+        tryMap { value in
+            _ = try predicate(value, value)
+            return value
+        }
+    }
 
     // Maybe nothing is left.
 
@@ -55,8 +61,7 @@ extension Just {
 
     public func output<R: RangeExpression>(in range: R) -> Output?.Publisher where R.Bound == Int {
         let places = range.relative(to: 0..<Int.max)
-        precondition(places.lowerBound >= 0 && places.upperBound >= 0, "Places are counted from 0.")
-        return kept(if: places.contains(0))
+        return kept(if: places.lowerBound == 0 && !places.isEmpty)
     }
 
     public func compactMap<T>(_ transform: (Output) -> T?) -> T?.Publisher { T?.Publisher(transform(output)) }

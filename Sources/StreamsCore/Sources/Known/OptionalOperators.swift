@@ -1,11 +1,11 @@
 // Operators of an optional's publisher whose result is known at once: they are applied when they are written. As in
-// Combine.
+// Combine, where what sums up no value is no value, except for `collect`.
 
 extension Optional.Publisher {
     public func allSatisfy(_ predicate: (Output) -> Bool) -> Bool?.Publisher { map(predicate) }
     public func contains(where predicate: (Output) -> Bool) -> Bool?.Publisher { map(predicate) }
     public func collect() -> [Output]?.Publisher { [Output]?.Publisher(output.map { [$0] } ?? []) }
-    public func count() -> Int?.Publisher { Int?.Publisher(output == nil ? 0 : 1) }
+    public func count() -> Int?.Publisher { map { _ in 1 } }
     public func first() -> Self { self }
     public func last() -> Self { self }
     public func min(by areInIncreasingOrder: (Output, Output) -> Bool) -> Self { self }
@@ -42,15 +42,14 @@ extension Optional.Publisher {
 
     public func output<R: RangeExpression>(in range: R) -> Self where R.Bound == Int {
         let places = range.relative(to: 0..<Int.max)
-        precondition(places.lowerBound >= 0 && places.upperBound >= 0, "Places are counted from 0.")
-        return filter { _ in places.contains(0) }
+        return filter { _ in places.lowerBound == 0 && !places.isEmpty }
     }
 
     public func map<T>(_ transform: (Output) -> T) -> T?.Publisher { T?.Publisher(output.map(transform)) }
     public func compactMap<T>(_ transform: (Output) -> T?) -> T?.Publisher { T?.Publisher(output.flatMap(transform)) }
 
     public func reduce<T>(_ initial: T, _ next: (T, Output) -> T) -> T?.Publisher {
-        T?.Publisher(output.map { next(initial, $0) } ?? initial)
+        map { next(initial, $0) }
     }
 
     public func scan<T>(_ initial: T, _ next: (T, Output) -> T) -> T?.Publisher { map { next(initial, $0) } }

@@ -23,18 +23,26 @@ extension Result.Publisher {
 
     public func tryMin(
         by areInIncreasingOrder: (Output, Output) throws -> Bool
-    ) -> Result<Output, any Error>.Publisher { tryMap { $0 } }
+    ) -> Result<Output, any Error>.Publisher { checked(areInIncreasingOrder) }
 
     public func tryMax(
         by areInIncreasingOrder: (Output, Output) throws -> Bool
-    ) -> Result<Output, any Error>.Publisher { tryMap { $0 } }
+    ) -> Result<Output, any Error>.Publisher { checked(areInIncreasingOrder) }
 
     public func ignoreOutput() -> Empty<Output, Failure> { Empty() }
     public func removeDuplicates(by predicate: (Output, Output) -> Bool) -> Self { self }
 
     public func tryRemoveDuplicates(
         by predicate: (Output, Output) throws -> Bool
-    ) -> Result<Output, any Error>.Publisher { tryMap { $0 } }
+    ) -> Result<Output, any Error>.Publisher { checked(predicate) }
+
+    /// There is nothing to compare the value with but itself; a comparison that throws is not passed over.
+    private func checked(_ compare: (Output, Output) throws -> Bool) -> Result<Output, any Error>.Publisher {
+        tryMap { value in
+            _ = try compare(value, value)
+            return value
+        }
+    }
 
     public func replaceEmpty(with output: Output) -> Self { self }
     public func retry(_ times: Int) -> Self { self }

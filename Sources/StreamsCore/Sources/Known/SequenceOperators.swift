@@ -1,8 +1,9 @@
 // Operators of a sequence's publisher whose result is a sequence, or a value, that can be known at once.
 //
 // Combine computes all of them when they are written; on a sequence without end that never returns. Here those that
-// call a closure or go through the whole sequence are taken only where their type is asked for – by a declaration, or
-// by a property of it – and else the operators that any publisher has, which compute when there is demand.
+// call a closure, or make a sequence of values of their own, are taken only where their type is asked for – by a
+// declaration, or by a property of it – and else the operators that any publisher has, which compute when there is
+// demand.
 
 extension Publishers.Sequence {
     public func setFailureType<E: Error>(to error: E.Type) -> Publishers.Sequence<Elements, E> {
@@ -39,7 +40,6 @@ extension Publishers.Sequence {
         .init(Result<Bool, any Error> { try sequence.contains(where: predicate) })
     }
 
-    @_disfavoredOverload
     public func collect() -> Result<[Output], Failure>.Publisher {
         Result<[Output], Failure>.Publisher(Array(sequence))
     }
@@ -128,16 +128,13 @@ extension Publishers.Sequence where Elements.Element: Equatable {
         return .init(sequence: values)
     }
 
-    @_disfavoredOverload
     public func contains(_ output: Output) -> Result<Bool, Failure>.Publisher {
         Result<Bool, Failure>.Publisher(sequence.contains(output))
     }
 }
 
 extension Publishers.Sequence where Failure == Never, Elements.Element: Comparable {
-    @_disfavoredOverload
     public func min() -> Output?.Publisher { .init(sequence.min()) }
-    @_disfavoredOverload
     public func max() -> Output?.Publisher { .init(sequence.max()) }
 }
 
