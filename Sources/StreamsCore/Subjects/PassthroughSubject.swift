@@ -8,13 +8,17 @@ public final class PassthroughSubject<Output, Failure: Error>: Subject, @uncheck
 
     public func send(_ value: Output) { core.send(value) }
     public func send(completion: Subscribers.Completion<Failure>) { core.send(completion: completion) }
-    public func send(subscription: any Subscription) { core.send(subscription: subscription) }
+    public func send(subscription: any Subscription) { core.upstreams.add(subscription) }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
         core.attach(subscriber) { _, _ in
             Runner(Passthrough(subject: self, core: core), name: "PassthroughSubject", downstream: subscriber)
         }
     }
+}
+
+extension PassthroughSubject: FedSubject {
+    var upstreams: SubjectUpstreams { core.upstreams }
 }
 
 private struct Passthrough<Output, Failure: Error>: StreamMachine {
@@ -38,7 +42,7 @@ private struct Passthrough<Output, Failure: Error>: StreamMachine {
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>) {
         guard !hasAsked else { return }
         hasAsked = true
-        outlet.afterwards { [core] in core.want() }
+        outlet.afterwards { [core] in core.upstreams.want() }
     }
 
     mutating func stop(_ outlet: Outlet<Output, Failure>) { core.remove(ObjectIdentifier(outlet)) }
