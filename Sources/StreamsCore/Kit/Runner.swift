@@ -208,4 +208,17 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         self.completion = completion
         upstream?.cancel()
     }
+
+    override final func replaceUpstream(with upstream: any Subscription) {
+        let isWanted = lock.with {
+            if !isOver { self.upstream = upstream }
+            return !isOver
+        }
+        if isWanted { wanted = demand } else { upstream.cancel() }
+    }
+
+    override final func cancelUpstream() {
+        let upstream = lock.with { self.upstream.take() }
+        upstream?.cancel()
+    }
 }
