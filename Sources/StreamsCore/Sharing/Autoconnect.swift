@@ -39,7 +39,8 @@ extension Publishers {
                 return true
             }
             // As long as the subscriber stays, this does, as it holds the connection.
-            upstream.subscribe(Relay(name: "Autoconnect", downstream: subscriber) { self.subscriberLeft() })
+            upstream.subscribe(
+                SharedSubscription(name: "Autoconnect", downstream: subscriber) { self.subscriberLeft() })
             if isFirst { connect() }
         }
 

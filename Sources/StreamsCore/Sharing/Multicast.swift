@@ -48,7 +48,7 @@ extension Publishers {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            subject.subscribe(Relay(name: "Multicast", downstream: subscriber))
+            subject.subscribe(SharedSubscription(name: "Multicast", downstream: subscriber))
         }
 
         /// Subscribes to upstream.

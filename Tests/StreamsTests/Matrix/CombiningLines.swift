@@ -14,7 +14,7 @@ extension Line {
             $0.merge(
                 with: sequence([]), sequence([]), sequence([]), sequence([]), sequence([]), sequence([]), sequence([]))
         },
-        Line("flatMap", "1 2 2 3 4 1 2 2 3 4 |", failed: "X", reach: .everything) { $0.flatMap { sequence([$0, $0]) } },
+        Line("flatMap", "1 2 2 3 4 |", failed: "X", reach: .everything) { $0.flatMap { sequence([$0]) } },
         Line("flatMap of one at a time", "1 1 2 2 2 2 3 3 4 4 |", reach: .demand(plus: 1)) {
             $0.flatMap(maxPublishers: .max(1)) { sequence([$0, $0]) }
         },
@@ -29,7 +29,12 @@ extension Line {
             sequence([0]).combineLatest(sequence([0]), sequence([0]), $0) { $0 + $1 + $2 + $3 }
         },
         Line("switchToLatest", "1 2 2 3 4 |") { sequence([$0]).switchToLatest() },
-        Line("share", "1 2 2 3 4 |", reach: .everything, [.shared, .lossy]) { $0.share() },
+        Line("buffer that is kept full", "1 2 2 3 4 |", reach: .demand(plus: 2)) {
+            $0.buffer(size: 2, prefetch: .keepFull, whenFull: .dropNewest)
+        },
+        Line("buffer of all", "1 2 2 3 4 |", reach: .everything) {
+            $0.buffer(size: 5, prefetch: .byRequest, whenFull: .dropOldest)
+        },
         Line("multicast", "1 2 2 3 4 |", reach: .everything, [.shared]) {
             $0.multicast(subject: BufferSubject(limit: 5)).autoconnect()
         },

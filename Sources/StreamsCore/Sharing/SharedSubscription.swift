@@ -1,7 +1,9 @@
-// Relay: stands between a publisher and a subscriber and changes nothing but what is done when the subscriber cancels.
+// SharedSubscription: stands between a publisher and a subscriber and changes nothing but what is done when the subscriber cancels.
 
 /// Nothing comes through it after the end, or after it was cancelled.
-final class Relay<Downstream: Subscriber>: Subscriber, Subscription, CustomStringConvertible, @unchecked Sendable {
+final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription, CustomStringConvertible,
+    @unchecked Sendable
+{
     private let lock = Lock()
     private var onCancel: (() -> Void)?
     private var downstream: Downstream?
