@@ -54,9 +54,8 @@ extension Publishers {
         where Downstream.Input == Output, Downstream.Failure == Failure {
             private let lock = Lock()
             private let events: HandleEvents
-            private let downstream: Downstream
+            private var downstream: Downstream?
             private var upstream: (any Subscription)?
-            private var isOver = false
 
             init(_ events: HandleEvents, downstream: Downstream) {
                 self.events = events
@@ -66,15 +65,15 @@ extension Publishers {
             func receive(subscription: any Subscription) {
                 events.receiveSubscription?(subscription)
                 let isFirst = lock.with {
-                    guard upstream == nil, !isOver else { return false }
+                    guard upstream == nil, downstream != nil else { return false }
                     upstream = subscription
                     return true
                 }
-                if isFirst { downstream.receive(subscription: self) } else { subscription.cancel() }
+                if isFirst { downstream?.receive(subscription: self) } else { subscription.cancel() }
             }
 
             func receive(_ input: Output) -> Subscribers.Demand {
-                guard !lock.with({ isOver }) else { return .none }
+                guard let downstream = lock.with({ upstream == nil ? nil : downstream }) else { return .none }
                 events.receiveOutput?(input)
                 let more = downstream.receive(input)
                 if more > .none { events.receiveRequest?(more) }
@@ -82,7 +81,7 @@ extension Publishers {
             }
 
             func receive(completion: Subscribers.Completion<Failure>) {
-                guard end().wasOpen else { return }
+                guard let downstream = end().downstream else { return }
                 events.receiveCompletion?(completion)
                 downstream.receive(completion: completion)
             }
@@ -94,17 +93,15 @@ extension Publishers {
             }
 
             func cancel() {
-                let (upstream, wasOpen) = end()
-                guard wasOpen else { return }
+                let (upstream, downstream) = end()
+                guard downstream != nil else { return }
                 events.receiveCancel?()
                 upstream?.cancel()
             }
 
-            private func end() -> (upstream: (any Subscription)?, wasOpen: Bool) {
-                lock.with {
-                    defer { (upstream, isOver) = (nil, true) }
-                    return (upstream, !isOver)
-                }
+            /// Lets go of both; the caller releases them, outside of the lock.
+            private func end() -> (upstream: (any Subscription)?, downstream: Downstream?) {
+                lock.with { (upstream.take(), downstream.take()) }
             }
 
             var description: String { "HandleEvents" }

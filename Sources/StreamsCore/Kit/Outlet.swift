@@ -29,6 +29,9 @@ public class Outlet<Output, Failure: Error> {
     /// Asks upstream for values, once this call is over. Of use to operators with a single upstream.
     public final func requestUpstream(_ demand: Subscribers.Demand) { wanted += demand }
 
+    /// Wants nothing more of upstream, though the stream goes on. Of use to operators with a single upstream.
+    public func cancelUpstream() { preconditionFailure("a subclass does this") }
+
     /// Has something done when the operator is not at work any more: whatever may call it back at once, such as
     /// subscribing to another publisher.
     public final func afterwards(_ work: @escaping () -> Void) { postponed.append(work) }

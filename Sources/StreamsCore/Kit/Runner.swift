@@ -200,4 +200,9 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         self.completion = completion
         upstream?.cancel()
     }
+
+    override final func cancelUpstream() {
+        let upstream = lock.with { self.upstream.take() }
+        upstream?.cancel()
+    }
 }
