@@ -20,12 +20,13 @@ private struct Event: Sendable {
 /// A thread with a run loop of its own, which ends when it is told to.
 private final class LoopThread: @unchecked Sendable {
     private(set) var loop: RunLoop!
+    private(set) var thread = pthread_self()
     private let isReady = Event()
     private var isOver = false
 
     init() {
         Thread.detachNewThread {
-            Thread.current.name = "loop"
+            self.thread = pthread_self()
             self.loop = RunLoop.current
             // Without a source a loop does not wait.
             let anchor = Timer(fire: .distantFuture, interval: 1000, repeats: true) { _ in }
@@ -56,18 +57,18 @@ struct SchedulerTests {
         let start = scheduler.now
         var count = 0
         scheduler.schedule {
-            #expect(isThere())
+            #expect(isThere(), "\(S.self)")
             now.happens()
         }
         now.wait()
         scheduler.schedule(after: start.advanced(by: .milliseconds(30)), tolerance: .milliseconds(1)) {
-            #expect(isThere() && scheduler.now >= start.advanced(by: .milliseconds(29)))
+            #expect(isThere() && scheduler.now >= start.advanced(by: .milliseconds(29)), "\(S.self)")
             later.happens()
         }
         later.wait()
         let lock = NSLock()
         let repeated = scheduler.schedule(after: scheduler.now, interval: .milliseconds(5)) {
-            #expect(isThere())
+            #expect(isThere(), "\(S.self)")
             lock.withLock { count += 1 }
             again.happens()
         }
@@ -98,7 +99,7 @@ struct SchedulerTests {
     @Test("a RunLoop carries out at once, though another thread asks it to, later, and again and again")
     func runLoop() {
         let thread = LoopThread()
-        check(thread.loop, isThere: { Thread.current.name == "loop" })
+        check(thread.loop, isThere: { pthread_equal(pthread_self(), thread.thread) != 0 })
         thread.end()
     }
 

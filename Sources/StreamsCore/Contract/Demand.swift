@@ -51,9 +51,9 @@ extension Subscribers.Demand: Codable {
     }
 }
 
-// Arithmetic: no limit stays no limit, and so does a sum too large to be told from it. Differences stop at none, and one
-// that is too large, as of the largest figure and a negative number, is none, as it is in Combine. Only adding a
-// negative number, or multiplying by one, can lead below none, and traps.
+// Arithmetic: no limit stays no limit, and so does a sum too large to be told from it. Differences stop at none; one
+// that is too large, as of the largest figure and a negative number, is none too, as in Combine. Only adding a negative
+// number, or multiplying by one, can lead below none, and traps.
 
 extension Subscribers.Demand {
     @inlinable public static func + (lhs: Self, rhs: Self) -> Self {

@@ -17,8 +17,8 @@ extension Line {
     }
 
     /// What asks for everything at once, and drops what comes before it is asked for, `TimeTests` has: debounce,
-    /// throttle, collect(byTime). There is `subscribe(on:)` too with a scheduler that takes its time, which makes demand and
-    /// cancellation late by intent.
+    /// throttle, collect(byTime). `SchedulerTests` has `subscribe(on:)` with a scheduler that takes its time, which
+    /// makes demand and cancellation late by intent.
     static let timing: [Line] = [
         Line("receive(on:)", "1 2 2 3 4 |") { $0.receive(on: $1) },
         Line("receive(on: immediate)", "1 2 2 3 4 |") { $0.receive(on: ImmediateScheduler.shared) },
