@@ -45,66 +45,11 @@ extension Publishers {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            upstream.subscribe(Inner(self, downstream: subscriber))
-        }
-
-        /// Not an operator of the kit: it is to see each call when it is made, on the thread that makes it.
-        private final class Inner<Downstream: Subscriber>: Subscriber, Subscription, CustomStringConvertible,
-            @unchecked Sendable
-        where Downstream.Input == Output, Downstream.Failure == Failure {
-            private let lock = Lock()
-            private let events: HandleEvents
-            private var downstream: Downstream?
-            private var upstream: (any Subscription)?
-
-            init(_ events: HandleEvents, downstream: Downstream) {
-                self.events = events
-                self.downstream = downstream
-            }
-
-            func receive(subscription: any Subscription) {
-                events.receiveSubscription?(subscription)
-                let isFirst = lock.with {
-                    guard upstream == nil, downstream != nil else { return false }
-                    upstream = subscription
-                    return true
-                }
-                if isFirst { downstream?.receive(subscription: self) } else { subscription.cancel() }
-            }
-
-            func receive(_ input: Output) -> Subscribers.Demand {
-                guard let downstream = lock.with({ upstream == nil ? nil : downstream }) else { return .none }
-                events.receiveOutput?(input)
-                let more = downstream.receive(input)
-                if more > .none { events.receiveRequest?(more) }
-                return more
-            }
-
-            func receive(completion: Subscribers.Completion<Failure>) {
-                guard let downstream = end().downstream else { return }
-                events.receiveCompletion?(completion)
-                downstream.receive(completion: completion)
-            }
-
-            func request(_ demand: Subscribers.Demand) {
-                guard let upstream = lock.with({ upstream }) else { return }
-                events.receiveRequest?(demand)
-                upstream.request(demand)
-            }
-
-            func cancel() {
-                let (upstream, downstream) = end()
-                guard downstream != nil else { return }
-                events.receiveCancel?()
-                upstream?.cancel()
-            }
-
-            /// Lets go of both; the caller releases them, outside of the lock.
-            private func end() -> (upstream: (any Subscription)?, downstream: Downstream?) {
-                lock.with { (upstream.take(), downstream.take()) }
-            }
-
-            var description: String { "HandleEvents" }
+            let events = TapEvents<Output, Failure>(
+                subscription: { receiveSubscription?($0) }, output: { receiveOutput?($0) },
+                completion: { receiveCompletion?($0) }, cancel: { receiveCancel?() },
+                request: { demand, _ in receiveRequest?(demand) })
+            upstream.subscribe(Tap(events, name: "HandleEvents", downstream: subscriber))
         }
     }
 }

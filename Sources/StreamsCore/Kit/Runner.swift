@@ -201,6 +201,14 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         upstream?.cancel()
     }
 
+    override final func replaceUpstream(with upstream: any Subscription) {
+        let isWanted = lock.with {
+            if !isOver { self.upstream = upstream }
+            return !isOver
+        }
+        if isWanted { wanted = demand } else { upstream.cancel() }
+    }
+
     override final func cancelUpstream() {
         let upstream = lock.with { self.upstream.take() }
         upstream?.cancel()

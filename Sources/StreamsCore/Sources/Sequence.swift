@@ -10,8 +10,7 @@ extension Publishers {
         public init(sequence: Elements) { self.sequence = sequence }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            let machine = SequenceMachine<Elements.Iterator, Failure>(sequence.makeIterator())
-            Runner(machine, name: "\(sequence)", downstream: subscriber).begin()
+            SequenceMachine.start(subscriber, sequence.makeIterator(), name: "\(sequence)", end: .finished)
         }
     }
 }
@@ -23,21 +22,27 @@ extension Sequence {
     public var publisher: Publishers.Sequence<Self, Never> { Publishers.Sequence(sequence: self) }
 }
 
-private struct SequenceMachine<Iterator: IteratorProtocol, Failure: Error>: StreamMachine {
+struct SequenceMachine<Iterator: IteratorProtocol, Failure: Error>: StreamMachine {
     typealias Signal = Never
     typealias Output = Iterator.Element
 
-    private var iterator: Iterator
+    fileprivate var iterator: Iterator
     /// Looked at in advance: the end comes with the last element, not with the demand after it.
-    private var next: Iterator.Element?
+    fileprivate var next: Iterator.Element?
+    fileprivate let end: Subscribers.Completion<Failure>
 
-    init(_ iterator: Iterator) {
-        self.iterator = iterator
-        next = self.iterator.next()
-    }
-
-    mutating func start(_ outlet: Outlet<Output, Failure>) {
-        if next == nil { outlet.send(completion: .finished) }
+    /// Delivers to a subscriber.
+    static func start<S: Subscriber>(
+        _ subscriber: S, _ iterator: Iterator, name: @autoclosure () -> String, end: Subscribers.Completion<Failure>
+    ) where S.Input == Output, S.Failure == Failure {
+        var iterator = iterator
+        if let first = iterator.next() {
+            let machine = SequenceMachine(iterator: iterator, next: first, end: end)
+            Runner(machine, name: name(), downstream: subscriber).begin()
+        } else {
+            subscriber.receive(subscription: Subscriptions.empty)
+            subscriber.receive(completion: end)
+        }
     }
 
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>) {
@@ -46,7 +51,7 @@ private struct SequenceMachine<Iterator: IteratorProtocol, Failure: Error>: Stre
             // Not before it is needed: who cancels is not to have made the sequence compute one more.
             if !outlet.isOver { next = iterator.next() }
         }
-        if next == nil { outlet.send(completion: .finished) }
+        if next == nil { outlet.send(completion: end) }
     }
 
     mutating func receive(_ signal: Never, _ outlet: Outlet<Output, Failure>) {}

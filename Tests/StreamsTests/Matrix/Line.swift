@@ -28,8 +28,8 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
         case transparent
         /// Several subscribers have one subscription upstream.
         case shared
-        /// Delivers nothing to a subscriber that has just asked for it, but what comes later, as a subject does.
-        case lossy
+        /// Subscribes upstream only when another publisher has ended: cases that drive upstream by hand are left out.
+        case late
     }
 
     let name: String

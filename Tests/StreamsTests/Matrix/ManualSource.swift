@@ -90,8 +90,9 @@ final class ManualSubscription: Subscription, CustomStringConvertible {
         subscriber.take()?.receive(completion: completion)
     }
 
-    /// A way to the subscriber that remains when this has ended or is cancelled, for breaking the rules with.
-    var intruder: AnySubscriber<Int, TestError> { subscriber! }
+    /// A way to the subscriber that remains when this has ended or is cancelled, for breaking the rules with. Nil if it
+    /// has happened already.
+    var intruder: AnySubscriber<Int, TestError>? { subscriber }
 
     var description: String { "ManualSource" }
 }

@@ -2,8 +2,8 @@
 
 import Streams
 
-/// Events are strings, so that operators of any output can be in one table: values as they describe themselves,
-/// `|` for finished, `X` for a failure.
+/// Events are strings, so that operators of any output can be in one table: values as they describe themselves
+/// (without spaces after commas), `|` for finished, `X` for a failure.
 final class Probe {
     private(set) var events: [String] = []
     /// Breaches of the contract of `Publisher`.
@@ -41,11 +41,12 @@ final class Probe {
     }
 
     fileprivate func receive(_ value: some Any) -> Subscribers.Demand {
-        enter("\(value)")
+        let text = "\(value)".replacing(", ", with: ",")
+        enter(text)
         defer { isReceiving = false }
-        if outstanding == .none { breaches.append("\(value) without demand") }
+        if outstanding == .none { breaches.append("\(text) without demand") }
         outstanding -= 1
-        events.append("\(value)")
+        events.append(text)
         let more = onValue(self)
         outstanding += more
         return more
