@@ -41,5 +41,9 @@ private struct Passthrough<Output, Failure: Error>: StreamMachine {
         outlet.afterwards { [core] in core.want() }
     }
 
+    static func surplus(_ signal: SubjectSignal<Output, Failure>) -> Surplus {
+        if case .value = signal { .dropped } else { .kept }
+    }
+
     mutating func stop(_ outlet: Outlet<Output, Failure>) { core.remove(ObjectIdentifier(outlet)) }
 }
