@@ -226,6 +226,20 @@ struct AsyncTests {
         await happened.next()
     }
 
+    @Test("the value of a Future, that was there before or comes later; its failure is thrown")
+    func future() async throws {
+        #expect(await Future<Int, Never> { $0(.success(1)) }.value == 1)
+        await #expect(throws: Broken.once) { try await Future<Int, Broken> { $0(.failure(.once)) }.value }
+        #expect(try await Future<Int, Broken> { $0(.success(2)) }.value == 2)
+        let later = Future<Int, Never> { promise in
+            nonisolated(unsafe) let promise = promise
+            DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(10)) { promise(.success(3)) }
+        }
+        async let first = later.value
+        async let second = later.value
+        #expect(await first + second == 6)
+    }
+
     @Test("there and back again: 10,000 elements through both, in order")
     func roundTrip() async {
         let elements = AsyncStream<Int> { continuation in

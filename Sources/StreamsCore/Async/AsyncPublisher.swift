@@ -92,7 +92,7 @@ private enum AsyncEvent<Output, Failure: Error> {
 }
 
 /// Values go from the publisher to the task that waits for them, and are used by nobody else meanwhile.
-private struct Passed<Value>: @unchecked Sendable {
+struct Passed<Value>: @unchecked Sendable {
     let value: Value
 }
 
