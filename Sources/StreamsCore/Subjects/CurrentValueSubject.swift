@@ -62,5 +62,9 @@ private struct CurrentValue<Output, Failure: Error>: StreamMachine {
         if outlet.demand > .none, let value = pending.take() { outlet.send(value) }
     }
 
+    static func surplus(_ signal: SubjectSignal<Output, Failure>) -> Surplus {
+        if case .value = signal { .latest } else { .kept }
+    }
+
     mutating func stop(_ outlet: Outlet<Output, Failure>) { core.remove(ObjectIdentifier(outlet)) }
 }

@@ -45,5 +45,9 @@ private struct Passthrough<Output, Failure: Error>: StreamMachine {
         outlet.afterwards { [core] in core.upstreams.want() }
     }
 
+    static func surplus(_ signal: SubjectSignal<Output, Failure>) -> Surplus {
+        if case .value = signal { .dropped } else { .kept }
+    }
+
     mutating func stop(_ outlet: Outlet<Output, Failure>) { core.remove(ObjectIdentifier(outlet)) }
 }
