@@ -15,6 +15,8 @@ class ReplayBranch<Output, Failure: Error>: @unchecked Sendable {
     final var buffer: ReplayBuffer<Output>
     /// Some thread delivers, as one does from the beginning.
     final var isAtWork = true
+    /// The end is to be delivered.
+    final var due: End?
 
     /// Ended or cancelled; set under the lock, read by anyone.
     final let over = Atomic<Bool>(false)
@@ -24,8 +26,6 @@ class ReplayBranch<Output, Failure: Error>: @unchecked Sendable {
     final var returned = Subscribers.Demand.none
     /// What is to be delivered next.
     final var batch = Queue<Output>()
-    /// The end is due.
-    final var due: End?
 
     init(_ buffer: ReplayBuffer<Output>) { self.buffer = buffer }
 
@@ -33,16 +33,16 @@ class ReplayBranch<Output, Failure: Error>: @unchecked Sendable {
 
     /// Delivers a value. Called by who is at work.
     func pass(_ value: Output) { preconditionFailure("a subclass does this") }
-    /// Delivers the end that is due, as `pass` does.
+    /// Delivers the end, if it is still due, as `pass` does.
     func finish() { preconditionFailure("a subclass does this") }
     /// Lets go of everything. It is over, and nobody else is at work.
     func clear() { preconditionFailure("a subclass does this") }
 
     /// Delivers the batch, or the end.
     final func deliver() {
+        if isOver { return finish() }
         while let value = batch.popFirst(), !isOver { pass(value) }
         batch.removeAll()
-        if due != nil { finish() }
     }
 }
 
@@ -87,12 +87,12 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
     }
 
     override func finish() {
-        let end = shared.lock.with { replayer?.completion } ?? .finished
-        let downstream = downstream.take()
+        let (due, end) = shared.lock.with { (self.due.take(), replayer?.completion ?? .finished) }
+        guard let due, let downstream = downstream.take() else { return }
         if case .overflow = due, case .customError(let failure) = overflow {
-            downstream?.receive(completion: .failure(failure()))
+            downstream.receive(completion: .failure(failure()))
         } else {
-            downstream?.receive(completion: end)
+            downstream.receive(completion: end)
         }
     }
 
@@ -121,7 +121,11 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
 
     func cancel() {
         shared.lock.lock()
-        guard !isOver, let replayer else { return shared.lock.unlock() }
+        guard !isOver, let replayer else {
+            // Whoever is about to deliver the end does not any more.
+            due = nil
+            return shared.lock.unlock()
+        }
         over.store(true, ordering: .relaxed)
         replayer.forget(self)
         let isMine = !isAtWork

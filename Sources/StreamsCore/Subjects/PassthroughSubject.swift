@@ -21,13 +21,14 @@ extension PassthroughSubject: FedSubject {
     var upstreams: SubjectUpstreams { core.upstreams }
 }
 
-private struct Passthrough<Output, Failure: Error>: StreamMachine {
-    /// Lives as long as it has a subscriber.
-    let subject: AnyObject
+/// A subscriber of a subject that keeps nothing.
+struct Passthrough<Output, Failure: Error>: StreamMachine {
+    /// Lives as long as it has a subscriber, if it is to.
+    let subject: AnyObject?
     let core: SubjectCore<Output, Failure>
     private var hasAsked = false
 
-    init(subject: AnyObject, core: SubjectCore<Output, Failure>) {
+    init(subject: AnyObject?, core: SubjectCore<Output, Failure>) {
         self.subject = subject
         self.core = core
     }

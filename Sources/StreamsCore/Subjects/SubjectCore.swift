@@ -46,6 +46,15 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
         for branch in branches { branch.submit(.completion(completion)) }
     }
 
+    /// Cancels all subscribers, and has no more: nothing is sent to them.
+    func abandon() {
+        let branches = lock.with {
+            defer { self.branches = [] }
+            return self.branches
+        }
+        for branch in branches { (branch as? any Subscription)?.cancel() }
+    }
+
     func remove(_ branch: ObjectIdentifier) {
         let removed = lock.with { () -> Branch? in
             branches.firstIndex { ObjectIdentifier($0) == branch }.map { branches.remove(at: $0) }
@@ -81,14 +90,16 @@ final class SubjectUpstreams: @unchecked Sendable {
     private var upstreams: [any Subscription] = []
     /// A subscriber has asked for something: they are asked for all they have.
     private var isWanted = false
+    private var isCancelled = false
 
     deinit { for upstream in upstreams { upstream.cancel() } }
 
     func add(_ subscription: any Subscription) {
-        let isWanted = lock.with {
-            upstreams.append(subscription)
-            return self.isWanted
+        let (isWanted, isCancelled) = lock.with {
+            if !self.isCancelled { upstreams.append(subscription) }
+            return (self.isWanted, self.isCancelled)
         }
+        if isCancelled { return subscription.cancel() }
         if isWanted { subscription.request(.unlimited) }
     }
 
@@ -100,6 +111,16 @@ final class SubjectUpstreams: @unchecked Sendable {
             return self.upstreams
         }
         for upstream in upstreams { upstream.request(.unlimited) }
+    }
+
+    /// Cancels all, and those that come later.
+    func cancel() {
+        let upstreams = lock.with {
+            defer { self.upstreams = [] }
+            isCancelled = true
+            return self.upstreams
+        }
+        for upstream in upstreams { upstream.cancel() }
     }
 
     /// It ended, or was cancelled.
