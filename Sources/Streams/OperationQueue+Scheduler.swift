@@ -1,0 +1,52 @@
+// OperationQueue as a scheduler.
+
+import Dispatch
+import Foundation
+import StreamsCore
+
+extension OperationQueue: Scheduler {
+    public typealias SchedulerTimeType = SchedulerDate
+
+    /// There is nothing to choose.
+    public struct SchedulerOptions: Sendable {
+        public init() {}
+    }
+
+    public var now: SchedulerDate { SchedulerDate(Date()) }
+    public var minimumTolerance: SchedulerDate.Stride { 0 }
+
+    /// Carries out `action` as an operation. In a queue that carries out several at once, they have no order.
+    public func schedule(options: SchedulerOptions?, _ action: @escaping () -> Void) {
+        let action = Unchecked(action)
+        addOperation { action.value() }
+    }
+
+    public func schedule(
+        after date: SchedulerDate, tolerance: SchedulerDate.Stride, options: SchedulerOptions?,
+        _ action: @escaping () -> Void
+    ) {
+        let action = Unchecked(action)
+        DispatchQueue.global().asyncAfter(deadline: deadline(date)) { [self] in addOperation { action.value() } }
+    }
+
+    public func schedule(
+        after date: SchedulerDate, interval: SchedulerDate.Stride, tolerance: SchedulerDate.Stride,
+        options: SchedulerOptions?, _ action: @escaping () -> Void
+    ) -> any Cancellable {
+        let source = DispatchSource.makeTimerSource()
+        let running = Unchecked((action: action, source: source))
+        source.schedule(
+            deadline: deadline(date), repeating: interval.timeInterval,
+            leeway: DispatchQueue.SchedulerTimeType.Stride.seconds(tolerance.timeInterval).timeInterval)
+        source.setEventHandler { [self] in
+            // What waits in the queue when it is cancelled is not carried out any more.
+            addOperation { if !running.value.source.isCancelled { running.value.action() } }
+        }
+        source.activate()
+        return AnyCancellable { running.value.source.cancel() }
+    }
+
+    private func deadline(_ date: SchedulerDate) -> DispatchTime {
+        .now() + max(date.date.timeIntervalSinceNow, 0)
+    }
+}
