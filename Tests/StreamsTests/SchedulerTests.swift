@@ -144,14 +144,17 @@ struct SchedulerTests {
         let encoded = try JSONEncoder().encode([early])
         #expect(String(decoding: encoded, as: UTF8.self) == "[10000]")
         #expect(try JSONDecoder().decode([Time].self, from: encoded) == [early])
+        let stride = try JSONEncoder().encode([Stride.nanoseconds(42)])
+        #expect(String(decoding: stride, as: UTF8.self) == #"[{"_nanoseconds":42}]"#)
+        #expect(try JSONDecoder().decode([Stride].self, from: stride) == [.nanoseconds(42)])
     }
 
     @Test("moments of RunLoop and OperationQueue are dates, and lengths of time seconds")
     func dateStride() {
         let time = RunLoop.SchedulerTimeType(Date(timeIntervalSince1970: 100))
         #expect(time.advanced(by: 1.5).date.timeIntervalSince1970 == 101.5)
-        #expect(time.distance(to: OperationQueue.SchedulerTimeType(Date(timeIntervalSince1970: 90))) == -10)
-        #expect(RunLoop.SchedulerTimeType.Stride.milliseconds(1500) == 1.5)
+        #expect(time.distance(to: RunLoop.SchedulerTimeType(Date(timeIntervalSince1970: 90))) == -10)
+        #expect(OperationQueue.SchedulerTimeType.Stride.milliseconds(1500) == 1.5)
     }
 
     // receive(on:), subscribe(on:)
