@@ -16,6 +16,8 @@ protocol StreamMachine {
     associatedtype Output
     associatedtype Failure: Error
 
+    /// Comes before `start`, and tells where the signals go in of upstreams that the machine itself subscribes to.
+    mutating func open(_ inlet: Inlet<Signal, Output, Failure>)
     /// The subscriber has its subscription.
     mutating func start(_ outlet: Outlet<Output, Failure>)
     mutating func receive(_ signal: Signal, _ outlet: Outlet<Output, Failure>)
@@ -44,6 +46,7 @@ enum RunnerLimits {
 }
 
 extension StreamMachine {
+    mutating func open(_ inlet: Inlet<Signal, Output, Failure>) {}
     mutating func start(_ outlet: Outlet<Output, Failure>) {}
     mutating func stop(_ outlet: Outlet<Output, Failure>) {}
     static func surplus(_ signal: Signal) -> Surplus { .kept }
@@ -194,10 +197,13 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
             wanted = .none
             let work = postponed
             if !work.isEmpty { postponed = [] }
+            let owing = self.owing
+            if !owing.isEmpty { self.owing = [] }
             isAtWork = false
             let upstream = self.upstream
             lock.unlock()
             for action in work { action() }
+            for upstream in owing { upstream.flush() }
             if owed > .none, !returning || !work.isEmpty {
                 upstream?.request(owed)
                 return .none
@@ -210,6 +216,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         switch event {
         case .start:
             downstream?.receive(subscription: self)
+            if !isOver { machine?.open(self) }
             if !isOver { machine?.start(self) }
         case .signal(let signal):
             machine?.receive(signal, self)
@@ -230,6 +237,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         let downstream = downstream.take()
         machine = nil
         postponed = []
+        owing = []
         lock.lock()
         let unread = inbox
         inbox.removeAll()
