@@ -211,6 +211,19 @@ struct SchedulerTests {
         #expect(recorder.events == [1, 3].asEvents(failure: Broken.self, completion: .failure(.once)))
     }
 
+    @Test("buffer(…) before receive(on:) loses nothing")
+    func bufferBefore() {
+        let scheduler = VirtualTimeScheduler()
+        let subject = PassthroughSubject<Int, Broken>()
+        let recorder = subject.buffer(size: 100, prefetch: .byRequest, whenFull: .dropOldest)
+            .receive(on: scheduler).record(demand: .max(1))
+        recorder.onValue = { _, _ in .max(1) }
+        subject.send(sequence: 1...50, completion: .failure(.once))
+        #expect(recorder.history == [.subscription])
+        scheduler.run()
+        #expect(recorder.events == Array(1...50).asEvents(failure: Broken.self, completion: .failure(.once)))
+    }
+
     @Test("what waits for the scheduler is not delivered after cancel")
     func receiveCancelled() {
         let scheduler = VirtualTimeScheduler()
