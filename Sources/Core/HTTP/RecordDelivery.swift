@@ -25,7 +25,7 @@ extension Shard {
                 subscriber.cursor.evict(before: log.head)
                 continue
             }
-            let window = http.session.room(exchange.stream)
+            let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 return false
@@ -43,7 +43,7 @@ extension Shard {
             given += exchange.body.count - waiting
             subscriber.cursor.handOver(count)
             http.weigh(exchange)
-            http.session.bodyAvailable(exchange.stream)
+            http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
