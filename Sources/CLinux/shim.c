@@ -11,7 +11,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-_Static_assert(FB_READABLE == EPOLLIN && FB_WRITABLE == EPOLLOUT && FB_ERROR == EPOLLERR && FB_HANGUP == EPOLLHUP && FB_ENDED == EPOLLRDHUP,
+_Static_assert(FB_READABLE == EPOLLIN && FB_WRITABLE == EPOLLOUT && FB_ERROR == EPOLLERR && FB_HANGUP == EPOLLHUP &&
+                   FB_ENDED == EPOLLRDHUP,
                "the header repeats epoll's bits");
 _Static_assert(FB_ADD == EPOLL_CTL_ADD && FB_REMOVE == EPOLL_CTL_DEL && FB_MODIFY == EPOLL_CTL_MOD,
                "the header repeats epoll's operations");

@@ -52,7 +52,7 @@ struct ConnectionTable: ~Copyable {
     }
 
     /// Enters a connection under an index that is free.
-    mutating func insert(_ id: ConnectionID, fd: Int32, kind: Connection.Kind) {
+    mutating func insert(_ id: ConnectionID, fd: Int32, kind: Connection.Kind = .framed) {
         if Int(id.index) >= capacity { grow(beyond: Int(id.index)) }
         let slot = slots + Int(id.index)
         precondition(slot.pointee.fd < 0, "the engine gave out index \(id.index) before it closed its connection")

@@ -1,5 +1,6 @@
-// HTTP1Inputs: what the driver tells of connections that speak HTTP/1.1, and what it fetches from them. A library of the
-// driver's has the protocol's bytes; here come whole heads and pieces of bodies, one request of a connection at a time.
+// HTTP1Inputs: what the driver tells of connections that speak HTTP/1.1, and what it fetches from them. A library of
+// the driver's has the protocol's bytes; here come whole heads and pieces of bodies, one request of a connection at a
+// time.
 //
 //     speaksHTTP1 ─▶ ( request ─▶ body … ─▶ requestEnded ─▶ answer ─▶ take … ─▶ exchangeOver ) …  ─▶ lost
 //
@@ -29,7 +30,7 @@ extension Shard {
         if head.isAmbiguous || draining { http.single!.isLast = true }
         let stream = http.single!.begin()
         plainRequest(
-            connection, http, stream, head.plain, refusedFor: head.problem, complete: !head.hasBody, now: now)
+            connection, http, stream, head.plain, refusedFor: head.problem, complete: !head.hasBody || head.isAmbiguous, now: now)
         charge(connection)
         settle(now)
     }

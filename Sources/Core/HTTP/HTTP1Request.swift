@@ -1,5 +1,5 @@
-// HTTP1Request: the head of a request over HTTP/1.1 as the driver reads it, field by field, and whether it may be trusted
-// to end where it seems to. RFC 9112.
+// HTTP1Request: the head of a request over HTTP/1.1 as the driver reads it, field by field, and whether it may be
+// trusted to end where it seems to. RFC 9112.
 //
 // Whoever reads a request differently from a proxy before it takes part of its body for a request of somebody else's
 // (smuggling). So what can be read in two ways is refused, and the connection ends behind the refusal.
@@ -15,6 +15,7 @@ public struct HTTP1Request {
     private var bytes = 0
     private var hosts = 0
     private var codings = 0
+    private var lengths = 0
     private var isGRPC = false
     private var fault: Problem?
     private(set) var plain: PlainRequest
@@ -50,6 +51,7 @@ public struct HTTP1Request {
         }
         switch name.count {
         case 4 where HTTP1Request.matches(name, "host"): hosts += 1
+        case 14 where HTTP1Request.matches(name, "content-length"): lengths += 1
         case 17 where HTTP1Request.matches(name, "transfer-encoding"):
             codings += 1
             if !HTTP1Request.matches(value, "chunked") {
@@ -62,6 +64,13 @@ public struct HTTP1Request {
         plain.add(name, value)
     }
 
+    /// A line of it ends with a line feed alone, goes on in the next one, or has a NUL.
+    public mutating func isUnclear() {
+        fail(
+            Problem(
+                .invalid, "A line of the request's head ends without CR LF, has a NUL, or goes on in the next line."))
+    }
+
     /// Whether a body follows.
     public var hasBody: Bool { codings > 0 || (plain.contentLength ?? 0) > 0 }
 
@@ -71,7 +80,7 @@ public struct HTTP1Request {
         if hosts > 1 || (hosts == 0 && !isHTTP10) {
             return Problem(.invalid, "A request has one Host, this one has \(hosts); send one.")
         }
-        if codings > 1 || (codings > 0 && (isHTTP10 || plain.contentLength != nil)) {
+        if hasTwoEnds {
             return Problem(
                 .invalid, "The end of the request's body is told in two ways; send Content-Length or Transfer-Encoding."
             )
@@ -84,7 +93,9 @@ public struct HTTP1Request {
     }
 
     /// Nobody can tell for sure where the request ends.
-    var isAmbiguous: Bool { fault != nil || codings > 1 || (codings > 0 && (isHTTP10 || plain.contentLength != nil)) }
+    var isAmbiguous: Bool { fault != nil || hasTwoEnds }
+
+    private var hasTwoEnds: Bool { codings + lengths > 1 || (codings > 0 && isHTTP10) }
 
     /// Bytes of the head, about.
     var size: Int { method.utf8.count + target.utf8.count + 12 + bytes - 28 * names }

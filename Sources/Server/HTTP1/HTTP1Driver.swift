@@ -26,9 +26,10 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         }
     }
 
-    override func begin(_ connection: MicroConnection, method: String, version: String) -> Verdict {
+    override func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict {
         var head = HTTP1Request(method: method, target: connection.target, version: version, limits: limits)
         connection.forEachField { head.add($0, $1) }
+        if !isClean { head.isUnclear() }
         connection.stage = head.hasBody ? .uploading : .waiting
         shard.request(head, on: connection.id, now: loop.now)
         // A refusal of what cannot be read in one way, or of a body that was not sent yet: the library throws away what
@@ -63,8 +64,8 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         loop.closes(connection)
     }
 
-    /// The request was not to come to its end. The library takes no answer before that, so it is written without it, and
-    /// the connection is over: nothing of an answer has been written before.
+    /// The request is not to come to its end. The library takes no answer before that, so it is written without it, and
+    /// the connection is over. Nothing of an answer has been written before.
     private func answerEarly(_ connection: MicroConnection) {
         guard let answer = shard.answer(on: connection.id, atOnce: false, now: loop.now) else { return }
         var text = "HTTP/1.1 \(answer.status) \(String(cString: MHD_get_reason_phrase_for(UInt32(answer.status))))\r\n"

@@ -1,9 +1,9 @@
 // MicroDaemon: libmicrohttpd, which has the bytes of HTTP/1.1, driven from a loop of ours. It has neither a listening
-// socket nor a thread: connections are given to it, and `run` lets it read, call back, and write, when its descriptor is
-// readable or something here made it due.
+// socket nor a thread: connections are given to it, and `run` lets it read, call back, and write, when its descriptor
+// is readable or something here made it due.
 //
-// A connection that waits – for its answer, or for more of a stream – is suspended: the library forgets its socket until
-// it is resumed, so somebody else has to watch that for the client's end.
+// A connection that waits – for its answer, or for more of a stream – is suspended: the library forgets its socket
+// until it is resumed, so somebody else has to watch that for the client's end.
 //
 //     idle ──head──▶ uploading ──end──▶ waiting ──answer──▶ answering ──▶ idle
 //       └────────────(no body)────────────▲ └─ suspended       └─ suspended
@@ -33,9 +33,13 @@ final class MicroConnection {
     fileprivate var handle: OpaquePointer?
     /// The request's, as it came.
     fileprivate(set) var target = ""
+    /// Its bytes.
+    fileprivate var targetCount = 0
     fileprivate var isSuspended = false
     /// It is to end as soon as the library comes by.
     fileprivate(set) var isDropped = false
+    /// The request is HEAD.
+    fileprivate var isHead = false
     var stage = Stage.idle
 
     init(fd: Int32, id: ConnectionID, daemon: MicroDaemon) {
@@ -48,6 +52,35 @@ final class MicroConnection {
     fileprivate func suspend() {
         isSuspended = true
         MHD_suspend_connection(handle)
+    }
+
+    /// The library takes a line feed for the end of a line, and a line that begins with a blank for more of the name
+    /// before it, where others read a value, or another request. Its parser has left the head as it came, but for what
+    /// ends its parts:
+    ///
+    ///     GET /path HTTP/1.1 ␀␀ name ␀ value ␀␀ name ␀ value ␀␀ ␀␀
+    ///
+    /// - Returns: whether each line of it ends with CR LF, begins with its own name, and has no NUL.
+    fileprivate func hasCleanLines(from method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> Bool {
+        let head = UnsafeRawBufferPointer(start: method, count: fb_mhd_head(handle))
+        /// Behind the next NUL, nil if there is none.
+        func skip(_ start: Int) -> Int? {
+            var place = start
+            while place < head.count, head[place] != 0 { place += 1 }
+            return place < head.count ? place + 1 : nil
+        }
+        func isNul(_ place: Int) -> Bool { place < head.count && head[place] == 0 }
+        // One blank behind the method, one behind the target.
+        let start = UnsafeRawPointer(version) - UnsafeRawPointer(method)
+        guard start == strlen(method) + 1 + targetCount + 1, let first = skip(start), isNul(first) else { return false }
+        var place = first + 1
+        while place < head.count, head[place] != 0 {
+            guard head[place] != UInt8(ascii: " "), head[place] != UInt8(ascii: "\t"), let value = skip(place),
+                let end = skip(value), isNul(end)
+            else { return false }
+            place = end + 1
+        }
+        return place + 2 == head.count && isNul(place + 1)
     }
 
     /// Goes over the fields of the request's head.
@@ -68,8 +101,11 @@ final class MicroConnection {
         let context = Unmanaged.passUnretained(self).toOpaque()
         let response = MHD_create_response_from_callback(length, MicroDaemon.piece, readBody, context, nil)
         guard let response else { return false }
-        for (name, value) in answer.headers { _ = MHD_add_response_header(response, name, value) }
+        // First, as it makes the library forget which others there are.
         if answer.isLast { _ = MHD_add_response_header(response, "connection", "close") }
+        // Chunked, it would end the body that HEAD has not.
+        if isHead, answer.length == nil { fb_mhd_end_behind(response) }
+        for (name, value) in answer.headers { _ = MHD_add_response_header(response, name, value) }
         let done = MHD_queue_response(handle, UInt32(answer.status), response)
         MHD_destroy_response(response)
         return done == .YES
@@ -175,7 +211,8 @@ class MicroDaemon {
     // What subclasses do
 
     /// The head of a request has come; `stage` becomes `uploading` or `waiting`.
-    func begin(_ connection: MicroConnection, method: String, version: String) -> Verdict { .end }
+    /// - Parameter isClean: each line of the head is what everybody takes it for.
+    func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict { .end }
 
     /// More of its body has come.
     func take(_ bytes: UnsafeRawBufferPointer, on connection: MicroConnection) -> Verdict { .end }
@@ -239,7 +276,9 @@ private func noteConnection(
 private func noteTarget(
     _ context: UnsafeMutableRawPointer?, _ target: UnsafePointer<CChar>?, _ handle: OpaquePointer?
 ) -> UnsafeMutableRawPointer? {
-    connection(handle).target = text(target)
+    let connection = connection(handle)
+    connection.target = text(target)
+    connection.targetCount = target.map { strlen($0) } ?? 0
     return nil
 }
 
@@ -254,7 +293,11 @@ private func handleRequest(
     let verdict: MicroDaemon.Verdict
     switch connection.stage {
     case .idle:
-        verdict = connection.daemon.begin(connection, method: text(method), version: text(version))
+        let name = text(method)
+        connection.isHead = name == "HEAD"
+        verdict = connection.daemon.begin(
+            connection, method: name, version: text(version),
+            isClean: connection.hasCleanLines(from: method!, version: version!))
     case .uploading where count!.pointee > 0:
         verdict = connection.daemon.take(UnsafeRawBufferPointer(start: bytes, count: count!.pointee), on: connection)
         count!.pointee = 0
