@@ -23,7 +23,7 @@ TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SER
 OWN_TESTS = {
     "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
-    "test_http_requests.py": {"plain"},
+    "test_http_requests.py": {"plain"}, "test_http1.py": {"plain"},
 }
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
