@@ -1,111 +1,23 @@
 """What is special to HTTP/1.1: the version of a connection by its first bytes, requests one after the other on it, what
-ends it, and requests that could be read in two ways. By plain sockets, and curl where a client is meant."""
+ends it. By plain sockets, and curl where a client is meant."""
 
 import json
 import os
 import re
 import signal
 import socket
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from common import *
-from curl import VERSIONS, Curl, head, path
+from curl import VERSIONS, Curl
+from http1 import *
 
 pytestmark = pytest.mark.rsocket  # What it is looked at with: `a` and `b`.
 
-HOST = b"Host: localhost\r\n"
-GET = b"GET /nothing HTTP/1.1\r\n" + HOST + b"\r\n"
 HTTP2_SETTINGS = 4
-
-
-def get(topic: str, query="", more=b"", method="GET") -> bytes:
-    return f"{method} {path(topic, query)} HTTP/1.1\r\n".encode() + HOST + more + b"\r\n"
-
-
-def post(topic: str, body=b"", more=b"") -> bytes:
-    return get(topic, "", more + b"Content-Length: %d\r\n" % len(body), "POST") + body
-
-
-class Line:
-    """A socket on which answers of HTTP/1.1 are read."""
-
-    def __init__(self, address, receive_buffer=0):
-        self.socket = socket.socket()
-        if receive_buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(DEADLINE)
-        self.socket.connect(address)
-        self.input = self.socket.makefile("rb")
-
-    def send(self, *parts: bytes):
-        for part in parts:
-            self.socket.sendall(part)
-
-    def head(self) -> tuple[int, dict]:
-        text = b""
-        while not text.endswith(b"\r\n\r\n"):
-            line = self.input.readline()
-            assert line, f"the end within a head: {text}"
-            text += line
-        status, self.headers, version = head(text[:-4])
-        assert version == "HTTP/1.1"
-        return status, self.headers
-
-    def answer(self, bodiless=False) -> tuple[int, bytes]:
-        status, headers = self.head()
-        if bodiless or status in (100, 204):
-            return status, b""
-        if headers.get("transfer-encoding") == "chunked":
-            return status, b"".join(iter(self.chunk, b""))
-        return status, self.input.read(int(headers["content-length"]))
-
-    def chunk(self) -> bytes:
-        """b"" is the last one."""
-        count = int(self.input.readline(), 16)
-        data = self.input.read(count)
-        assert self.input.read(2) == b"\r\n"
-        return data
-
-    def until(self, text: bytes) -> bytes:
-        """Chunks of a stream, up to the one with `text`."""
-        got = b""
-        while text not in got:
-            chunk = self.chunk()
-            assert chunk, f"the end after {got}"
-            got += chunk
-        return got
-
-    def over(self, timeout=DEADLINE) -> float:
-        """Waits for the connection's end; how long that took."""
-        began = time.monotonic()
-        self.socket.settimeout(timeout)
-        try:
-            rest = self.input.read()
-        except ConnectionResetError:
-            rest = b""
-        assert rest == b"", rest
-        return time.monotonic() - began
-
-    def close(self):
-        self.input.close()
-        self.socket.close()
-
-
-@pytest.fixture
-def line(broker):
-    opened = []
-
-    def open_line(to=None, **how) -> Line:
-        opened.append(Line((to or broker).http, **how))
-        return opened[-1]
-
-    yield open_line
-    for one in opened:
-        one.close()
 
 
 @pytest.fixture
@@ -115,12 +27,6 @@ def own(start):
     yield this
     if this.process.poll() is None:
         this.stop()
-
-
-def problem(answer: tuple[int, bytes]) -> tuple[int, str]:
-    told = json.loads(answer[1])
-    assert told["status"] == answer[0] and told["detail"].endswith(".")
-    return answer[0], told["type"].removeprefix("/problems/")
 
 
 def spent(broker) -> float:
@@ -133,36 +39,36 @@ def spent(broker) -> float:
 
 
 @pytest.mark.parametrize("first", [b"G", b"GE", b"GET", b"GET ", GET])
-def test_a_request_in_pieces(line, first):
-    this = line()
+def test_a_request_in_pieces(http1, first):
+    this = http1()
     this.send(first)
     time.sleep(0.05)  # So that the pieces arrive apart; the outcome does not depend on it.
     this.send(GET[len(first):])
     assert problem(this.answer()) == (404, "not-found")
 
 
-def test_a_request_byte_by_byte(line, topic):
-    this = line()
+def test_a_request_byte_by_byte(http1, topic):
+    this = http1()
     this.send(*[bytes([byte]) for byte in post(topic, b"hello")])
     assert this.answer()[0] == 200
 
 
-def test_http2_byte_by_byte(line):
-    this = line()
+def test_http2_byte_by_byte(http1):
+    this = http1()
     this.send(*[bytes([byte]) for byte in b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])])
     assert this.input.read(9)[3] == HTTP2_SETTINGS
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "PRINT", "P"])
-def test_methods_that_begin_as_http2_does(line, method):
-    this = line()
+def test_methods_that_begin_as_http2_does(http1, method):
+    this = http1()
     this.send(*[bytes([byte]) for byte in f"{method} /nothing HTTP/1.1\r\n".encode() + HOST + b"\r\n"])
     assert problem(this.answer())[0] in (400, 404, 405)
 
 
-def test_half_of_a_preface_costs_nothing(line, broker):
+def test_half_of_a_preface_costs_nothing(http1, broker):
     before = spent(broker)
-    lines = [line() for _ in range(5)]
+    lines = [http1() for _ in range(5)]
     for this in lines:
         this.send(b"PR")
     time.sleep(1)
@@ -171,24 +77,24 @@ def test_half_of_a_preface_costs_nothing(line, broker):
 
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"\xff\xfe\r\n\r\n", b"garbage\r\n\r\n",
                                      b"GET\r\n\r\n", b"GET / HTTP/1.1x\r\n\r\n", b"\r\n\0\r\n\r\n"])
-def test_garbage_ends_the_connection(line, garbage):
+def test_garbage_ends_the_connection(http1, garbage):
     """What has not even a method is not answered."""
-    this = line()
+    this = http1()
     this.send(garbage)
     assert re.match(rb"$|HTTP/1.1 400 ", this.input.read())
 
 
-def test_later_versions_are_refused(line):
-    this = line()
+def test_later_versions_are_refused(http1):
+    this = http1()
     this.send(b"GET /nothing HTTP/3.0\r\n" + HOST + b"\r\n")
     assert this.answer()[0] == 505
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"P", b"G", b"GET /nothing HTTP/1.1\r\nX: "])
-def test_a_head_that_does_not_come(line, sent):
+def test_a_head_that_does_not_come(http1, sent):
     """Nor does one that comes slowly, byte by byte, get more time."""
-    this = line()
+    this = http1()
     began = time.monotonic()
     this.send(sent)
     this.socket.settimeout(0.5)
@@ -209,10 +115,10 @@ def test_a_head_that_does_not_come(line, sent):
 # One request after the other
 
 
-def test_a_connection_is_kept(line, a, topic):
+def test_a_connection_is_kept(http1, a, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
-    this = line()
+    this = http1()
     for i in range(1, 4):
         this.send(post(topic, b"%d" % i))
         status, body = this.answer()
@@ -225,17 +131,17 @@ def test_a_connection_is_kept(line, a, topic):
 
 
 @pytest.mark.parametrize("request_line, field", [("HTTP/1.1", b"Connection: close\r\n"), ("HTTP/1.0", b"")])
-def test_a_connection_is_not_kept(line, request_line, field):
-    this = line()
+def test_a_connection_is_not_kept(http1, request_line, field):
+    this = http1()
     this.send(f"GET /nothing {request_line}\r\n".encode() + HOST + field + b"\r\n" + GET)
     assert this.answer()[0] == 404 and this.headers["connection"] == "close"
     this.over()
 
 
-def test_http_1_0_has_no_host_and_no_chunks(line, b, topic):
+def test_http_1_0_has_no_host_and_no_chunks(http1, b, topic):
     b.numbers(topic, 1, 1)
     b.control("$SYS.topic.complete", name=topic)
-    this = line()
+    this = http1()
     this.send(f"GET {path(topic, 'replay=1')} HTTP/1.0\r\n\r\n".encode())
     status, headers = this.head()
     assert status == 200 and "transfer-encoding" not in headers
@@ -243,17 +149,17 @@ def test_http_1_0_has_no_host_and_no_chunks(line, b, topic):
     assert b"data: 1\n" in body and body.index(b"data: 1\n") < body.index(b"event: complete\n")
 
 
-def test_pipelined_publishes_keep_their_order(line, a, topic):
+def test_pipelined_publishes_keep_their_order(http1, a, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
-    this = line()
+    this = http1()
     this.send(b"".join(post(topic, b"%d" % i) for i in range(1, 101)))
     assert [json.loads(this.answer()[1])["sequence"] for _ in range(100)] == list(range(1, 101))
     assert sub.data(100) == numbers(1, 100)
 
 
-def test_pipelined_requests_that_nobody_reads_take_no_memory(own, line):
-    this = line(own, receive_buffer=4096)
+def test_pipelined_requests_that_nobody_reads_take_no_memory(own, http1):
+    this = http1(own, receive_buffer=4096)
     this.socket.settimeout(1)
     before, sent = own.status("VmRSS"), 0
     try:
@@ -264,8 +170,8 @@ def test_pipelined_requests_that_nobody_reads_take_no_memory(own, line):
     assert sent < 64 << 20 and own.status("VmRSS") - before < 16 << 20
 
 
-def test_what_is_behind_a_stream_waits(line, a, topic):
-    this = line()
+def test_what_is_behind_a_stream_waits(http1, a, topic):
+    this = http1()
     this.send(get(topic) + post(f"{topic}.other", b"x"))
     assert this.head()[0] == 200
     a.joined(topic, 1)
@@ -282,18 +188,18 @@ def test_what_is_behind_a_stream_waits(line, a, topic):
 # Bodies
 
 
-def test_a_body_in_chunks(line, a, topic):
+def test_a_body_in_chunks(http1, a, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
-    this = line()
+    this = http1()
     this.send(get(topic, "", b"Transfer-Encoding: Chunked\r\n", "POST"), b"3\r\nabc\r\n", b"2;x=y\r\nde\r\n", b"0\r\n",
               b"Trailer: ignored\r\n\r\n")
     assert this.answer()[0] == 200
     assert sub.data(1) == [b"abcde"]
 
 
-def test_100_continue(line, topic):
-    this = line()
+def test_100_continue(http1, topic):
+    this = http1()
     this.send(get(topic, "", b"Expect: 100-continue\r\nContent-Length: 5\r\n", "POST"))
     assert this.answer() == (100, b"")
     this.send(b"hello")
@@ -302,8 +208,8 @@ def test_100_continue(line, topic):
 
 @pytest.mark.parametrize("where, length, status", [("/nothing", 5, 404), (path("t"), 2 << 20, 413),
                                                    (path("a..b"), 5, 400)])
-def test_100_continue_refused(line, where, length, status):
-    this = line()
+def test_100_continue_refused(http1, where, length, status):
+    this = http1()
     this.send(b"POST %s HTTP/1.1\r\n%sExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % (
         where.encode(), HOST, length))
     began = time.monotonic()
@@ -312,24 +218,24 @@ def test_100_continue_refused(line, where, length, status):
     this.over()
 
 
-def test_a_refusal_comes_behind_the_body(line):
-    this = line()
+def test_a_refusal_comes_behind_the_body(http1):
+    this = http1()
     this.send(b"POST /nothing HTTP/1.1\r\n" + HOST + b"Content-Length: 3000000\r\n\r\n" + bytes(3_000_000))
     assert problem(this.answer()) == (404, "not-found")
     this.send(GET)
     assert this.answer()[0] == 404
 
 
-def test_a_refusal_of_a_body_that_does_not_come(line):
-    this = line()
+def test_a_refusal_of_a_body_that_does_not_come(http1):
+    this = http1()
     this.send(b"POST /nothing HTTP/1.1\r\n" + HOST + b"Content-Length: 3000000\r\n\r\n" + bytes(1000))
     assert problem(this.answer()) == (404, "not-found")
     assert this.headers["connection"] == "close"
     this.over()
 
 
-def test_a_body_that_never_ends(line, b, topic):
-    this = line()
+def test_a_body_that_never_ends(http1, b, topic):
+    this = http1()
     this.send(get(topic, "", b"Transfer-Encoding: chunked\r\n", "POST"))
     this.socket.settimeout(0.1)
     began, told = time.monotonic(), b""
@@ -347,8 +253,8 @@ def test_a_body_that_never_ends(line, b, topic):
 
 
 @pytest.mark.slow
-def test_a_body_that_comes_too_slowly(line, topic):
-    this = line()
+def test_a_body_that_comes_too_slowly(http1, topic):
+    this = http1()
     this.send(get(topic, "", b"Content-Length: 5\r\n", "POST"), b"he")
     this.socket.settimeout(40)
     assert problem(this.answer()) == (408, "timeout")
@@ -359,9 +265,9 @@ def test_a_body_that_comes_too_slowly(line, topic):
 
 
 @pytest.mark.parametrize("how", ["idle", "half an end", "reset", "stalled"])
-def test_a_client_that_goes_is_noticed(line, a, topic, how):
+def test_a_client_that_goes_is_noticed(http1, a, topic, how):
     a.numbers(topic, 1, 1)
-    this = line(receive_buffer=4096)
+    this = http1(receive_buffer=4096)
     this.send(get(topic, "replay=1"))
     assert this.head()[0] == 200
     a.joined(topic, 1)
@@ -379,8 +285,8 @@ def test_a_client_that_goes_is_noticed(line, a, topic, how):
     assert time.monotonic() - began < 2
 
 
-def test_a_stalled_stream_holds_up_nobody_and_goes_on(line, a, b, topic):
-    this, sub = line(receive_buffer=4096), b.subscribe(f"{topic}?buffer=5000")
+def test_a_stalled_stream_holds_up_nobody_and_goes_on(http1, a, b, topic):
+    this, sub = http1(receive_buffer=4096), b.subscribe(f"{topic}?buffer=5000")
     this.send(get(topic, "buffer=5000"))
     assert this.head()[0] == 200
     a.joined(topic, 2)
@@ -391,17 +297,17 @@ def test_a_stalled_stream_holds_up_nobody_and_goes_on(line, a, b, topic):
     assert this.until(b"data: 59 ").count(b"\ndata: ") >= 59
 
 
-def test_who_half_closes_is_still_answered(line, topic):
-    this = line()
+def test_who_half_closes_is_still_answered(http1, topic):
+    this = http1()
     this.send(post(topic, b"hello"))
     this.socket.shutdown(socket.SHUT_WR)
     assert this.answer()[0] == 200
     this.over()
 
 
-def test_streams_that_wait_cost_no_time(line, broker, a, topic):
+def test_streams_that_wait_cost_no_time(http1, broker, a, topic):
     for _ in range(20):
-        this = line(receive_buffer=4096)
+        this = http1(receive_buffer=4096)
         this.send(get(topic))
         assert this.head()[0] == 200
     a.joined(topic, 20)
@@ -412,92 +318,6 @@ def test_streams_that_wait_cost_no_time(line, broker, a, topic):
     before = spent(broker)
     time.sleep(1)
     assert spent(broker) - before < 0.4
-
-
-# What could be read in two ways (RFC 9112, 11.2)
-
-CHUNKED = b"Transfer-Encoding: chunked\r\n"
-TWO_WAYS = {
-    "both lengths": CHUNKED + b"Content-Length: 5\r\n",
-    "another coding": b"Transfer-Encoding: gzip, chunked\r\n",
-    "a coding twice": CHUNKED + b"Transfer-Encoding: identity\r\n",
-    "a coding that is none": b"Transfer-Encoding: xchunked\r\n",
-    "lengths that differ": b"Content-Length: 5\r\nContent-Length: 6\r\n",
-    "a length twice": b"Content-Length: 5\r\nContent-Length: 5\r\n",
-    "a list of lengths": b"Content-Length: 5, 5\r\n",
-    "a sign": b"Content-Length: +5\r\n",
-    "a negative length": b"Content-Length: -5\r\n",
-    "a length in hexadecimal": b"Content-Length: 0x5\r\n",
-    "a blank before the colon": b"Content-Length : 5\r\n",
-    "a folded line": b"X: y\r\n Content-Length: 5\r\n",
-    "a folded coding": b"Transfer-Encoding:\r\n chunked\r\n",
-    "a line feed alone": b"X: y\nContent-Length: 5\r\n",
-    "a carriage return alone": b"X: y\rContent-Length: 5\r\n",
-    "a NUL in a value": b"Content-Length: 5\0\r\n",
-    "a NUL in a name": b"Content\0-Length: 5\r\n",
-}
-
-
-@pytest.mark.parametrize("case", TWO_WAYS)
-def test_what_could_be_read_in_two_ways(line, b, topic, case):
-    """It is refused, and what could be a request behind it is not."""
-    this = line()
-    behind = post(f"{topic}.hidden", b"x")
-    this.send(get(topic, "", TWO_WAYS[case], "POST") + b"0\r\n\r\n" + behind)
-    assert this.head()[0] == 400
-    rest = this.input.read()
-    assert b"HTTP/1.1 2" not in rest and b"sequence" not in rest
-    names = [one["name"] for one in b.listing("$SYS.topics")]
-    assert topic not in names and f"{topic}.hidden" not in names
-
-
-@pytest.mark.parametrize("first", [b"GET /nothing\0 HTTP/1.1", b"GET  /nothing HTTP/1.1", b"GET /nothing  HTTP/1.1",
-                                   b"GET /no thing HTTP/1.1", b"GET /nothing HTTP/1.1 "])
-def test_a_request_line_that_could_be_read_in_two_ways(line, first):
-    this = line()
-    this.send(first + b"\r\n" + HOST + b"\r\n")
-    assert this.answer()[0] in (400, 505)
-
-
-@pytest.mark.parametrize("hosts", [0, 2])
-def test_host_comes_once(line, hosts):
-    this = line()
-    this.send(b"GET /nothing HTTP/1.1\r\n" + hosts * HOST + b"\r\n")
-    assert problem(this.answer()) == (400, "invalid")
-
-
-def test_a_whole_uri(line):
-    this = line()
-    this.send(b"GET http://elsewhere:1/nothing HTTP/1.1\r\n" + HOST + b"\r\n")
-    assert problem(this.answer()) == (404, "not-found")
-
-
-def test_grpc_is_told_what_it_needs(line, topic):
-    this = line()
-    this.send(post(topic, b"hello", b"Content-Type: application/grpc+proto\r\n"))
-    assert problem(this.answer()) == (505, "http-version")
-
-
-@pytest.mark.parametrize("size, status", [(7_000, 404), (9_000, 414), (100_000, 414)])
-def test_long_targets(line, size, status):
-    this = line()
-    this.send(b"GET /" + b"a" * size + b" HTTP/1.1\r\n" + HOST + b"\r\n")
-    assert this.head()[0] == status
-
-
-@pytest.mark.parametrize("fields, status", [
-    (b"X: " + b"a" * 12_000 + b"\r\n", 404), (b"X: " + b"a" * 17_000 + b"\r\n", 431),
-    (b"X: " + b"a" * 100_000 + b"\r\n", 431), (b"X: y\r\n" * 1000, 431)])
-def test_long_heads(line, fields, status):
-    this = line()
-    this.send(b"GET /nothing HTTP/1.1\r\n" + HOST + fields + b"\r\n")
-    assert this.head()[0] == status
-
-
-def test_upgrade_is_ignored(broker):
-    done = subprocess.run(["curl", "-q", "-sS", "-i", "--http2", "http://%s:%d/nothing" % broker.http],
-                          capture_output=True, timeout=20)
-    assert done.stdout.startswith(b"HTTP/1.1 404 ")
 
 
 # All together
@@ -535,9 +355,9 @@ def test_connections_that_come_and_go_leave_nothing(own, connect, topic):
     assert own.status("VmRSS") - before < 12 << 20
 
 
-def test_shutdown_tells_streams_and_ends_connections(own, line, connect, topic):
+def test_shutdown_tells_streams_and_ends_connections(own, http1, connect, topic):
     a = connect(own)
-    stream, lines, kept, silent = line(own), line(own), line(own), line(own)
+    stream, lines, kept, silent = http1(own), http1(own), http1(own), http1(own)
     stream.send(get(topic))
     lines.send(get(topic, "", b"Accept: application/x-ndjson\r\n"))
     kept.send(GET)
