@@ -136,10 +136,7 @@ extension Shard {
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
             guard http.held + bytes.count <= limits.reassembly else {
-                throw Problem(
-                    .overLimit,
-                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
-                        + "time.")
+                throw Refusal.unfinished(limit: limits.reassembly).problem
             }
             plain.content.append(bytes)
             http.count(exchange)

@@ -60,10 +60,7 @@ extension Shard {
             // That is no end of the subscription: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
-            var dropped: UInt64 = 0
-            if let bound = exchange.bound, bound.kind == .subscriber {
-                dropped = unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
-            }
+            let dropped = exchange.dropped
             send(exchange) {
                 plain.format.appendFailed(after: plain.last, message: refusal.message, dropped: dropped, into: &$0)
             }
