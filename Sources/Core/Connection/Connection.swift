@@ -76,7 +76,7 @@ final class Connection {
     var id: ConnectionID { ConnectionID(index: handle.index, generation: handle.generation) }
     var isOpen: Bool { if case .open = phase { true } else { false } }
     /// All that was to be written has gone.
-    var isWritten: Bool { output.isEmpty && http?.session.wantsOutput != true }
+    var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
 
     func attach(_ stream: BoundStream) {

@@ -38,7 +38,7 @@ final class HTTPFace {
         let exchange = exchanges.insert { handle in
             Exchange(stream: stream, handle: handle, connection: connection, form: form, limit: limit)
         }
-        session.setHandle(exchange.handle.index, stream: stream)
+        name(exchange)
         if let timeout { limitTime(of: exchange, to: timeout, now: now) }
         return exchange
     }
@@ -56,7 +56,7 @@ final class HTTPFace {
     }
 
     func exchange(of stream: UInt32) -> Exchange? {
-        session.handle(of: stream).flatMap { exchange(at: $0) }
+        handle(of: stream).flatMap { exchange(at: $0) }
     }
 
     /// The stream is over; nothing more is told or written of it.

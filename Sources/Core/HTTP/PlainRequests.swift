@@ -48,7 +48,7 @@ extension Shard {
             if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
             if plain.request.expectsContinue {
-                http.session.inform(exchange.stream, status: 100)
+                http.wantBody(exchange)
                 flush(exchange.connection)
             }
         case .request(let id, let n):

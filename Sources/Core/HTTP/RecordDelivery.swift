@@ -19,7 +19,7 @@ extension Shard {
         let log = subscriber.mirror.log
         var given = 0
         while let range = subscriber.deliverable(in: log) {
-            let window = http.session.room(exchange.stream)
+            let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 return false
@@ -37,7 +37,7 @@ extension Shard {
             given += exchange.body.count - waiting
             subscriber.cursor.handOver(count)
             http.weigh(exchange)
-            http.session.bodyAvailable(exchange.stream)
+            http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
