@@ -9,7 +9,8 @@ A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on 
     control, listing            the control calls, by the names and with the fields that RSocket gives them
     peer, end, close            the connection: its address as the broker tells it, its end by the broker, and by us
 
-and what `Observer` makes of these. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both.
+and what `Observer` makes of these. Requests of one connection reach the broker in order over RSocket alone: where a test
+needs one before another, it waits for what the first does. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both.
 """
 
 import enum
@@ -187,6 +188,10 @@ class Observer:
     def joined(self, topic: str, count: int):
         """Waits until the topic has exactly `count` subscriptions."""
         self.until(topic, lambda info: info["subscriptions"] == count)
+
+    def parked(self, topic: str, count: int):
+        """Waits until exactly `count` publishes of the topic are parked for lack of room."""
+        self.until(topic, lambda info: info["parked"] == count)
 
     def until(self, topic: str, condition, timeout=DEADLINE) -> dict:
         """Waits until `condition` holds of what `info` tells, once the topic has come into being."""
