@@ -9,8 +9,9 @@ A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on 
     control, listing            the control calls, by the names and with the fields that RSocket gives them
     peer, end, close            the connection: its address as the broker tells it, its end by the broker, and by us
 
-and what `Observer` makes of these. Requests of one connection reach the broker in order over RSocket alone: where a test
-needs one before another, it waits for what the first does. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both.
+and what `Observer` makes of these. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both.
+Requests of one connection reach the broker in order over RSocket alone: a test that needs one before another waits
+for what the first does.
 """
 
 import enum
