@@ -209,8 +209,8 @@ def test_memory_stays_bounded_under_sockets_that_are_not_read(wire, start, conne
     tight = start("--retain-bytes", str(retained))
     try:
         b = connect(tight, over="rsocket")
-        for i in range(40):
-            this = wire(WIDE, to=tight, receive_buffer=16 << 10)
+        stalled = [wire(WIDE, to=tight, receive_buffer=16 << 10) for _ in range(40)]
+        for i, this in enumerate(stalled):
             this.send(this.call(1, SUBSCRIBE, subscribing(topic, request_n=UNBOUNDED, buffer=1 + 100 * i)))
         b.joined(topic, 40)
         for _ in range(2):
@@ -221,5 +221,7 @@ def test_memory_stays_bounded_under_sockets_that_are_not_read(wire, start, conne
         grown = tight.status("VmHWM") - before
         assert grown <= retained + 40 * (256 << 10) + (8 << 20), f"grown by {grown >> 10} KiB"
         assert b.info(topic)["subscriptions"] == 40
+        for this in stalled:
+            this.close()  # Or the broker would wait for them before it ends.
     finally:
         tight.stop()
