@@ -222,6 +222,15 @@ def arrive(subscriber: Observer, publisher: Observer, topic: str, first: int, la
     subscriber.barrier(topic)
 
 
+def park(peer: Observer, topic: str, first: int, last: int) -> list:
+    """Publishes of b"first"… b"last" that wait for room in this order, the only ones of the topic that do."""
+    offers = []
+    for one in numbers(first, last):
+        offers.append(peer.offer(topic, one))
+        peer.parked(topic, len(offers))
+    return offers
+
+
 def datas(messages: list[Message]) -> list[bytes]:
     return [one.data for one in messages]
 

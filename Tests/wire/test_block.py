@@ -7,15 +7,6 @@ import pytest
 from common import *
 
 
-def park(peer, topic, first, last) -> list:
-    """Publishes that wait for room, the only ones of the topic, in this order."""
-    offers = []
-    for i in range(first, last + 1):
-        offers.append(peer.offer(topic, b"%d" % i))
-        peer.parked(topic, len(offers))
-    return offers
-
-
 def blocked(a, b, topic, buffer=1) -> Stream:
     """A `block` subscription that is full: one message seen, `buffer` waiting."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer={buffer}", n=1, meta=True)
