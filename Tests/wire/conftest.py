@@ -25,6 +25,8 @@ OWN_TESTS = {
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
     "test_http_requests.py": {"plain"},
 }
+# The versions of HTTP that a plain client may speak.
+HTTP_VERSIONS = ["1.1", "2"] if "plain" in SERVED else ["2"]
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,7 +196,7 @@ def wire(broker):
         one.close()
 
 
-@pytest.fixture(params=["1.1", "2"])
+@pytest.fixture(params=HTTP_VERSIONS)
 def curl(broker, request):
     """`curl(path, …)` waits for an answer, `curl.stream(path, …)` reads one that goes on. Over each version of HTTP."""
     from curl import VERSIONS, Curl
