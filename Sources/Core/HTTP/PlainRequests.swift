@@ -21,7 +21,7 @@ extension Shard {
         let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
         exchange.isHalfClosed = complete
         do throws(Problem) {
-            let call = try plainFace.call(request)
+            let call = try plainFace.call(plain.request)
             plain.call = call
             try perform(call, exchange, plain, http, now: now)
         } catch {

@@ -52,6 +52,10 @@ private enum Resource {
     }
 
     init(_ target: Target) throws(Problem) {
+        if let topic = target.plainTopic {
+            self = .messages(topic: topic)
+            return
+        }
         if target.path == "*" {
             self = .everything
             return
