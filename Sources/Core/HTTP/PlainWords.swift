@@ -19,6 +19,7 @@ extension HTTPFace {
     /// - Parameter wall: the time, in nanoseconds since 1970 UTC.
     static func fields(_ answer: PlainAnswer, wall: Int64) -> HTTPFields {
         var fields = HTTPFields()
+        // With a length behind them, most have room.
         fields.reserve(answer.headers.count + 2, bytes: 64 * (answer.headers.count + 2))
         fields.add("date", HTTPDate.text(wall))
         for header in answer.headers { fields.add(header.name, header.value) }

@@ -68,7 +68,9 @@ public struct PlainFace: Sendable {
     }
 
     /// A message was taken.
-    public func answerPublished(sequence: UInt64, epoch: UInt64, to request: PlainRequest) -> PlainAnswer {
+    ///
+    /// - Parameter origin: of the page that asked, if it was one.
+    public func answerPublished(sequence: UInt64, epoch: UInt64, origin: String?) -> PlainAnswer {
         // As bytes: an answer to every message is worth it.
         let head: StaticString = "{\"sequence\":"
         let middle: StaticString = ",\"epoch\":\""
@@ -86,8 +88,7 @@ public struct PlainFace: Sendable {
             initialized = count
         }
         return PlainAnswer(
-            status: 200, headers: PlainFace.published + cors.headers(origin: request.origin), body: body,
-            omitsBody: false)
+            status: 200, headers: PlainFace.published + cors.headers(origin: origin), body: body, omitsBody: false)
     }
 
     /// Credit was given; or, with `PlainCall.ended`, there is nothing more to stream.

@@ -46,20 +46,27 @@ struct Target {
         }
     }
 
-    /// The topic of a path `/v1/topics/{topic}/messages` in which nothing is percent-encoded, which is what nearly all
-    /// requests have; nil of any other.
-    var plainTopic: String? {
+    /// The topic of a target `/v1/topics/{topic}/messages` that has letters and digits of a topic's name there, and
+    /// no query; nil of any other, which may mean a topic all the same.
+    static func plainTopic(_ target: String) -> String? {
         let head: StaticString = "/v1/topics/"
         let tail: StaticString = "/messages"
-        var path = path
-        return path.withUTF8 { bytes in
+        var target = target
+        return target.withUTF8 { bytes in
             let end = bytes.count - tail.utf8CodeUnitCount
             let start = head.utf8CodeUnitCount
-            guard start <= end, Target.stands(head, in: bytes, at: 0), Target.stands(tail, in: bytes, at: end) else {
+            guard start < end, Target.stands(head, in: bytes, at: 0), Target.stands(tail, in: bytes, at: end) else {
                 return nil
             }
             let topic = UnsafeBufferPointer(rebasing: bytes[start..<end])
-            guard !topic.contains(where: { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "%") }) else { return nil }
+            for byte in topic {
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                    continue
+                default: return nil
+                }
+            }
             return String(decoding: topic, as: UTF8.self)
         }
     }
