@@ -17,7 +17,10 @@ extension HTTPFace {
     ///   - complete: no body follows; else `bodyAvailable` and `finish` do.
     ///   - wall: the time, in nanoseconds since 1970 UTC.
     func respond(_ exchange: Exchange, _ answer: PlainAnswer, complete: Bool, wall: Int64) {
-        var fields: HTTPFields = ["date": HTTPDate.text(wall)]
+        var fields = HTTPFields()
+        // With a length behind them, most have room.
+        fields.reserve(answer.headers.count + 2, bytes: 64 * (answer.headers.count + 2))
+        fields.add("date", HTTPDate.text(wall))
         for header in answer.headers { fields.add(header.name, header.value) }
         if !answer.body.isEmpty { fields.add("content-length", String(answer.body.count)) }
         session.respond(exchange.stream, status: answer.status, fields: fields, complete: complete)

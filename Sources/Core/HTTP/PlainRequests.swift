@@ -17,11 +17,13 @@ extension Shard {
             authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
             limits: plainFace.limits)
         for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
+        let face = plainFace
+        let call = Result { () throws(Problem) in try face.call(request) }
         let plain = PlainExchange(request)
         let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
         exchange.isHalfClosed = complete
         do throws(Problem) {
-            let call = try plainFace.call(request)
+            let call = try call.get()
             plain.call = call
             try perform(call, exchange, plain, http, now: now)
         } catch {

@@ -77,6 +77,11 @@ extension PlainCall {
     /// - Throws: the refusal to answer with.
     init(_ request: PlainRequest, limits: PlainLimits) throws(Problem) {
         try request.check()
+        // Every message of a publisher over HTTP comes this way.
+        if request.method == "POST", let topic = Target.plainTopic(request.target), topic.utf8.count <= limits.target {
+            self = try PlainCall.publish(topic, [], request, limits)
+            return
+        }
         let target = try Target(request.target, limit: limits.target)
         let resource = try Resource(target)
         switch (resource, request.method) {
