@@ -1,11 +1,13 @@
-// HTTPFace: what a connection that speaks HTTP/2 has beside its output: the protocol's state, and an exchange – a
-// request and its response – for each open stream.
+// HTTPFace: what a connection that speaks HTTP has beside its output: the protocol's state, and an exchange – a request
+// and its response – for each open stream.
 
 import Bytes
 import HTTP2
 
 final class HTTPFace {
-    var session: ServerSession
+    private var sessionPlace: UnsafeMutablePointer<ServerSession>?
+    /// What a connection of HTTP/1.1 has, which has no session.
+    var single: HTTP1Carrier?
     private var exchanges = Slab<Exchange>()
     /// Bytes of unfinished messages, of all exchanges.
     private(set) var held = 0
@@ -21,13 +23,35 @@ final class HTTPFace {
     var heldBack: [Exchange] = []
 
     init(limits: Limits) {
-        session = ServerSession(limits: limits.ofHTTP)
+        let place = UnsafeMutablePointer<ServerSession>.allocate(capacity: 1)
+        place.initialize(to: ServerSession(limits: limits.ofHTTP))
+        sessionPlace = place
+    }
+
+    deinit { dropSession() }
+
+    /// HTTP/2's. It is there unless `single` is.
+    var session: ServerSession {
+        _read { yield sessionPlace!.pointee }
+        _modify { yield &sessionPlace!.pointee }
+    }
+
+    /// The connection speaks HTTP/1.1.
+    func becomeSingle(now: UInt64) {
+        dropSession()
+        single = HTTP1Carrier(now: now)
+    }
+
+    private func dropSession() {
+        sessionPlace?.deinitialize(count: 1)
+        sessionPlace?.deallocate()
+        sessionPlace = nil
     }
 
     var exchangeCount: Int { exchanges.count }
 
     /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { session.bufferedBytes + held + queued }
+    var bufferedBytes: Int { (single == nil ? session.bufferedBytes : 0) + held + queued }
 
     /// - Parameters:
     ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
@@ -105,7 +129,7 @@ final class HTTPFace {
 
     /// Moves what may be sent into `output`, at most about `limit` bytes.
     func produce(into connection: Connection, atMost limit: Int) {
-        guard limit > 0, session.wantsOutput else { return }
+        guard single == nil, limit > 0, session.wantsOutput else { return }
         var sink = OutputSink(face: self, connection: connection)
         session.produce(into: &sink, atMost: limit)
     }

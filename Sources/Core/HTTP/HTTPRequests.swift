@@ -72,7 +72,8 @@ extension Shard {
         _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
     ) {
         guard Shard.isCall(head) else {
-            return plainRequest(connection, http, stream, head, complete: complete, now: now)
+            let request = plainRequest(head)
+            return plainRequest(connection, http, stream, request, complete: complete, now: now)
         }
         var fields: [(name: String, value: String)] = []
         for index in 0..<head.fields.count {
@@ -98,6 +99,15 @@ extension Shard {
             exchange.isHalfClosed = true
             halfClosed(exchange, now: now)
         }
+    }
+
+    private func plainRequest(_ head: RequestHead) -> PlainRequest {
+        var request = PlainRequest(
+            method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
+            authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
+            limits: plainFace.limits)
+        for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
+        return request
     }
 
     private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
