@@ -17,11 +17,13 @@ extension Shard {
             authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
             limits: plainFace.limits)
         for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
+        let face = plainFace
+        let call = Result { () throws(Problem) in try face.call(request) }
         let plain = PlainExchange(request)
         let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
         exchange.isHalfClosed = complete
         do throws(Problem) {
-            let call = try plainFace.call(request)
+            let call = try call.get()
             plain.call = call
             try perform(call, exchange, plain, http, now: now)
         } catch {
@@ -48,7 +50,7 @@ extension Shard {
             if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
             if plain.request.expectsContinue {
-                http.session.inform(exchange.stream, status: 100)
+                http.wantBody(exchange)
                 flush(exchange.connection)
             }
         case .request(let id, let n):
@@ -136,10 +138,7 @@ extension Shard {
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
             guard http.held + bytes.count <= limits.reassembly else {
-                throw Problem(
-                    .overLimit,
-                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
-                        + "time.")
+                throw Refusal.unfinished(limit: limits.reassembly).problem
             }
             plain.content.append(bytes)
             http.count(exchange)
