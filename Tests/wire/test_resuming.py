@@ -1,4 +1,4 @@
-"""`curl -N` prints a live stream; killed anywhere and started again with Last-Event-ID, it loses and repeats nothing."""
+"""`curl -N` prints a live stream; killed anywhere and started again with Last-Event-ID it loses and repeats nothing."""
 
 import base64
 import json
@@ -6,49 +6,17 @@ import math
 import os
 import random
 import subprocess
-import threading
 
 import pytest
 
 from common import *
 from conftest import HTTP_VERSIONS
 from curl import NDJSON, VERSIONS, path
+from live import Publisher
 
 pytestmark = pytest.mark.rsocket  # Who publishes.
 
-AHEAD = 500  # How far the publisher may be ahead of what was read: inside the window of 1,024 that a topic retains.
 KILLS = 12
-
-
-class Publisher:
-    """Publishes on until it is stopped, whatever becomes of those who read; then completes the topic."""
-
-    def __init__(self, peer: Observer, topic: str):
-        self.peer, self.topic, self.sent, self.read = peer, topic, [], 0
-        self._stopped, self._error = threading.Event(), None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self):
-        self._stopped.set()
-        self._thread.join(DEADLINE)
-        assert not self._thread.is_alive() and self._error is None, self._error
-
-    def _run(self):
-        try:
-            while not self._stopped.wait(0.002):  # Its pace.
-                if len(self.sent) - self.read < AHEAD:
-                    more = [self._payload(len(self.sent) + i) for i in range(1, 6)]
-                    self.sent += more
-                    assert self.peer.publish(self.topic, *more)[-1] == len(self.sent)
-            self.peer.control("$SYS.topic.complete", name=self.topic)
-        except Exception as error:
-            self._error = error
-
-    @staticmethod
-    def _payload(i: int) -> bytes:
-        """Of one line, of several, of none, of bytes that are no text; short and long."""
-        return b"%d" % i + (b"", b"\n\nid: 1-1\n", b" " * (i % 3000), b"\xff\r\n", "å–😀".encode() * (i % 50))[i % 5]
 
 
 class Printed:
