@@ -16,6 +16,10 @@ class Publisher:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    @property
+    def running(self) -> bool:
+        return not self._stopped.is_set()
+
     def stop(self):
         self._stopped.set()
         self._thread.join(DEADLINE)
