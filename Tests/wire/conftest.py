@@ -23,7 +23,7 @@ TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SER
 OWN_TESTS = {
     "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
-    "test_http_requests.py": {"plain"},
+    "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"},
 }
 # The versions of HTTP that a plain client may speak.
 HTTP_VERSIONS = ["1.1", "2"] if "plain" in SERVED else ["2"]
