@@ -15,18 +15,6 @@ extension PlainExchange {
     }
 }
 
-extension HTTPFace {
-    /// - Parameter wall: the time, in nanoseconds since 1970 UTC.
-    static func fields(_ answer: PlainAnswer, wall: Int64) -> HTTPFields {
-        var fields = HTTPFields()
-        // With a length behind them, most have room.
-        fields.reserve(answer.headers.count + 2, bytes: 64 * (answer.headers.count + 2))
-        fields.add("date", HTTPDate.text(wall))
-        for header in answer.headers { fields.add(header.name, header.value) }
-        return fields
-    }
-}
-
 extension Shard {
     // Answers
 
@@ -36,9 +24,8 @@ extension Shard {
         exchange.isAnswered = true
         exchange.deadline = nil
         http.release(exchange)
-        var fields = HTTPFace.fields(answer, wall: moment.wall)
+        let fields = answerHeads.fields(of: answer, wall: moment.wall)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
-        if !answer.body.isEmpty { fields.add("content-length", String(answer.body.count)) }
         http.session.respond(exchange.stream, status: answer.status, fields: fields, complete: !hasBody)
         if hasBody {
             send(exchange) { $0.append(answer.body) }
@@ -100,7 +87,7 @@ extension Shard {
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
-        let fields = HTTPFace.fields(head, wall: moment.wall)
+        let fields = answerHeads.fields(of: head, wall: moment.wall)
         http.session.respond(exchange.stream, status: head.status, fields: fields, complete: false)
         if plain.format == .eventStream {
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
