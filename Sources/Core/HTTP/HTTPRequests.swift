@@ -270,9 +270,8 @@ extension Shard {
         guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
         do throws(Refusal) {
             try checkPublish(to: topic)
-            let target = PublishTarget(name: topic, owner: owner(of: topic))
             try publish(
-                exchange.connection, stream: exchange.stream, to: target, metadata: metadata,
+                exchange.connection, stream: exchange.stream, to: target(named: topic), metadata: metadata,
                 payload: published.payload, now: now)
         } catch {
             finish(exchange, error)

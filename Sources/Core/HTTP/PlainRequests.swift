@@ -155,9 +155,8 @@ extension Shard {
         call.appendMetadata(into: &carriedMetadata)
         exchange.isTaking = true
         do throws(Refusal) {
-            let target = PublishTarget(name: call.topic, owner: owner(of: call.topic))
             try publish(
-                exchange.connection, stream: exchange.stream, to: target,
+                exchange.connection, stream: exchange.stream, to: target(named: call.topic),
                 metadata: carriedMetadata.isEmpty ? nil : carriedMetadata.readable, payload: plain.content.readable,
                 now: now)
         } catch {

@@ -26,7 +26,7 @@ extension Shard {
         exchange.deadline = nil
         http.release(exchange)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
-        http.respond(exchange, answer, complete: !hasBody, now: moment)
+        http.respond(exchange, answer, heads: &answerHeads, complete: !hasBody, now: moment)
         if hasBody { send(exchange) { $0.append(answer.body) } }
         if isAwaited, hasBody || http.single != nil {
             linger(exchange, http)
@@ -87,7 +87,7 @@ extension Shard {
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
-        http.respond(exchange, head, complete: false, now: moment)
+        http.respond(exchange, head, heads: &answerHeads, complete: false, now: moment)
         if plain.format == .eventStream {
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
         }
