@@ -67,8 +67,8 @@ let package = Package(
             path: "Tests/HTTP2Tests/Plain", swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
-            name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
-            exclude: ["figures.txt"], swiftSettings: strict),
+            name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations", "HTTP2Frames"],
+            path: "Tests/Budget", exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
             name: "CoreTests",
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],

@@ -87,6 +87,12 @@ final class Connection {
         stream.exchange?.bound = stream
     }
 
+    /// Nothing more of the engine's is said on a stream. RSocket's is over with that; HTTP's lasts until its response
+    /// is written, which its session sees to.
+    func close(stream: UInt32) {
+        if http == nil { rsocket.closeStream(stream) }
+    }
+
     func detach(_ stream: BoundStream) {
         let last = streams.removeLast()
         if last !== stream {

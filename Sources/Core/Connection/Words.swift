@@ -90,7 +90,8 @@ extension Shard {
         if let http = connection.http {
             guard let exchange = http.exchange(of: stream) else { return }
             if let plain = exchange.plain {
-                let answer = plainFace.answerPublished(sequence: sequence.value, epoch: epoch, to: plain.request)
+                let answer = plainFace.answerPublished(
+                    sequence: sequence.value, epoch: epoch, origin: plain.request.origin)
                 return self.answer(exchange, answer)
             }
             let response = PublishOneResponse(sequence: sequence.value, epoch: epoch)

@@ -29,15 +29,17 @@ extension HTTPFace {
     }
 
     /// The head of an answer, once.
-    /// - Parameter complete: no body follows; else `bodyAvailable` and `finish` do.
-    func respond(_ exchange: Exchange, _ answer: PlainAnswer, complete: Bool, now: Instant) {
-        let date = HTTPDate.text(now.wall)
+    /// - Parameters:
+    ///   - heads: those given before, over HTTP/2.
+    ///   - complete: no body follows; else `bodyAvailable` and `finish` do.
+    func respond(
+        _ exchange: Exchange, _ answer: PlainAnswer, heads: inout AnswerHeads, complete: Bool, now: Instant
+    ) {
         guard single != nil else {
-            var fields: HTTPFields = ["date": date]
-            for header in answer.headers { fields.add(header.name, header.value) }
-            if !answer.body.isEmpty { fields.add("content-length", String(answer.body.count)) }
+            let fields = heads.fields(of: answer, wall: now.wall)
             return session.respond(exchange.stream, status: answer.status, fields: fields, complete: complete)
         }
+        let date = HTTPDate.text(now.wall)
         let headers = [(name: "date", value: date)] + answer.headers.map { (name: $0.name, value: $0.value) }
         // A stream has a body that is empty for now, and its HEAD tells no length either.
         let isStream = answer.body.isEmpty && answer.status == 200

@@ -74,6 +74,17 @@ final class HTTPFace {
         nextDeadline = Swift.min(nextDeadline ?? .max, exchange.deadline!)
     }
 
+    /// Gives a message of a call that has begun, if there is one, `timeout` nanoseconds to be complete, in however many
+    /// pieces it comes.
+    func limitMessage(of exchange: Exchange, to timeout: UInt64, now: UInt64) {
+        guard exchange.deframer.heldBytes > 0 else { return exchange.messageDue = nil }
+        let number = exchange.deframer.count
+        if let due = exchange.messageDue, due.number == number { return }
+        let (time, overflow) = now.addingReportingOverflow(timeout)
+        exchange.messageDue = (overflow ? .max : time, number)
+        nextDeadline = Swift.min(nextDeadline ?? .max, exchange.messageDue!.time)
+    }
+
     /// The exchange that an event of the session named.
     func exchange(at handle: UInt32) -> Exchange? {
         Int(handle) < exchanges.bound ? exchanges.at(Int(handle)) : nil
@@ -110,6 +121,7 @@ final class HTTPFace {
         exchange.backlog = ByteBuffer()
         exchange.plain?.dropContent()
         exchange.deframer = GRPCDeframer(limit: exchange.deframer.limit)
+        exchange.messageDue = nil
         count(exchange)
     }
 
@@ -174,6 +186,8 @@ final class Exchange {
     var isStalled = false
     /// When it is refused for having taken too long, on the monotonic clock.
     var deadline: UInt64?
+    /// When the message of a call that has begun is to be complete, on the monotonic clock, and which one that is.
+    var messageDue: (time: UInt64, number: UInt64)?
     /// The last answer of Health's Watch.
     var watched: HealthStatus?
     /// It is one of the connection's `reflections`.
@@ -194,6 +208,12 @@ final class Exchange {
     var method: GRPCMethod? { if case .call(let method) = form { method } else { nil } }
     /// Nil if it is a gRPC call.
     var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
+
+    /// How many messages its subscription lost since the last one delivered; 0 where there is none.
+    var dropped: UInt64 {
+        guard let bound, bound.kind == .subscriber else { return 0 }
+        return unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
+    }
 }
 
 /// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.

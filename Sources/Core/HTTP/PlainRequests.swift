@@ -13,12 +13,16 @@ extension Shard {
         _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ request: PlainRequest,
         refusedFor problem: Problem? = nil, complete: Bool, now: Instant
     ) {
+        let face = plainFace
+        let call = Result { () throws(Problem) in
+            if let problem { throw problem }
+            return try face.call(request)
+        }
         let plain = PlainExchange(request)
         let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
         exchange.isHalfClosed = complete
         do throws(Problem) {
-            if let problem { throw problem }
-            let call = try plainFace.call(request)
+            let call = try call.get()
             plain.call = call
             try perform(call, exchange, plain, http, now: now)
         } catch {
@@ -133,10 +137,7 @@ extension Shard {
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
             guard http.held + bytes.count <= limits.reassembly else {
-                throw Problem(
-                    .overLimit,
-                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
-                        + "time.")
+                throw Refusal.unfinished(limit: limits.reassembly).problem
             }
             plain.content.append(bytes)
             http.count(exchange)
@@ -154,9 +155,8 @@ extension Shard {
         call.appendMetadata(into: &carriedMetadata)
         exchange.isTaking = true
         do throws(Refusal) {
-            let target = PublishTarget(name: call.topic, owner: owner(of: call.topic))
             try publish(
-                exchange.connection, stream: exchange.stream, to: target,
+                exchange.connection, stream: exchange.stream, to: target(named: call.topic),
                 metadata: carriedMetadata.isEmpty ? nil : carriedMetadata.readable, payload: plain.content.readable,
                 now: now)
         } catch {

@@ -26,7 +26,7 @@ extension Shard {
         exchange.deadline = nil
         http.release(exchange)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
-        http.respond(exchange, answer, complete: !hasBody, now: moment)
+        http.respond(exchange, answer, heads: &answerHeads, complete: !hasBody, now: moment)
         if hasBody { send(exchange) { $0.append(answer.body) } }
         if isAwaited, hasBody || http.single != nil {
             linger(exchange, http)
@@ -52,10 +52,7 @@ extension Shard {
             // That is no end of the subscription: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
-            var dropped: UInt64 = 0
-            if let bound = exchange.bound, bound.kind == .subscriber {
-                dropped = unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
-            }
+            let dropped = exchange.dropped
             send(exchange) {
                 plain.format.appendFailed(after: plain.last, message: refusal.message, dropped: dropped, into: &$0)
             }
@@ -90,7 +87,7 @@ extension Shard {
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
-        http.respond(exchange, head, complete: false, now: moment)
+        http.respond(exchange, head, heads: &answerHeads, complete: false, now: moment)
         if plain.format == .eventStream {
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
         }

@@ -18,13 +18,7 @@ extension Shard {
         guard let http = connection.http else { return false }
         let log = subscriber.mirror.log
         var given = 0
-        while true {
-            let range = subscriber.cursor.deliverable
-            guard !range.isEmpty else { return false }
-            guard range.lower >= log.head else {
-                subscriber.cursor.evict(before: log.head)
-                continue
-            }
+        while let range = subscriber.deliverable(in: log) {
             let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
@@ -47,6 +41,7 @@ extension Shard {
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
+        return false
     }
 
     /// Writes up to `most` messages from `position` on behind the body; returns how many had room. One message larger
