@@ -5,7 +5,7 @@
 /* fb_mhd_head counts on how this version leaves a head behind; later ones are strict by themselves when told to be. */
 _Static_assert(MHD_VERSION == 0x00097500, "this is written for libmicrohttpd 0.9.75, Debian 12's");
 
-enum { FB_MHD_END_OF_STREAM = -1, FB_MHD_END_WITH_ERROR = -2 };
+enum { FB_MHD_END_OF_STREAM = -1 };
 
 /* A daemon without a listening socket or a thread of its own: whoever has it calls MHD_run when its descriptor is
  * readable or its timeout is due. Nil when there are no descriptors or no memory. */

@@ -79,6 +79,19 @@ public enum Socket {
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, userTimeout)
     }
 
+    /// Seconds of silence after which the kernel asks the peer of a `keepAlive` socket whether it is there, and between
+    /// two questions.
+    public static let keepAliveIdle: Int32 = 60
+    public static let keepAliveInterval: Int32 = 20
+
+    /// Has the kernel look for a peer that is gone without a word. One that does not answer for the `userTimeout` that
+    /// the socket was configured with is.
+    public static func keepAlive(_ fd: Int32) {
+        _ = fb_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1)
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_KEEPIDLE, keepAliveIdle)
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_KEEPINTVL, keepAliveInterval)
+    }
+
     /// Connects to the first address of `endpoint` that answers within `timeout` nanoseconds in all; resolving a name
     /// comes before and is not counted. Blocks. The socket has no delay for small writes.
     public static func connect(to endpoint: Endpoint, timeout: UInt64) throws(SystemError) -> Int32 {
@@ -184,6 +197,11 @@ public enum Socket {
     /// Ends both directions: whoever waits for the socket is told, and what was written is still sent.
     public static func shutdown(_ fd: Int32) {
         _ = Glibc.shutdown(fd, Int32(SHUT_RDWR))
+    }
+
+    /// Whoever waits for the socket is told of an end behind what is there to be read.
+    public static func shutdownRead(_ fd: Int32) {
+        _ = Glibc.shutdown(fd, Int32(SHUT_RD))
     }
 
     /// Sends an end behind what was written; reading goes on.

@@ -48,6 +48,8 @@ final class ShardLoop<Shard: Engine> {
     private var flushing: [ConnectionID] = []
     /// Made when the first connection speaks HTTP/1.1.
     var http1: HTTP1Driver<Shard>?
+    /// Connections of HTTP/1.1 whose client has sent its end, which the library may have missed.
+    var ended: [ConnectionID] = []
     private(set) var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
     enum Phase { case running, draining, idle, stopped }
     private(set) var phase = Phase.running
@@ -88,7 +90,10 @@ final class ShardLoop<Shard: Engine> {
         }
         carryOut()
         takeMail()
-        if let deadline = shard.deadline, deadline <= now.monotonic { shard.fire(now: now) }
+        if let deadline = shard.deadline, deadline <= now.monotonic {
+            shard.fire(now: now)
+            if !ended.isEmpty { tellEnds() }
+        }
         lingering.expire(now: now.monotonic)
         carryOut()
         // Before anything is written: a peer that reads its acknowledgement may ask another shard for the message.

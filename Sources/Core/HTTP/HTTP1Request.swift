@@ -71,8 +71,8 @@ public struct HTTP1Request {
                 .invalid, "A line of the request's head ends without CR LF, has a NUL, or goes on in the next line."))
     }
 
-    /// Whether a body follows.
-    public var hasBody: Bool { codings > 0 || (plain.contentLength ?? 0) > 0 }
+    /// Whether a body follows, which may be empty.
+    public var hasBody: Bool { codings > 0 || lengths > 0 }
 
     /// What is wrong with it, whatever it asks for.
     var problem: Problem? {
@@ -93,7 +93,7 @@ public struct HTTP1Request {
     }
 
     /// Nobody can tell for sure where the request ends.
-    var isAmbiguous: Bool { fault != nil || hasTwoEnds }
+    public var isAmbiguous: Bool { fault != nil || hasTwoEnds }
 
     private var hasTwoEnds: Bool { codings + lengths > 1 || (codings > 0 && isHTTP10) }
 

@@ -34,9 +34,9 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         shard.request(head, on: connection.id, now: loop.now)
         // A refusal of what cannot be read in one way, or of a body that was not sent yet: the library throws away what
         // comes, and ends the connection.
-        guard head.hasBody, let answer = shard.answer(on: connection.id, atOnce: true, now: loop.now) else {
-            return .goOn
-        }
+        guard head.hasBody || head.isAmbiguous,
+            let answer = shard.answer(on: connection.id, atOnce: true, now: loop.now)
+        else { return .goOn }
         return connection.answer(answer) ? .goOn : .end
     }
 

@@ -289,7 +289,13 @@ private func handleRequest(
     _ count: UnsafeMutablePointer<Int>?, _ place: UnsafeMutablePointer<UnsafeMutableRawPointer?>?
 ) -> MHD_Result {
     let connection = connection(handle)
-    guard !connection.isDropped else { return .NO }
+    if connection.isDropped {
+        // The library forgets for good, socket and all, a connection that is refused in the middle of a body. It will
+        // find the socket at its end.
+        if count!.pointee == 0 { return .NO }
+        count!.pointee = 0
+        return .YES
+    }
     let verdict: MicroDaemon.Verdict
     switch connection.stage {
     case .idle:
@@ -319,13 +325,18 @@ private func readBody(
     _ context: UnsafeMutableRawPointer?, _ position: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ most: Int
 ) -> Int {
     let connection = Unmanaged<MicroConnection>.fromOpaque(context!).takeUnretainedValue()
-    guard !connection.isDropped else { return Int(FB_MHD_END_WITH_ERROR) }
-    let piece = connection.daemon.read(connection, into: UnsafeMutableRawBufferPointer(start: buffer, count: most))
-    switch piece {
+    let buffer = UnsafeMutableRawBufferPointer(start: buffer, count: most)
+    if connection.isDropped {
+        // An error would make the library forget the connection for good, socket and all. It finds out when it writes,
+        // as the socket is shut down.
+        _ = buffer.initializeMemory(as: UInt8.self, repeating: 0)
+        return most
+    }
+    switch connection.daemon.read(connection, into: buffer) {
     case .bytes(let count): return count
     case .end: return Int(FB_MHD_END_OF_STREAM)
-    case .gone: return Int(FB_MHD_END_WITH_ERROR)
-    case .later:
+    case .later, .gone:
+        // One that is gone is dropped right after this.
         connection.suspend()
         return 0
     }

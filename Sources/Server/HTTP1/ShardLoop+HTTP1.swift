@@ -18,7 +18,19 @@ extension ShardLoop {
         } else if ready.contains(.ended) {
             connection.pointee.ended = true
             watch(connection.pointee.fd, id, [])
+            ended.append(id)
             shard.receiveEnd(on: id, now: now)
+        }
+    }
+
+    /// The library takes a read that is shorter than its buffer for all there is, and never sees an end that came with
+    /// the last bytes. This tells it again, until it has closed the connection. There is nothing more to be read than
+    /// what is there.
+    func tellEnds() {
+        ended.removeAll { id in
+            guard let connection = connections[id] else { return true }
+            Socket.shutdownRead(connection.pointee.fd)
+            return false
         }
     }
 
@@ -52,10 +64,12 @@ extension ShardLoop {
         connection.pointee.paused = false
         connection.pointee.kind = .single
         watch(fd, id, .end)
+        // There is nothing to ask a silent client for a sign of life by.
+        Socket.keepAlive(fd)
         shard.speaksHTTP1(on: id, now: now)
         guard let micro = driver.add(fd, id: id) else {
-            // Its socket is closed already.
-            _ = connections.remove(id)
+            // Its socket is closed already, and perhaps `closes` was told.
+            guard connections.remove(id) != nil else { return }
             context.connections.remove()
             return shard.lost(id, reason: "HTTP/1.1 cannot be served now", now: now)
         }
