@@ -8,7 +8,7 @@ import PackageDescription
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
 //                      └─ EventLoop ─ CLinux
-//   forebay ─ Client ─┬─ RSocket
+//   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ EventLoop
 //   forebay, bench ─ Measure      (no I/O)
 //
@@ -39,7 +39,8 @@ let package = Package(
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: hot),
-        .target(name: "Client", dependencies: ["Bytes", "RSocket", "EventLoop", "CLinux"], swiftSettings: strict),
+        .target(
+            name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
@@ -74,7 +75,7 @@ let package = Package(
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(
-            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "EventLoop", "Bytes"],
+            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
             swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),

@@ -4,7 +4,7 @@
 //     bytes read ──► space, arrived ──► next() ──► events, one at a time
 //     requests, credit, cancel ──► output ──► bytes to write
 //
-// RSocketConnection is the one there is.
+// RSocketConnection and GRPCConnection are the two there are.
 
 /// One connection to a broker, owned by one thread. Each request has a stream; what comes on it names it. What concerns
 /// a stream that is not open any more is ignored.

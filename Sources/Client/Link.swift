@@ -32,7 +32,12 @@ public struct Link: ~Copyable {
         }
         self.address = address
         localAddress = Socket.localAddress(socket).map { "\($0)" } ?? "?"
-        connection = RSocketConnection(limits: limits, now: Clock.monotonic())
+        let now = Clock.monotonic()
+        connection =
+            switch address.transport {
+            case .rsocket: RSocketConnection(limits: limits, now: now)
+            case .http: GRPCConnection(authority: "\(address)", limits: limits, now: now)
+            }
     }
 
     private static func sentence(_ error: SystemError, _ address: BrokerAddress) -> String {

@@ -11,7 +11,10 @@ struct Control {
     private let call: ControlCall
     private let json: Bool
 
-    init(_ command: Command, _ arguments: Arguments) throws(UsageError) {
+    /// - Parameter transport: RSocket's routes hold less than a call of gRPC's does.
+    init(
+        _ command: Command, _ arguments: Arguments, over transport: BrokerAddress.Transport
+    ) throws(UsageError) {
         self.command = command
         name = arguments.operands[0]
         json = arguments.has("json")
@@ -23,7 +26,7 @@ struct Control {
             default: .topicInfo(name)
             }
         if name.isEmpty { throw UsageError("The topic's name is empty: give one like host.vmstat.") }
-        if call.route.tags == nil {
+        if transport == .rsocket, call.route.tags == nil {
             throw UsageError("The name and the message must each fit into \(Route.tagLimit) bytes, percent-encoded.")
         }
     }

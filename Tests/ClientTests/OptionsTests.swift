@@ -17,7 +17,7 @@ import Testing
             case .sub: _ = try SubscribeSettings(arguments)
             case .pub: _ = try PublishSettings(arguments)
             case .bench: _ = try BenchSettings(arguments)
-            case .topicFail: _ = try Control(.topicFail, arguments)
+            case .topicFail: _ = try Control(.topicFail, arguments, over: .rsocket)
             default: break
             }
             return "taken"
