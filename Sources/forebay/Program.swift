@@ -103,7 +103,7 @@ enum Program {
         case .subs: return try Listing(.subscriptions, json: arguments.has("json")).run(address)
         case .conns: return try Listing(.connections, json: arguments.has("json")).run(address)
         case .topicInfo, .topicComplete, .topicFail, .topicDelete:
-            return try Control(command, arguments).run(address)
+            return try Control(command, arguments, over: address.transport).run(address)
         }
     }
 

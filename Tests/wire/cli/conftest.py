@@ -1,4 +1,5 @@
-"""What the tests of the command line start: forebay against the module's broker, and a server that is not ours."""
+"""What the tests of the command line start: forebay against the module's broker, and servers that are not ours. What
+forebay does it does over both of its protocols, so its tests run over each."""
 
 import json
 import subprocess
@@ -10,11 +11,28 @@ import pytest
 from commands import Commands
 
 
+@pytest.fixture(params=["rsocket", "http"])
+def scheme(request):
+    return request.param
+
+
 @pytest.fixture
-def forebay(broker):
-    this = Commands(broker.address)
-    yield this
-    this.stop()
+def reach(scheme):
+    """Commands for a broker, by the test's protocol."""
+    made = []
+
+    def commands(broker) -> Commands:
+        made.append(Commands(broker.address if scheme == "rsocket" else broker.http, scheme))
+        return made[-1]
+
+    yield commands
+    for this in made:
+        this.stop()
+
+
+@pytest.fixture
+def forebay(broker, reach):
+    return reach(broker)
 
 
 @pytest.fixture
