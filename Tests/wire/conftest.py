@@ -25,8 +25,6 @@ OWN_TESTS = {
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
     "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"},
 }
-# The versions of HTTP that a plain client may speak.
-HTTP_VERSIONS = ["1.1", "2"] if "plain" in SERVED else ["2"]
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -196,12 +194,18 @@ def wire(broker):
         one.close()
 
 
-@pytest.fixture(params=HTTP_VERSIONS)
-def curl(broker, request):
+@pytest.fixture(params=["1.1", "2"] if "plain" in SERVED else ["2"])
+def http_version(request) -> str:
+    """The versions of HTTP that a plain client may speak."""
+    return request.param
+
+
+@pytest.fixture
+def curl(broker, http_version):
     """`curl(path, …)` waits for an answer, `curl.stream(path, …)` reads one that goes on. Over each version of HTTP."""
     from curl import VERSIONS, Curl
 
-    this = Curl(broker.http, VERSIONS[request.param])
+    this = Curl(broker.http, VERSIONS[http_version])
     yield this
     this.stop()
 
