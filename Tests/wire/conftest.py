@@ -15,9 +15,9 @@ import raw
 from client import Peer
 from common import Observer
 
-# What forebayd serves. Without "grpc" the suite runs over RSocket alone; "plain" waits for HTTP/1.1, which its tests
-# need too. Adding one runs each test of the broker's behaviour over that transport, and collects the transport's own.
-SERVED = {"rsocket", "grpc"}
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone, without "plain" HTTP is left out. Adding one
+# runs each test of the broker's behaviour over that transport, and collects the transport's own.
+SERVED = {"rsocket", "grpc", "plain"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
 OWN_TESTS = {

@@ -17,12 +17,6 @@ public struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
 
     public var count: Int { ends.count }
 
-    /// Makes room for so many fields of `bytes` in all.
-    public mutating func reserve(_ count: Int, bytes total: Int) {
-        ends.reserveCapacity(count)
-        bytes.reserveCapacity(total)
-    }
-
     public mutating func add(_ name: String, _ value: String) {
         append(name)
         let middle = bytes.count

@@ -88,7 +88,7 @@ public struct PlainFace: Sendable {
             initialized = count
         }
         return PlainAnswer(
-            status: 200, headers: PlainFace.published + cors.headers(origin: origin), body: body, omitsBody: false)
+            status: 200, headers: withCORS(PlainFace.published, origin), body: body, omitsBody: false)
     }
 
     /// Credit was given; or, with `PlainCall.ended`, there is nothing more to stream.
@@ -116,7 +116,12 @@ public struct PlainFace: Sendable {
     private func answer(
         _ status: Int, _ own: [PlainHeader], _ body: [UInt8], to request: PlainRequest
     ) -> PlainAnswer {
-        let headers = own + PlainFace.common + cors.headers(origin: request.origin)
+        let headers = withCORS(own + PlainFace.common, request.origin)
         return PlainAnswer(status: status, headers: headers, body: body, omitsBody: request.method == "HEAD")
+    }
+
+    private func withCORS(_ headers: [PlainHeader], _ origin: String?) -> [PlainHeader] {
+        let more = cors.headers(origin: origin)
+        return more.isEmpty ? headers : headers + more
     }
 }
