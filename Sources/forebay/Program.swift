@@ -114,6 +114,7 @@ enum Program {
         case .canceled: "canceled: \(text)"
         case .setupRejected: "The broker refused the connection: \(text)"
         case .connectionError: "The broker ended the connection: \(text)"
+        case .otherStatus(let name): "\(name): \(text)"
         case .otherStreamError(let code): "error 0x\(String(code, radix: 16)): \(text)"
         default: text
         }

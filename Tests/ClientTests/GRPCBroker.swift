@@ -96,6 +96,13 @@ final class GRPCBroker {
         }
     }
 
+    /// What it has to say, which does not reach the client.
+    func answer() -> [UInt8] {
+        session.produce(into: &sink, atMost: .max)
+        defer { sink.output = [] }
+        return sink.output
+    }
+
     /// Carries bytes, and pulls all events.
     func talk() -> [Seen] {
         var seen: [Seen] = []

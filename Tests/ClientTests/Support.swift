@@ -109,3 +109,16 @@ var none: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) 
 func same<T: Equatable>(_ a: T, _ b: T, _ comment: String = "", sourceLocation: SourceLocation = #_sourceLocation) {
     #expect(a == b, "\(comment)", sourceLocation: sourceLocation)
 }
+
+/// Numbers that are the same in every run (xorshift).
+struct Numbers: RandomNumberGenerator {
+    private var state: UInt64
+    init(seed: UInt64) { state = seed | 1 }
+
+    mutating func next() -> UInt64 {
+        state ^= state << 13
+        state ^= state >> 7
+        state ^= state << 17
+        return state
+    }
+}

@@ -35,17 +35,16 @@ def forebay(broker, reach):
     return reach(broker)
 
 
-@pytest.fixture
-def peer():
-    """Starts the counterpart on rsocket-py and returns commands for it; `log()` is what it was asked."""
-    servers = []
+def counterparts(script, scheme):
+    """Starts servers that are not ours and returns commands for each; `log()` is what it was asked."""
+    started = []
 
     def start(*words):
-        script = Path(__file__).with_name("peer.py")
-        server = subprocess.Popen([sys.executable, script, "0", *words], stdout=subprocess.PIPE,
+        server = subprocess.Popen([sys.executable, Path(__file__).with_name(script), *words], stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL)
-        this = Commands(("127.0.0.1", json.loads(server.stdout.readline())["port"]))
-        servers.append((server, this))
+        this = Commands(("127.0.0.1", json.loads(server.stdout.readline())["port"]), scheme)
+        this.server = server
+        started.append(this)
 
         def log(event, last):
             """The lines of one kind until one line matches `last`."""
@@ -60,8 +59,20 @@ def peer():
         return this
 
     yield start
-    for server, commands in servers:
+    for commands in started:
         commands.stop()
-        server.kill()
-        server.wait()
-        server.stdout.close()
+        commands.server.kill()
+        commands.server.wait()
+        commands.server.stdout.close()
+
+
+@pytest.fixture
+def peer():
+    """The counterpart on rsocket-py."""
+    yield from counterparts("peer.py", "rsocket")
+
+
+@pytest.fixture
+def grpc_peer():
+    """The counterpart on grpcio."""
+    yield from counterparts("grpc_peer.py", "http")
