@@ -20,7 +20,6 @@ public final class Shard {
     let pool: BlockPool
     private var source: RandomSource
     let plainFace: PlainFace
-    var answerHeads = AnswerHeads()
 
     // Connections and their streams
     var connections = Slab<Connection>()

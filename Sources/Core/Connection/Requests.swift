@@ -210,7 +210,7 @@ extension Shard {
 
     /// Forgets a stream: its end has been told, or nobody wants to know.
     func drop(_ stream: BoundStream) {
-        if stream.connection.http == nil { stream.connection.rsocket.closeStream(stream.stream) }
+        stream.connection.close(stream: stream.stream)
         stream.exchange?.bound = nil
         stream.exchange = nil
         stream.connection.detach(stream)

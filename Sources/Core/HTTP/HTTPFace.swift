@@ -6,6 +6,8 @@ import HTTP2
 
 final class HTTPFace {
     var session: ServerSession
+    /// The fields of the latest answer to plain HTTP.
+    var heads = AnswerHeads()
     private var exchanges = Slab<Exchange>()
     /// Bytes of unfinished messages, of all exchanges.
     private(set) var held = 0
@@ -38,7 +40,7 @@ final class HTTPFace {
         let exchange = exchanges.insert { handle in
             Exchange(stream: stream, handle: handle, connection: connection, form: form, limit: limit)
         }
-        session.setHandle(exchange.handle.index, stream: stream)
+        name(exchange)
         if let timeout { limitTime(of: exchange, to: timeout, now: now) }
         return exchange
     }
@@ -56,7 +58,7 @@ final class HTTPFace {
     }
 
     func exchange(of stream: UInt32) -> Exchange? {
-        session.handle(of: stream).flatMap { exchange(at: $0) }
+        handle(of: stream).flatMap { exchange(at: $0) }
     }
 
     /// The stream is over; nothing more is told or written of it.
@@ -170,6 +172,12 @@ final class Exchange {
     var method: GRPCMethod? { if case .call(let method) = form { method } else { nil } }
     /// Nil if it is a gRPC call.
     var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
+
+    /// How many messages its subscription lost since the last one delivered; 0 where there is none.
+    var dropped: UInt64 {
+        guard let bound, bound.kind == .subscriber else { return 0 }
+        return unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
+    }
 }
 
 /// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.

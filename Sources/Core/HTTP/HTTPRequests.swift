@@ -124,9 +124,8 @@ extension Shard {
         guard !exchange.isFinished else { return }
         http.count(exchange)
         guard http.held <= limits.reassembly else {
-            throw GRPCError(
-                .resourceExhausted,
-                "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a time.")
+            let refusal = Refusal.unfinished(limit: limits.reassembly)
+            throw GRPCError(refusal.status, refusal.message)
         }
     }
 

@@ -50,7 +50,7 @@ extension Shard {
             if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
             if plain.request.expectsContinue {
-                http.session.inform(exchange.stream, status: 100)
+                http.wantBody(exchange)
                 flush(exchange.connection)
             }
         case .request(let id, let n):
@@ -138,10 +138,7 @@ extension Shard {
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
             guard http.held + bytes.count <= limits.reassembly else {
-                throw Problem(
-                    .overLimit,
-                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
-                        + "time.")
+                throw Refusal.unfinished(limit: limits.reassembly).problem
             }
             plain.content.append(bytes)
             http.count(exchange)

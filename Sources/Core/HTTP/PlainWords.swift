@@ -24,9 +24,8 @@ extension Shard {
         exchange.isAnswered = true
         exchange.deadline = nil
         http.release(exchange)
-        let fields = answerHeads.fields(of: answer, wall: moment.wall)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
-        http.session.respond(exchange.stream, status: answer.status, fields: fields, complete: !hasBody)
+        http.respond(exchange, answer, complete: !hasBody, wall: moment.wall)
         if hasBody {
             send(exchange) { $0.append(answer.body) }
             if exchange.isHalfClosed { end(exchange) } else { linger(exchange, http) }
@@ -50,10 +49,7 @@ extension Shard {
             // That is no end of the subscription: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
-            var dropped: UInt64 = 0
-            if let bound = exchange.bound, bound.kind == .subscriber {
-                dropped = unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
-            }
+            let dropped = exchange.dropped
             send(exchange) {
                 plain.format.appendFailed(after: plain.last, message: refusal.message, dropped: dropped, into: &$0)
             }
@@ -87,8 +83,7 @@ extension Shard {
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
-        let fields = answerHeads.fields(of: head, wall: moment.wall)
-        http.session.respond(exchange.stream, status: head.status, fields: fields, complete: false)
+        http.respond(exchange, head, complete: false, wall: moment.wall)
         if plain.format == .eventStream {
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
         }
@@ -121,14 +116,14 @@ extension Shard {
     private func send(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         exchange.body.append(write)
         exchange.connection.http?.weigh(exchange)
-        exchange.connection.http?.session.bodyAvailable(exchange.stream)
+        exchange.connection.http?.bodyAvailable(exchange)
         flush(exchange.connection)
     }
 
     /// The body ends behind what is queued.
     private func end(_ exchange: Exchange) {
         exchange.isFinished = true
-        exchange.connection.http?.session.finish(exchange.stream)
+        exchange.connection.http?.finish(exchange)
         flush(exchange.connection)
     }
 }

@@ -37,7 +37,7 @@ struct DocumentTests {
         line.epoch = first.epoch
         line.sequence = 1
         line.timestamp = 1_763_709_159_000_000_001
-        line.metadata = written { CarriedEntries.append(contentType: "text/plain", into: &$0) }
+        line.metadata = written { append(contentType: "text/plain", into: &$0) }
         #expect(document.contains("\n" + text(try #require(line.record(.jsonLines)))))
     }
 

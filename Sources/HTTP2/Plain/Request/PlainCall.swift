@@ -145,9 +145,10 @@ extension PlainCall {
         }
         if let length = request.contentLength { try PlainBody.check(length, limits) }
         let type = request.contentType.flatMap { $0.isEmpty ? nil : $0 }
-        if let type, type.utf8.count > PlainLimits.contentType || !type.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) {
+        if let type, !CarriedMetadata.isContentType(type.utf8) {
             throw Problem(
-                .invalid, "The content type has to be ASCII of at most \(PlainLimits.contentType) bytes.")
+                .invalid,
+                "The content type has to be ASCII of at most \(CarriedMetadata.longestContentType) bytes.")
         }
         var headers = request.messageHeaders
         // The payload is carried as it came, and so has to be what it is encoded with.
