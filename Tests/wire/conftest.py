@@ -15,15 +15,15 @@ import raw
 from client import Peer
 from common import Observer
 
-# What forebayd serves. Without "grpc" the suite runs over RSocket alone; "plain" waits for HTTP/1.1, which its tests
-# need too. Adding one runs each test of the broker's behaviour over that transport, and collects the transport's own.
-SERVED = {"rsocket", "grpc"}
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone, without "plain" HTTP is left out. Adding one
+# runs each test of the broker's behaviour over that transport, and collects the transport's own.
+SERVED = {"rsocket", "grpc", "plain"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
 OWN_TESTS = {
     "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
-    "test_http_requests.py": {"plain"},
+    "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"},
 }
 # The versions of HTTP that a plain client may speak.
 HTTP_VERSIONS = ["1.1", "2"] if "plain" in SERVED else ["2"]

@@ -10,15 +10,14 @@ extension Shard {
     private static let shardBits: UInt64 = 0xFFFF
 
     func plainRequest(
-        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
+        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ request: PlainRequest,
+        refusedFor problem: Problem? = nil, complete: Bool, now: Instant
     ) {
-        var request = PlainRequest(
-            method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
-            authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
-            limits: plainFace.limits)
-        for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
         let face = plainFace
-        let call = Result { () throws(Problem) in try face.call(request) }
+        let call = Result { () throws(Problem) in
+            if let problem { throw problem }
+            return try face.call(request)
+        }
         let plain = PlainExchange(request)
         let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
         exchange.isHalfClosed = complete
@@ -171,6 +170,8 @@ extension Shard {
     /// The request was not complete in time.
     func bodyLate(_ exchange: Exchange, now: Instant) {
         if exchange.isLingering { return endLingering(exchange) }
+        // Over HTTP/1.1 the answer is not kept back any longer, as the connection ends behind it.
+        if exchange.connection.http?.single != nil { exchange.isHalfClosed = true }
         let seconds = limits.reassemblyTime / Limits.second
         finish(exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
     }

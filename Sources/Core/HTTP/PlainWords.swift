@@ -22,13 +22,16 @@ extension Shard {
     func answer(_ exchange: Exchange, _ answer: PlainAnswer) {
         guard !exchange.isFinished, !exchange.isAnswered, let http = exchange.connection.http else { return }
         exchange.isAnswered = true
+        let isAwaited = http.isAwaited(exchange)
         exchange.deadline = nil
         http.release(exchange)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
-        http.respond(exchange, answer, complete: !hasBody, wall: moment.wall)
-        if hasBody {
-            send(exchange) { $0.append(answer.body) }
-            if exchange.isHalfClosed { end(exchange) } else { linger(exchange, http) }
+        http.respond(exchange, answer, heads: &answerHeads, complete: !hasBody, now: moment)
+        if hasBody { send(exchange) { $0.append(answer.body) } }
+        if isAwaited, hasBody || http.single != nil {
+            linger(exchange, http)
+        } else if hasBody || http.single != nil {
+            end(exchange)
         } else {
             exchange.isFinished = true
             flush(exchange.connection)
@@ -58,7 +61,8 @@ extension Shard {
     }
 
     /// A response that ends before its request resets the stream, and clients such as curl then forget what they were
-    /// told. So the end is kept back until the request's, or until it has had time to be read.
+    /// told. So the end is kept back until the request's, or until it has had time to be read. Over HTTP/1.1 there is
+    /// no stream to be reset, but the connection: there all of the answer is kept back.
     private func linger(_ exchange: Exchange, _ http: HTTPFace) {
         exchange.isFinished = true
         exchange.isLingering = true
@@ -83,7 +87,7 @@ extension Shard {
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
-        http.respond(exchange, head, complete: false, wall: moment.wall)
+        http.respond(exchange, head, heads: &answerHeads, complete: false, now: moment)
         if plain.format == .eventStream {
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
         }
@@ -123,7 +127,7 @@ extension Shard {
     /// The body ends behind what is queued.
     private func end(_ exchange: Exchange) {
         exchange.isFinished = true
-        exchange.connection.http?.finish(exchange)
+        exchange.connection.http?.finish(exchange, now: moment)
         flush(exchange.connection)
     }
 }

@@ -19,8 +19,6 @@ struct HTTPStream {
     var body = Body.idle
     /// The request has been told to the owner.
     var announced = false
-    /// The sink has been asked, so the response's header section is out.
-    var asked = false
     /// The owner has responded.
     var responded = false
     /// The end of the response is known: what comes of the request's body is discarded.
