@@ -26,8 +26,6 @@ OWN_TESTS = {
     "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"}, "test_http1.py": {"plain"},
     "test_http1_rules.py": {"plain"},
 }
-# The versions of HTTP that a plain client may speak.
-HTTP_VERSIONS = ["1.1", "2"] if "plain" in SERVED else ["2"]
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -213,12 +211,18 @@ def http1(broker):
         one.close()
 
 
-@pytest.fixture(params=HTTP_VERSIONS)
-def curl(broker, request):
+@pytest.fixture(params=["1.1", "2"] if "plain" in SERVED else ["2"])
+def http_version(request) -> str:
+    """The versions of HTTP that a plain client may speak."""
+    return request.param
+
+
+@pytest.fixture
+def curl(broker, http_version):
     """`curl(path, …)` waits for an answer, `curl.stream(path, …)` reads one that goes on. Over each version of HTTP."""
     from curl import VERSIONS, Curl
 
-    this = Curl(broker.http, VERSIONS[request.param])
+    this = Curl(broker.http, VERSIONS[http_version])
     yield this
     this.stop()
 

@@ -82,7 +82,7 @@ extension Connection {
     }
 
     /// Hands `fields` out as nghttp2 wants them; it copies them.
-    private func withFields(
+    func withFields(
         _ fields: HTTPFields, status: Int?, _ body: (UnsafePointer<nghttp2_nv>?, Int) -> Void
     ) {
         var text: (UInt8, UInt8, UInt8) = (0x32, 0x30, 0x30)
@@ -123,6 +123,12 @@ extension Connection {
     private func room(at index: Int) -> Int {
         let stream = nghttp2_session_get_stream_remote_window_size(session, Int32(bitPattern: streams[index].id))
         return max(0, Int(min(stream, nghttp2_session_get_remote_window_size(session))))
+    }
+
+    func window(_ stream: UInt32) -> Int { streams.find(stream).map { room(at: $0) } ?? 0 }
+
+    func awaitRoom(_ stream: UInt32) {
+        if let index = streams.find(stream) { block(index) }
     }
 
     func room(_ stream: UInt32) -> Int {
@@ -288,7 +294,7 @@ extension Connection {
     }
 }
 
-private func onReadBody(
+func onReadBody(
     _: OpaquePointer?, stream: Int32, buffer: UnsafeMutablePointer<UInt8>?, length: Int,
     flags: UnsafeMutablePointer<UInt32>?, source: UnsafeMutablePointer<nghttp2_data_source>?,
     user: UnsafeMutableRawPointer?
