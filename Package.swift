@@ -7,7 +7,8 @@ import PackageDescription
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
-//                      └─ EventLoop ─ CLinux
+//                      ├─ EventLoop ─ CLinux
+//                      └─ CMicroHTTPD
 //   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ EventLoop
 //   forebay, bench ─ Measure      (no I/O)
@@ -38,7 +39,8 @@ let package = Package(
         .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
-        .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: hot),
+        .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+        .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
@@ -66,8 +68,8 @@ let package = Package(
             path: "Tests/HTTP2Tests/Plain", swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
-            name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
-            exclude: ["figures.txt"], swiftSettings: strict),
+            name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations", "HTTP2Frames"],
+            path: "Tests/Budget", exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
             name: "CoreTests",
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],

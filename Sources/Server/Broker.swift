@@ -10,9 +10,9 @@ public enum Broker {
         exit(run(CommandLine.arguments))
     }
 
-    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread, standard
-    /// streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 4 * threads }
+    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
+    /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
+    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
 
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.
     static func run(_ arguments: [String]) -> Int32 {

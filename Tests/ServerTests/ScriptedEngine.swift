@@ -144,6 +144,15 @@ final class ScriptedEngine: Engine {
         }
     }
 
+    // Of HTTP/1.1 it has nothing to tell.
+    func speaksHTTP1(on id: ConnectionID, now: Instant) {}
+    func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {}
+    func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {}
+    func requestEnded(on id: ConnectionID, now: Instant) {}
+    func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? { nil }
+    func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece { .gone }
+    func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {}
+
     func writable(_ id: ConnectionID, now: Instant) {
         record.writable += 1
         effects.flush.append(id)

@@ -3,6 +3,7 @@
 import pytest
 
 from common import *
+from grpc_client import pb
 from http2 import *
 
 pytestmark = pytest.mark.grpc
@@ -144,3 +145,83 @@ def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
     assert broker.status("VmRSS") - before < 1 << 20
     sub = a.subscribe(f"{name}?replay=1")
     assert sub.data(1) == [b"1"]
+
+
+# A socket that is not read, though the windows of HTTP/2 are as wide as they can be: nothing but TCP holds it up.
+
+
+def subscribing(topic: str, **more) -> bytes:
+    return pb.SubscribeRequest(open=pb.Open(topic=topic, **more)).SerializeToString()
+
+
+def responses(this: Wire, stream: int) -> list:
+    """The whole ones of those that have arrived."""
+    found, at, body = [], 0, this.answers[stream].body if stream in this.answers else b""
+    while at + 5 <= len(body) and at + 5 + (length := int.from_bytes(body[at + 1 : at + 5], "big")) <= len(body):
+        found.append(pb.SubscribeResponse.FromString(bytes(body[at + 5 : at + 5 + length])))
+        at += 5 + length
+    return found
+
+
+def messages(this: Wire, stream: int) -> list:
+    return [message for response in responses(this, stream) for message in response.messages]
+
+
+WIDE = (4, 0x7FFFFFFF)  # SETTINGS_INITIAL_WINDOW_SIZE
+
+
+def test_a_socket_that_is_not_read_holds_up_its_own_subscription_alone(wire, a, b, topic):
+    """What the socket and the connection's output do not hold waits, and overflows by its own policy."""
+    this, count, body = wire(WIDE, receive_buffer=64 << 10), 2000, bytes(4 << 10)
+    this.send(this.call(1, SUBSCRIBE, subscribing(topic, request_n=UNBOUNDED, buffer=50)))
+    quick = a.subscribe(topic)
+    b.joined(topic, 2)
+    for at in range(1, count + 1, 100):
+        b.publish(topic, *(b"%08d" % i + body for i in range(at, at + 100)))
+        assert [int(one[:8]) for one in quick.data(100)] == list(range(at, at + 100))
+    mine = lambda: [row for row in b.ledger(topic) if row["peer"] == this.peer][0]
+    told = eventually(mine, lambda row: sum(row[part] for part in ("delivered", "dropped", "waiting")) == count)
+    assert told["waiting"] == 50 and told["dropped"] > count // 2
+    this.until(lambda w: any(one.sequence == count for one in messages(w, 1)))
+    got = [one.sequence for one in messages(this, 1)]
+    assert got == sorted(set(got)) and got[-50:] == list(range(count - 49, count + 1))
+    assert len(got) + sum(response.dropped for response in responses(this, 1)) == count
+
+
+def test_streams_of_a_socket_that_is_not_read_share_it_fairly(wire, b, topic):
+    """One stream is behind by megabytes; a message of another comes before the most of them."""
+    this, count, body, quiet = wire(WIDE, receive_buffer=64 << 10), 600, bytes(16 << 10), f"{topic}.quiet"
+    this.send(this.call(1, SUBSCRIBE, subscribing(topic, request_n=UNBOUNDED, buffer=4000)))
+    this.send(this.call(3, SUBSCRIBE, subscribing(quiet, request_n=UNBOUNDED)))
+    b.joined(topic, 1)
+    b.joined(quiet, 1)
+    for _ in range(20):
+        b.publish(topic, *([body] * (count // 20)))
+    b.numbers(quiet, 1, 1)
+    this.until(lambda w: messages(w, 3))
+    assert len(messages(this, 1)) < count // 2, "the other stream's message came behind the most"
+    this.until(lambda w: len(messages(w, 1)) == count)
+
+
+def test_memory_stays_bounded_under_sockets_that_are_not_read(wire, start, connect, topic):
+    """G3: 40 connections, each with a subscription of its own buffer."""
+    retained = 256 << 10
+    tight = start("--retain-bytes", str(retained))
+    try:
+        b = connect(tight, over="rsocket")
+        stalled = [wire(WIDE, to=tight, receive_buffer=16 << 10) for _ in range(40)]
+        for i, this in enumerate(stalled):
+            this.send(this.call(1, SUBSCRIBE, subscribing(topic, request_n=UNBOUNDED, buffer=1 + 100 * i)))
+        b.joined(topic, 40)
+        for _ in range(2):
+            b.publish(topic, *([bytes(1000)] * 50))
+        before = tight.status("VmRSS")
+        for _ in range(400):
+            b.publish(topic, *([bytes(1000)] * 50))
+        grown = tight.status("VmHWM") - before
+        assert grown <= retained + 40 * (256 << 10) + (8 << 20), f"grown by {grown >> 10} KiB"
+        assert b.info(topic)["subscriptions"] == 40
+        for this in stalled:
+            this.close()  # Or the broker would wait for them before it ends.
+    finally:
+        tight.stop()

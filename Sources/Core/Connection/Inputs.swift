@@ -79,7 +79,7 @@ extension Shard {
         return true
     }
 
-    private func accept(_ connection: Connection) {
+    func accept(_ connection: Connection) {
         connection.lifetime = limits.httpSilence
         connection.phase = .open
         connection.isAnnounced = true
@@ -109,6 +109,10 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         if case .closing = connection.phase, !connection.isWritten { return }
+        if let http = connection.http, http.single != nil {
+            ended(connection, http, now: now)
+            return settle(now)
+        }
         close(connection, reason: "closed by the peer", now: now)
         settle(now)
     }
@@ -214,13 +218,18 @@ extension Shard {
         case .closing, .closed: return
         }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
-        for exchange in connection.http?.all ?? [] { finish(exchange, Refusal(error)) }
+        for exchange in connection.http?.all ?? [] {
+            // What it would still send is waited for no more.
+            if connection.http?.single != nil { exchange.isHalfClosed = true }
+            finish(exchange, Refusal(error))
+        }
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
         sayFatal(error, on: connection)
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }
         updateReading(connection)
+        if connection.http?.single?.isIdle == true { return close(connection, reason: error.message, now: now) }
         flush(connection)
     }
 

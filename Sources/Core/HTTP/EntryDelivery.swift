@@ -17,13 +17,7 @@ extension Shard {
         let mirror = subscriber.mirror
         let log = mirror.log
         var given = 0
-        while true {
-            let range = subscriber.cursor.deliverable
-            guard !range.isEmpty else { return false }
-            guard range.lower >= log.head else {
-                subscriber.cursor.evict(before: log.head)
-                continue
-            }
+        while let range = subscriber.deliverable(in: log) {
             let window = http.session.room(exchange.stream)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
@@ -60,5 +54,6 @@ extension Shard {
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
+        return false
     }
 }

@@ -1,11 +1,13 @@
-// HTTPFace: what a connection that speaks HTTP/2 has beside its output: the protocol's state, and an exchange – a
-// request and its response – for each open stream.
+// HTTPFace: what a connection that speaks HTTP has beside its output: the protocol's state, and an exchange – a request
+// and its response – for each open stream.
 
 import Bytes
 import HTTP2
 
 final class HTTPFace {
-    var session: ServerSession
+    private var sessionPlace: UnsafeMutablePointer<ServerSession>?
+    /// What a connection of HTTP/1.1 has, which has no session.
+    var single: HTTP1Carrier?
     private var exchanges = Slab<Exchange>()
     /// Bytes of unfinished messages, of all exchanges.
     private(set) var held = 0
@@ -21,13 +23,35 @@ final class HTTPFace {
     var heldBack: [Exchange] = []
 
     init(limits: Limits) {
-        session = ServerSession(limits: limits.ofHTTP)
+        let place = UnsafeMutablePointer<ServerSession>.allocate(capacity: 1)
+        place.initialize(to: ServerSession(limits: limits.ofHTTP))
+        sessionPlace = place
+    }
+
+    deinit { dropSession() }
+
+    /// HTTP/2's. It is there unless `single` is.
+    var session: ServerSession {
+        _read { yield sessionPlace!.pointee }
+        _modify { yield &sessionPlace!.pointee }
+    }
+
+    /// The connection speaks HTTP/1.1.
+    func becomeSingle(now: UInt64) {
+        dropSession()
+        single = HTTP1Carrier(now: now)
+    }
+
+    private func dropSession() {
+        sessionPlace?.deinitialize(count: 1)
+        sessionPlace?.deallocate()
+        sessionPlace = nil
     }
 
     var exchangeCount: Int { exchanges.count }
 
     /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { session.bufferedBytes + held + queued }
+    var bufferedBytes: Int { (single == nil ? session.bufferedBytes : 0) + held + queued }
 
     /// - Parameters:
     ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
@@ -38,7 +62,7 @@ final class HTTPFace {
         let exchange = exchanges.insert { handle in
             Exchange(stream: stream, handle: handle, connection: connection, form: form, limit: limit)
         }
-        session.setHandle(exchange.handle.index, stream: stream)
+        name(exchange)
         if let timeout { limitTime(of: exchange, to: timeout, now: now) }
         return exchange
     }
@@ -50,13 +74,24 @@ final class HTTPFace {
         nextDeadline = Swift.min(nextDeadline ?? .max, exchange.deadline!)
     }
 
+    /// Gives a message of a call that has begun, if there is one, `timeout` nanoseconds to be complete, in however many
+    /// pieces it comes.
+    func limitMessage(of exchange: Exchange, to timeout: UInt64, now: UInt64) {
+        guard exchange.deframer.heldBytes > 0 else { return exchange.messageDue = nil }
+        let number = exchange.deframer.count
+        if let due = exchange.messageDue, due.number == number { return }
+        let (time, overflow) = now.addingReportingOverflow(timeout)
+        exchange.messageDue = (overflow ? .max : time, number)
+        nextDeadline = Swift.min(nextDeadline ?? .max, exchange.messageDue!.time)
+    }
+
     /// The exchange that an event of the session named.
     func exchange(at handle: UInt32) -> Exchange? {
         Int(handle) < exchanges.bound ? exchanges.at(Int(handle)) : nil
     }
 
     func exchange(of stream: UInt32) -> Exchange? {
-        session.handle(of: stream).flatMap { exchange(at: $0) }
+        handle(of: stream).flatMap { exchange(at: $0) }
     }
 
     /// The stream is over; nothing more is told or written of it.
@@ -86,6 +121,7 @@ final class HTTPFace {
         exchange.backlog = ByteBuffer()
         exchange.plain?.dropContent()
         exchange.deframer = GRPCDeframer(limit: exchange.deframer.limit)
+        exchange.messageDue = nil
         count(exchange)
     }
 
@@ -105,7 +141,7 @@ final class HTTPFace {
 
     /// Moves what may be sent into `output`, at most about `limit` bytes.
     func produce(into connection: Connection, atMost limit: Int) {
-        guard limit > 0, session.wantsOutput else { return }
+        guard single == nil, limit > 0, session.wantsOutput else { return }
         var sink = OutputSink(face: self, connection: connection)
         session.produce(into: &sink, atMost: limit)
     }
@@ -150,6 +186,8 @@ final class Exchange {
     var isStalled = false
     /// When it is refused for having taken too long, on the monotonic clock.
     var deadline: UInt64?
+    /// When the message of a call that has begun is to be complete, on the monotonic clock, and which one that is.
+    var messageDue: (time: UInt64, number: UInt64)?
     /// The last answer of Health's Watch.
     var watched: HealthStatus?
     /// It is one of the connection's `reflections`.
@@ -170,6 +208,12 @@ final class Exchange {
     var method: GRPCMethod? { if case .call(let method) = form { method } else { nil } }
     /// Nil if it is a gRPC call.
     var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
+
+    /// How many messages its subscription lost since the last one delivered; 0 where there is none.
+    var dropped: UInt64 {
+        guard let bound, bound.kind == .subscriber else { return 0 }
+        return unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
+    }
 }
 
 /// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.

@@ -18,14 +18,8 @@ extension Shard {
         guard let http = connection.http else { return false }
         let log = subscriber.mirror.log
         var given = 0
-        while true {
-            let range = subscriber.cursor.deliverable
-            guard !range.isEmpty else { return false }
-            guard range.lower >= log.head else {
-                subscriber.cursor.evict(before: log.head)
-                continue
-            }
-            let window = http.session.room(exchange.stream)
+        while let range = subscriber.deliverable(in: log) {
+            let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 return false
@@ -43,10 +37,11 @@ extension Shard {
             given += exchange.body.count - waiting
             subscriber.cursor.handOver(count)
             http.weigh(exchange)
-            http.session.bodyAvailable(exchange.stream)
+            http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
+        return false
     }
 
     /// Writes up to `most` messages from `position` on behind the body; returns how many had room. One message larger

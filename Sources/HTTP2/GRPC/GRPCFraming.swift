@@ -25,12 +25,15 @@ public enum GRPCFraming {
         out.withMutableReadable { writePrefix(count: count, to: $0.baseAddress! + start) }
     }
 
-    /// Appends a message of known size, which `write` writes at the place it is given.
-    static func append(size: Int, to out: inout ByteBuffer, _ write: (inout ProtobufWriter) -> Void) {
+    /// Appends a message of numbers, which are its fields 1, 2 and 3.
+    static func append(numbers one: UInt64, _ two: UInt64, _ three: UInt64 = 0, to out: inout ByteBuffer) {
+        let size = Protobuf.size(field: one) + Protobuf.size(field: two) + Protobuf.size(field: three)
         let target = out.reserve(prefix + size)
         writePrefix(count: size, to: target)
-        var writer = ProtobufWriter(target + prefix)
-        write(&writer)
+        var writer = RawWriter(target + prefix)
+        writer.field(1, one)
+        writer.field(2, two)
+        writer.field(3, three)
         out.commit(prefix + size)
     }
 }

@@ -58,11 +58,11 @@ extension Connection {
         streams[index].finishing = true
         streams[index].trailers = trailers
         let id = Int32(bitPattern: stream)
-        if streams[index].body == .idle && streams[index].asked
-            && (trailers != nil || room(at: index) == 0)
-        {
+        // A client ends by DATA alone, though that waits for the window.
+        if role == .server && streams[index].body == .idle && (trailers != nil || room(at: index) == 0) {
             // Nothing is queued, so there need be no DATA, for which the peer may have left no window: trailers need
-            // none, even if they are empty.
+            // none, even if they are empty. Where the head of the response is not out they wait behind it.
+            streams[index].trailers = nil
             submitTrailers(trailers ?? [:], id)
             return
         }
@@ -242,7 +242,6 @@ extension Connection {
     fileprivate func readBody(_ stream: Int32, _ length: Int, _ flags: UnsafeMutablePointer<UInt32>) -> Int {
         let deferred = Int(NGHTTP2_ERR_DEFERRED.rawValue)
         guard phase == .open, let port, let index = streams.find(UInt32(bitPattern: stream)) else { return deferred }
-        streams[index].asked = true
         guard streams[index].body == .ready else { return deferred }
         let most = min(length, max(budget - produced, HTTP2Limits.minDataFrame), HTTP2Limits.maxDataFrame)
         let answer = port.body(port.sink, streams[index].id, streams[index].handle, most)

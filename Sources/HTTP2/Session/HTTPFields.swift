@@ -18,10 +18,16 @@ public struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
     public var count: Int { ends.count }
 
     public mutating func add(_ name: String, _ value: String) {
-        bytes.append(contentsOf: name.utf8)
+        append(name)
         let middle = bytes.count
-        bytes.append(contentsOf: value.utf8)
+        append(value)
         ends.append((middle, bytes.count))
+    }
+
+    /// By memory, not byte by byte.
+    private mutating func append(_ text: String) {
+        var text = text
+        text.withUTF8 { bytes.append(contentsOf: $0) }
     }
 
     public mutating func add(_ name: String, _ value: UnsafeRawBufferPointer) {

@@ -19,8 +19,6 @@ struct HTTPStream {
     var body = Body.idle
     /// The request has been told to the owner, or is the owner's.
     var announced = false
-    /// The sink has been asked, so the response's header section is out.
-    var asked = false
     /// The owner has responded, or is a client.
     var responded = false
     /// The end of the owner's half is known. For a server: what comes of the request's body is discarded.
