@@ -23,10 +23,9 @@ TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SER
 OWN_TESTS = {
     "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
-    "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"},
+    "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"}, "test_http1.py": {"plain"},
+    "test_http1_rules.py": {"plain"},
 }
-# The versions of HTTP that a plain client may speak.
-HTTP_VERSIONS = ["1.1", "2"] if "plain" in SERVED else ["2"]
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -196,12 +195,34 @@ def wire(broker):
         one.close()
 
 
-@pytest.fixture(params=HTTP_VERSIONS)
-def curl(broker, request):
+@pytest.fixture
+def http1(broker):
+    """Opens connections on which HTTP/1.1 is written at will."""
+    from http1 import Line
+
+    opened = []
+
+    def open_line(to=broker, **how) -> Line:
+        opened.append(Line(to.http, **how))
+        return opened[-1]
+
+    yield open_line
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(params=["1.1", "2"] if "plain" in SERVED else ["2"])
+def http_version(request) -> str:
+    """The versions of HTTP that a plain client may speak."""
+    return request.param
+
+
+@pytest.fixture
+def curl(broker, http_version):
     """`curl(path, …)` waits for an answer, `curl.stream(path, …)` reads one that goes on. Over each version of HTTP."""
     from curl import VERSIONS, Curl
 
-    this = Curl(broker.http, VERSIONS[request.param])
+    this = Curl(broker.http, VERSIONS[http_version])
     yield this
     this.stop()
 

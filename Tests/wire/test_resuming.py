@@ -10,7 +10,6 @@ import subprocess
 import pytest
 
 from common import *
-from conftest import HTTP_VERSIONS
 from curl import NDJSON, VERSIONS, path
 from live import Publisher
 
@@ -69,13 +68,13 @@ class Printed:
 
 
 @pytest.mark.parametrize("form", ["events", "lines"])
-@pytest.mark.parametrize("version", HTTP_VERSIONS)
-def test_curl_killed_and_started_again_loses_and_repeats_nothing(broker, b, topic, version, form):
+def test_curl_killed_and_started_again_loses_and_repeats_nothing(broker, b, topic, http_version, form):
     seed = random.randrange(1 << 32)
     print(f"the seed is {seed}")
     dice, printed = random.Random(seed), Printed(form == "events")
     publisher = Publisher(b, topic)
-    command = ["curl", "-q", "-sS", "-N", "--noproxy", "*", *VERSIONS[version], *(NDJSON if form == "lines" else ())]
+    wanted = NDJSON if form == "lines" else ()
+    command = ["curl", "-q", "-sS", "-N", "--noproxy", "*", *VERSIONS[http_version], *wanted]
     url = "http://%s:%d%s" % (*broker.http, path(topic, "replay=all"))
     for place in [*(dice.choice((0, 1, 300, 5_000, 100_000)) for _ in range(KILLS)), None]:
         resuming = ["-H", f"Last-Event-ID: {printed.last}"] if printed.last else []
