@@ -9,7 +9,7 @@ import PackageDescription
 //                      │                  └─ RSocket
 //                      ├─ EventLoop ─ CLinux
 //                      └─ CMicroHTTPD
-//   forebay ─ Client ─┬─ RSocket
+//   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ EventLoop
 //   forebay, bench ─ Measure      (no I/O)
 //
@@ -41,7 +41,8 @@ let package = Package(
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
-        .target(name: "Client", dependencies: ["Bytes", "RSocket", "EventLoop", "CLinux"], swiftSettings: strict),
+        .target(
+            name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
@@ -76,7 +77,7 @@ let package = Package(
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(
-            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "EventLoop", "Bytes"],
+            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
             swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),

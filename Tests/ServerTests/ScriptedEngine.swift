@@ -26,7 +26,7 @@ final class EngineRecord: @unchecked Sendable {
 ///     pause     sends "paused", reads nothing for 50 ms, then sends "resumed"
 ///     refuse    refuses every connection after this one
 ///
-/// Anything else is only counted.
+/// Anything else is only counted. "PRI", with which HTTP/2 begins, may stand before it.
 final class ScriptedEngine: Engine {
     private struct Peer {
         var generation: UInt32
@@ -72,7 +72,8 @@ final class ScriptedEngine: Engine {
         defer { peers[id.index] = peer }
         if peer.told { return }
         peer.told = true
-        let words = String(decoding: bytes.prefix(32), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        var words = String(decoding: bytes.prefix(32), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        if words.first == "PRI" { words.removeFirst() }
         switch words.first {
         case "flood":
             let count = Int(words[1])!

@@ -23,7 +23,8 @@ TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SER
 OWN_TESTS = {
     "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
-    "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"},
+    "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"}, "test_http1.py": {"plain"},
+    "test_http1_rules.py": {"plain"},
 }
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
@@ -190,6 +191,22 @@ def wire(broker):
         return opened[-1]
 
     yield open_wire
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def http1(broker):
+    """Opens connections on which HTTP/1.1 is written at will."""
+    from http1 import Line
+
+    opened = []
+
+    def open_line(to=broker, **how) -> Line:
+        opened.append(Line(to.http, **how))
+        return opened[-1]
+
+    yield open_line
     for one in opened:
         one.close()
 

@@ -29,8 +29,10 @@ extension Shard {
         heard(head.size, on: connection)
         if head.isAmbiguous || draining { http.single!.isLast = true }
         let stream = http.single!.begin()
+        // Behind a head that may be read in two ways nothing is waited for.
+        let isComplete = !head.hasBody || head.isAmbiguous
         plainRequest(
-            connection, http, stream, head.plain, refusedFor: head.problem, complete: !head.hasBody || head.isAmbiguous, now: now)
+            connection, http, stream, head.plain, refusedFor: head.problem, complete: isComplete, now: now)
         charge(connection)
         settle(now)
     }

@@ -38,7 +38,8 @@ extension Shard {
                 if subscriber.hasJoined { deliver(subscriber, now: now) }
             }
             flush(connection)
-        case .pong:
+        // The latter are told to clients alone.
+        case .pong, .response, .closing:
             break
         case .fatal(let error):
             lose(connection, reason: error.message, now: now)

@@ -82,7 +82,7 @@ extension Connection {
     }
 
     /// Hands `fields` out as nghttp2 wants them; it copies them.
-    private func withFields(
+    func withFields(
         _ fields: HTTPFields, status: Int?, _ body: (UnsafePointer<nghttp2_nv>?, Int) -> Void
     ) {
         var text: (UInt8, UInt8, UInt8) = (0x32, 0x30, 0x30)
@@ -288,7 +288,7 @@ extension Connection {
     }
 }
 
-private func onReadBody(
+func onReadBody(
     _: OpaquePointer?, stream: Int32, buffer: UnsafeMutablePointer<UInt8>?, length: Int,
     flags: UnsafeMutablePointer<UInt32>?, source: UnsafeMutablePointer<nghttp2_data_source>?,
     user: UnsafeMutableRawPointer?

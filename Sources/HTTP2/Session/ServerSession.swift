@@ -14,7 +14,7 @@ public struct ServerSession: ~Copyable {
     @usableFromInline let connection: Connection
 
     public init(limits: HTTP2Limits = HTTP2Limits()) {
-        connection = Connection(limits: limits)
+        connection = Connection(.server, limits: limits)
     }
 
     // MARK: In
