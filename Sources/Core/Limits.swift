@@ -35,6 +35,10 @@ public struct Limits: Sendable {
     public var output = 256 << 10
     /// Unread control output above which a connection is read no more.
     public var controlOutput = 64 << 10
+    /// Bytes of messages that the streams of one HTTP/2 connection may have begun beyond what the peer's windows allow,
+    /// since no message is begun in part. Above it a message that its window does not hold waits until others have
+    /// gone; what the windows do allow counts in `output`.
+    public var beyondWindows = 4 << 20
     public var keepaliveData = 1 << 10
     /// Unread control output above which acknowledgements wait, each channel's latest taking the place of earlier ones.
     public var acknowledgementBacklog = 4 << 10

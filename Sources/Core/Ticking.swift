@@ -81,6 +81,7 @@ extension Shard {
                 return fatal(connection, error(.connectionError, reason), now: now)
             }
             expire(http, now: now)
+            feedCrowded(http, now: now)
             sendHeartbeats(http, now: now)
             if let deadline = http.session.deadline, deadline <= now.monotonic {
                 http.session.expire(now: now.monotonic)

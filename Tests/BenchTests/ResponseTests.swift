@@ -35,7 +35,8 @@ struct GRPCWireTests {
         #expect(frames[0].payload == [0, 4, 0, 0x80, 0, 0])
         #expect(frames[1].payload == [0, 0x7f, 0, 1])
         // Open: topic, request_n 2³¹−1, overflow BLOCK, buffer 1,000,000, as SubscribeRequest.open in one message.
-        let open: [UInt8] = [10, 6] + Array("bench0".utf8) + [16, 0xff, 0xff, 0xff, 0xff, 7, 64, 5, 56, 0xc0, 0x84, 0x3d]
+        let credit: [UInt8] = [16, 0xff, 0xff, 0xff, 0xff, 7]
+        let open: [UInt8] = [10, 6] + Array("bench0".utf8) + credit + [64, 5, 56, 0xc0, 0x84, 0x3d]
         #expect(frames[3].payload == [0, 0, 0, 0, 22, 10, 20] + open)
     }
 
@@ -57,7 +58,8 @@ struct ResponseReaderTests {
     }
 
     private static func message(_ sequence: UInt64, _ payload: [UInt8] = text) -> [UInt8] {
-        field(1, [8] + GRPCWire.varint(sequence) + field(2, payload) + [24] + GRPCWire.varint(1_700_000_000_000_000_000))
+        let timestamp = GRPCWire.varint(1_700_000_000_000_000_000)
+        return field(1, [8] + GRPCWire.varint(sequence) + field(2, payload) + [24] + timestamp)
     }
 
     /// A response behind its prefix.
@@ -87,8 +89,9 @@ struct ResponseReaderTests {
         let frames = stride(from: 0, to: data.count, by: data.count / 4 + 1).map {
             GRPCWire.frame(type: 0, stream: 1, Array(data[$0..<min($0 + data.count / 4 + 1, data.count)]))
         }
-        return GRPCWire.frame(type: 4, stream: 0, [0, 3, 0, 0, 0, 100]) + GRPCWire.frame(type: 4, flags: 1, stream: 0, [])
-            + GRPCWire.frame(type: 1, flags: 4, stream: 1, [0x88]) + frames[0] + frames[1]
+        let opening =
+            GRPCWire.frame(type: 4, stream: 0, [0, 3, 0, 0, 0, 100]) + GRPCWire.frame(type: 4, flags: 1, stream: 0, [])
+        return opening + GRPCWire.frame(type: 1, flags: 4, stream: 1, [0x88]) + frames[0] + frames[1]
             + GRPCWire.frame(type: 6, stream: 0, Array("pingpong".utf8)) + GRPCWire.frame(type: 0, stream: 1, [])
             + frames[2] + GRPCWire.windowUpdate(stream: 0, 5) + frames[3]
     }
@@ -169,7 +172,8 @@ struct ResponseReaderTests {
     @Test func h2loadMustSucceedInEverything() throws {
         let text = "finished in 1.00s\nrequests: 12 total, 12 started, 9 done, 9 succeeded, 0 failed, 0 errored\n"
         #expect(try Bench.succeeded(text) == 9)
-        for wrong in ["", "requests: 9 total, 9 done, 8 succeeded, 1 failed", "requests: 0 total, 0 done, 0 succeeded"] {
+        let wrongs = ["", "requests: 9 total, 9 done, 8 succeeded, 1 failed", "requests: 0 total, 0 done, 0 succeeded"]
+        for wrong in wrongs {
             #expect(throws: BenchError.self) { try Bench.succeeded(wrong) }
         }
     }

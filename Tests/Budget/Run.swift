@@ -117,7 +117,8 @@ final class Run {
 
     private func subscribe(_ index: Int) throws(Fault) {
         let isGRPC = scenario.isGRPC
-        let peer = isGRPC ? try connectHTTP(shard: index % scenario.shards) : try connect(shard: index % scenario.shards)
+        let shard = index % scenario.shards
+        let peer = isGRPC ? try connectHTTP(shard: shard) : try connect(shard: shard)
         let of = index / scenario.topics
         peer.isStalled = of >= scenario.subscribers
         subscribers.append(peer)

@@ -28,7 +28,8 @@ struct HTTPAnswerHeadsTests {
 
     @Test func whateverDiffersMakesAnotherHead() {
         let answers = [
-            answer("a"), answer("b"), answer("ab"), answer(""), answer("a", [PlainHeader("vary", "origin")]), answer("a"),
+            answer("a"), answer("b"), answer("ab"), answer(""), answer("a", [PlainHeader("vary", "origin")]),
+            answer("a"),
         ]
         let times = [0, HTTPAnswerHeadsTests.second - 1, HTTPAnswerHeadsTests.second, 0]
         var heads = AnswerHeads()

@@ -4,7 +4,7 @@ enum Catalogue {
     /// The most connections that a case has.
     static let connections = 20_000
 
-    static let cases: [Case] = 
+    static let cases: [Case] =
         fanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle] + http
 
     private static func all(_ systems: [System]) -> [Contender] { systems.map { Contender(system: $0) } }

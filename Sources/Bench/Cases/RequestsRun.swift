@@ -44,7 +44,7 @@ extension Bench {
         }
     }
 
-    /// Runs h2load for `time` nanoseconds; returns how many requests succeeded, and the CPU seconds that it took itself.
+    /// Runs h2load for `time` nanoseconds; returns how many requests succeeded, and what CPU time, in seconds, it took.
     private func load(
         _ words: [String], for time: UInt64, _ directory: String
     ) throws(BenchError) -> (count: Double, cpu: Double) {

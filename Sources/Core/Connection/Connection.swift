@@ -75,6 +75,8 @@ final class Connection {
 
     var id: ConnectionID { ConnectionID(index: handle.index, generation: handle.generation) }
     var isOpen: Bool { if case .open = phase { true } else { false } }
+    /// Bytes that go as soon as the socket takes them.
+    var handedOver: Int { output.count + (http?.ready ?? 0) }
     /// All that was to be written has gone.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
     var isClosed: Bool { if case .closed = phase { true } else { false } }

@@ -40,6 +40,7 @@ extension Shard {
             connection.rsocket.feed(bytes, now: now.monotonic)
         }
         take(connection, now: now)
+        if let http = connection.http { feedCrowded(http, now: now) }
         charge(connection)
         settle(now)
     }
@@ -158,7 +159,10 @@ extension Shard {
     /// The output has room: what waited for it goes on.
     private func fill(_ connection: Connection, now: Instant) {
         feedHungry(connection, now: now)
-        if let http = connection.http { answerHeldBack(http, now: now) }
+        if let http = connection.http {
+            feedCrowded(http, now: now)
+            answerHeldBack(http, now: now)
+        }
         if !connection.waitingListings.isEmpty {
             let listings = connection.waitingListings
             connection.waitingListings.removeAll()

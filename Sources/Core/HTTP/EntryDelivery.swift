@@ -6,6 +6,14 @@ import HTTP2
 import Replay
 
 extension Shard {
+    /// Streams whose message goes beyond their window have their turns, as far as others have gone.
+    func feedCrowded(_ http: HTTPFace, now: Instant) {
+        while let exchange = http.nextCrowded(limit: limits.beyondWindows) {
+            guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
+            deliver(unsafeDowncast(bound, to: Subscriber.self), now: now)
+        }
+    }
+
     /// Bytes of entries in one response, unless a single one has more.
     static let largestResponse = 1 << 20
 
@@ -23,16 +31,22 @@ extension Shard {
                 exchange.isStalled = true
                 exchange.body.detach()
                 http.weigh(exchange)
+                http.weighAgainstWindow(exchange)
                 charge(connection)
                 return false
             }
-            let output = limits.output - connection.output.count - exchange.body.count
+            let output = limits.output - connection.handedOver
             guard output > 0, connection.isOpen, given < quantum else { return true }
-            let room = Swift.min(output, window - exchange.body.count, Shard.largestResponse)
+            let allowed = window - exchange.body.count
+            let room = Swift.min(output, allowed, Shard.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
             mirror.entries.evict(before: log.head)
             let run = mirror.entries.run(for: range.lower, in: log, budget: memory)
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
+            if bytes.count > allowed, http.beyond >= limits.beyondWindows {
+                http.crowd(exchange)
+                return false
+            }
             let dropped = subscriber.cursor.droppedBeforeNext
             subscriber.cursor.handOver(count)
             let credit = subscriber.cursor.credit

@@ -13,6 +13,12 @@ final class HTTPFace {
     private(set) var held = 0
     /// Bytes of memory that the bodies of all exchanges hold for themselves.
     private(set) var queued = 0
+    /// Bytes of all bodies that wait.
+    private(set) var bodies = 0
+    /// Those of them that the peer's windows did not allow when they were handed over. They wait for the peer alone.
+    private(set) var beyond = 0
+    /// Streams with a message that goes beyond their window, and has to wait until `beyond` is less. In turn.
+    private var crowded: [Exchange] = []
     /// The earliest deadline of an exchange may be this; nil when none has one.
     var nextDeadline: UInt64?
     /// A stream may need a sign of life by then; nil when there is none that has them.
@@ -49,6 +55,9 @@ final class HTTPFace {
     }
 
     var exchangeCount: Int { exchanges.count }
+
+    /// Bytes of bodies that go as soon as the output takes them.
+    var ready: Int { bodies - beyond }
 
     /// Bytes held for what is not dealt with or not written yet.
     var bufferedBytes: Int { (single == nil ? session.bufferedBytes : 0) + held + queued }
@@ -100,6 +109,10 @@ final class HTTPFace {
         exchange.body.removeAll()
         weigh(exchange)
         release(exchange)
+        if exchange.isCrowded {
+            exchange.isCrowded = false
+            crowded.removeAll { $0 === exchange }
+        }
         if exchange.isReflecting {
             exchange.isReflecting = false
             reflections -= 1
@@ -125,11 +138,52 @@ final class HTTPFace {
         count(exchange)
     }
 
-    /// Counts the memory of its body, which has changed.
+    /// Counts its body, which has changed.
     func weigh(_ exchange: Exchange) {
         let memory = exchange.body.memory
         queued += memory - exchange.queued
         exchange.queued = memory
+        let count = exchange.body.count
+        let grew = count > exchange.waiting
+        bodies += count - exchange.waiting
+        exchange.waiting = count
+        if grew {
+            weighAgainstWindow(exchange)
+        } else if exchange.beyond > count {
+            setBeyond(count, of: exchange)
+        }
+    }
+
+    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly.
+    func weighAgainstWindow(_ exchange: Exchange) {
+        let window = session.window(exchange.stream)
+        setBeyond(Swift.max(0, exchange.waiting - (window < HTTPFace.smallWindow ? 0 : window)), of: exchange)
+    }
+
+    /// As `HTTP2Limits.tinyData`.
+    private static let smallWindow = HTTP2Limits().tinyData
+
+    private func setBeyond(_ bytes: Int, of exchange: Exchange) {
+        beyond += bytes - exchange.beyond
+        exchange.beyond = bytes
+    }
+
+    /// Has an exchange wait until less of all bodies goes beyond the windows, or its own window has grown.
+    func crowd(_ exchange: Exchange) {
+        exchange.isStalled = true
+        session.awaitRoom(exchange.stream)
+        guard !exchange.isCrowded else { return }
+        exchange.isCrowded = true
+        crowded.append(exchange)
+    }
+
+    /// The one that has waited longest for others' bodies, if there is room beyond the windows for its message.
+    func nextCrowded(limit: Int) -> Exchange? {
+        guard beyond < limit, !crowded.isEmpty else { return nil }
+        let exchange = crowded.removeFirst()
+        exchange.isCrowded = false
+        exchange.isStalled = false
+        return exchange
     }
 
     /// Something that was handed over, or could be, waits for the peer's windows.
@@ -176,6 +230,11 @@ final class Exchange {
     /// Bytes of an unfinished message, and of memory of `body`, as they are counted with the connection's.
     var held = 0
     var queued = 0
+    /// Bytes of `body` as they are counted with the connection's, and those of them beyond the peer's windows.
+    var waiting = 0
+    var beyond = 0
+    /// It waits until other bodies need less beyond the windows.
+    var isCrowded = false
     /// Bytes that came are being dealt with.
     var isTaking = false
     /// Of a publishing stream: its end is the topic's.

@@ -136,7 +136,7 @@ extension Shard {
     /// Output has room again: subscribers that waited for it have their turns.
     func feedHungry(_ connection: Connection, now: Instant) {
         for _ in 0..<connection.hungryCount {
-            guard connection.output.count < limits.output, !connection.output.blocked,
+            guard connection.handedOver < limits.output, !connection.output.blocked,
                 let subscriber = connection.nextHungry()
             else { return }
             deliver(subscriber, quantum: connection.hungryCount > 0 ? Shard.subscriptionQuantum : .max, now: now)

@@ -125,6 +125,12 @@ extension Connection {
         return max(0, Int(min(stream, nghttp2_session_get_remote_window_size(session))))
     }
 
+    func window(_ stream: UInt32) -> Int { streams.find(stream).map { room(at: $0) } ?? 0 }
+
+    func awaitRoom(_ stream: UInt32) {
+        if let index = streams.find(stream) { block(index) }
+    }
+
     func room(_ stream: UInt32) -> Int {
         guard let index = streams.find(stream) else { return 0 }
         let room = room(at: index)
