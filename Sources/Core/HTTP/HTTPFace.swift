@@ -158,7 +158,7 @@ final class HTTPFace {
 
     /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly.
     func weighAgainstWindow(_ exchange: Exchange) {
-        let window = session.window(exchange.stream)
+        let window = window(exchange)
         setBeyond(Swift.max(0, exchange.waiting - (window < HTTPFace.smallWindow ? 0 : window)), of: exchange)
     }
 
@@ -173,7 +173,7 @@ final class HTTPFace {
     /// Has an exchange wait until less of all bodies goes beyond the windows, or its own window has grown.
     func crowd(_ exchange: Exchange) {
         exchange.isStalled = true
-        session.awaitRoom(exchange.stream)
+        awaitRoom(exchange)
         guard !exchange.isCrowded else { return }
         exchange.isCrowded = true
         crowded.append(exchange)
@@ -191,6 +191,7 @@ final class HTTPFace {
     /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
     /// one too many, or whose headers were too long, among them.
     func takeErrors() -> UInt64 {
+        guard single == nil else { return 0 }
         let errors = session.counters.streamErrors
         defer { countedErrors = errors }
         return errors &- countedErrors
