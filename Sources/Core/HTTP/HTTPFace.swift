@@ -156,8 +156,10 @@ final class HTTPFace {
         }
     }
 
-    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly.
+    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly. There
+    /// are none over HTTP/1.1.
     func weighAgainstWindow(_ exchange: Exchange) {
+        guard single == nil else { return }
         let window = session.window(exchange.stream)
         setBeyond(Swift.max(0, exchange.waiting - (window < HTTPFace.smallWindow ? 0 : window)), of: exchange)
     }
@@ -191,6 +193,7 @@ final class HTTPFace {
     /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
     /// one too many, or whose headers were too long, among them.
     func takeErrors() -> UInt64 {
+        guard single == nil else { return 0 }
         let errors = session.counters.streamErrors
         defer { countedErrors = errors }
         return errors &- countedErrors
