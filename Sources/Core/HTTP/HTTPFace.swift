@@ -154,8 +154,10 @@ final class HTTPFace {
         }
     }
 
-    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly.
+    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly. A
+    /// connection of HTTP/1.1 has one body at a time, and no windows.
     func weighAgainstWindow(_ exchange: Exchange) {
+        guard single == nil else { return }
         let window = session.window(exchange.stream)
         setBeyond(Swift.max(0, exchange.waiting - (window < HTTPFace.smallWindow ? 0 : window)), of: exchange)
     }
@@ -170,6 +172,7 @@ final class HTTPFace {
 
     /// Has an exchange wait until less of all bodies goes beyond the windows, or its own window has grown.
     func crowd(_ exchange: Exchange) {
+        guard single == nil else { return }
         exchange.isStalled = true
         session.awaitRoom(exchange.stream)
         guard !exchange.isCrowded else { return }
