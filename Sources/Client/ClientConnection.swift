@@ -98,7 +98,7 @@ public protocol ClientConnection: AnyObject {
     /// Nothing can be written any more.
     func discardOutput()
 
-    /// When `fire` is to be called at the latest.
+    /// When `fire`, and then `next`, is to be called at the latest.
     var deadline: UInt64 { get }
 
     /// Sends signs of life that are due, and gives up on a broker that was silent for the lifetime.

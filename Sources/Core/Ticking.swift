@@ -80,6 +80,7 @@ extension Shard {
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
                 return fatal(connection, error(.connectionError, reason), now: now)
             }
+            counters.streamErrors &+= http.takeErrors()
             expire(http, now: now)
             feedCrowded(http, now: now)
             sendHeartbeats(http, now: now)

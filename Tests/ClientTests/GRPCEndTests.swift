@@ -97,6 +97,7 @@ private let second: UInt64 = 1_000_000_000
         rsocket.arrive(hex("00000a 00000000 2c00 00000101") + Array(repeating: 0x61, count: 20))
         // Nghttp2 tells this one when its GOAWAY is written.
         #expect(rsocket.pull() == [] && !rsocket.takeOutput().isEmpty)
+        #expect(rsocket.connection.deadline == 0)
         #expect(isError(rsocket.pull(), .protocolViolation, "does not speak HTTP/2"))
         // A server of pages.
         let pages = GRPCBroker()

@@ -49,7 +49,8 @@ enum Catalogue {
 
     private static let http: [Case] = [
         Case(
-            name: "grpc-100", title: "100 subscribers, 128 B, over RSocket and over gRPC",
+            name: "grpc-100",
+            title: "100 subscribers, 128 B, over RSocket and gRPC; grpcio: one message, or up to 256, a response",
             contenders: all([.forebay, .forebayHTTP, .grpcio]) + [Contender(system: .grpcio, perResponse: 256)],
             kind: .throughput(Throughput(subscribers: 100)), compared: .cpuPerDelivery,
             goals: [
@@ -64,10 +65,9 @@ enum Catalogue {
             name: "post", title: "publishes of 128 B by POST, beside a file of 128 B",
             contenders: all([.forebayHTTP, .nghttpd, .h2o]), kind: .requests(Requests()),
             compared: .requestsPerCPUSecond,
-            goals: ["nghttpd", "h2o"].flatMap { other in
-                [Metric.requestsPerCPUSecond, .requestsPerSecond].map {
-                    Goal(.ratio("forebay-http", over: other), $0, .atLeast(0.5))
-                }
+            // Of the one that is made of the same library; h2o is told beside.
+            goals: [Metric.requestsPerCPUSecond, .requestsPerSecond].map {
+                Goal(.ratio("forebay-http", over: "nghttpd"), $0, .atLeast(0.5))
             }),
     ]
 

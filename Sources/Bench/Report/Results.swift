@@ -35,8 +35,8 @@ struct Results {
                 rows.append(row(entry, contender, series[place][index], first: series[place][0], index == 0))
             }
         }
-        var text = "\n" + machine.map { "\(Text.pad($0.name, 11))\($0.value)\n" }.joined()
-        text += systems.map { "\(Text.pad($0.name, 11))\($0.version)\n" }.joined() + "\n"
+        var text = "\n" + machine.map { "\(Text.pad($0.name, 14))\($0.value)\n" }.joined()
+        text += systems.map { "\(Text.pad($0.name, 14))\($0.version)\n" }.joined() + "\n"
         text += layOut(rows) + "\n" + legend + goals() + disturbances() + failures()
         return text
     }

@@ -235,6 +235,8 @@ public final class GRPCConnection: ClientConnection {
     public var hasOutput: Bool { !sink.output.isEmpty }
 
     public var deadline: UInt64 {
+        // Some errors of the broker's are found while ours is written: nobody need wait for more to hear of them.
+        if session.hasEvents { return 0 }
         let due = min(nextKeepalive, session.deadline ?? UInt64.max)
         return isReading ? min(due, lastHeard + limits.lifetime) : due
     }

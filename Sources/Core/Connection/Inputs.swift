@@ -241,6 +241,7 @@ extension Shard {
     func close(_ connection: Connection, reason: String, now: Instant) {
         guard !connection.isClosed else { return }
         dropStreams(of: connection, now: now)
+        if let http = connection.http { counters.streamErrors &+= http.takeErrors() }
         connection.phase = .closed
         charge(connection)
         connection.output.removeAll()

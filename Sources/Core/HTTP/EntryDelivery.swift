@@ -40,13 +40,14 @@ extension Shard {
             let allowed = window - exchange.body.count
             let room = Swift.min(output, allowed, Shard.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
-            mirror.entries.evict(before: log.head)
-            let run = mirror.entries.run(for: range.lower, in: log, budget: memory)
-            let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
-            if bytes.count > allowed, http.beyond >= limits.beyondWindows {
+            // Before its entry is made, which takes as much memory.
+            if http.beyond >= limits.beyondWindows, EntryRun.size(of: range.lower, in: log) > allowed {
                 http.crowd(exchange)
                 return false
             }
+            mirror.entries.evict(before: log.head)
+            let run = mirror.entries.run(for: range.lower, in: log, budget: memory)
+            let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
             let dropped = subscriber.cursor.droppedBeforeNext
             subscriber.cursor.handOver(count)
             let credit = subscriber.cursor.credit

@@ -23,6 +23,8 @@ final class HTTPFace {
     var nextDeadline: UInt64?
     /// A stream may need a sign of life by then; nil when there is none that has them.
     var nextHeartbeat: UInt64?
+    /// Errors of the peer's that its session dealt with by itself, as far as the shard's counters have them.
+    private var countedErrors: UInt64 = 0
     /// Calls of reflection that are open, at most `Limits.listingsPerConnection`.
     var reflections = 0
     /// Those of them with requests that wait until the answer before is sent.
@@ -187,6 +189,14 @@ final class HTTPFace {
         exchange.isCrowded = false
         exchange.isStalled = false
         return exchange
+    }
+
+    /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
+    /// one too many, or whose headers were too long, among them.
+    func takeErrors() -> UInt64 {
+        let errors = session.counters.streamErrors
+        defer { countedErrors = errors }
+        return errors &- countedErrors
     }
 
     /// Something that was handed over, or could be, waits for the peer's windows.

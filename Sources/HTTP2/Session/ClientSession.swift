@@ -63,6 +63,9 @@ public struct ClientSession: ~Copyable {
     /// The next event, nil when all that was fed has been dealt with.
     public mutating func next() -> HTTPEvent? { connection.next() }
 
+    /// Events wait that `produce` or the owner's calls brought about.
+    public var hasEvents: Bool { !connection.events.isEmpty }
+
     /// Acknowledges `count` bytes of a response's body, which opens the peer's windows again (RFC 9113, 6.9). What a
     /// stream has not consumed when it ends is given back to the connection by itself.
     public mutating func consume(_ stream: UInt32, _ count: Int) { connection.consume(stream, count) }

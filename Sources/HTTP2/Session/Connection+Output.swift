@@ -58,7 +58,8 @@ extension Connection {
         streams[index].finishing = true
         streams[index].trailers = trailers
         let id = Int32(bitPattern: stream)
-        if streams[index].body == .idle && (trailers != nil || room(at: index) == 0) {
+        // A client ends by DATA alone, though that waits for the window.
+        if role == .server && streams[index].body == .idle && (trailers != nil || room(at: index) == 0) {
             // Nothing is queued, so there need be no DATA, for which the peer may have left no window: trailers need
             // none, even if they are empty. Where the head of the response is not out they wait behind it.
             streams[index].trailers = nil

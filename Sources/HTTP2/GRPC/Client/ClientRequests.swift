@@ -54,38 +54,31 @@ public enum ClientRequests {
 
     /// Appends the PublishRequest of a message.
     public static func appendMessage(_ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
-        let count = messageSize(payload)
-        GRPCFraming.append(size: Protobuf.size(bytes: count), to: &out) { writer in
-            writer.head(2, count: count)
-            write(payload, to: &writer)
-        }
+        GRPCFraming.append(to: &out) { appendField(2, payload, to: &$0) }
     }
 
     /// Appends a PublishOneRequest.
     public static func appendPublishOne(
         topic: String, _ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer
     ) {
-        GRPCFraming.append(to: &out) { out in
-            out.append(field: 1, topic)
-            let count = messageSize(payload)
-            var writer = RawWriter(out.reserve(Protobuf.size(bytes: count)))
-            writer.head(2, count: count)
-            write(payload, to: &writer)
-            out.commit(Protobuf.size(bytes: count))
+        GRPCFraming.append(to: &out) {
+            $0.append(field: 1, topic)
+            appendField(2, payload, to: &$0)
         }
+    }
+
+    /// Appends a `Message` with this payload alone, as a field.
+    private static func appendField(_ number: UInt8, _ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
+        let count = payload.isEmpty ? 0 : Protobuf.size(bytes: payload.count)
+        let size = Protobuf.size(bytes: count)
+        var writer = RawWriter(out.reserve(size))
+        writer.head(number, count: count)
+        if !payload.isEmpty { writer.field(2, payload) }
+        out.commit(size)
     }
 
     /// Appends a HealthCheckRequest for the server as a whole.
     public static func appendHealthCheck(to out: inout ByteBuffer) { GRPCFraming.append(to: &out) { _ in } }
-
-    /// Bytes of a `Message` with this payload alone.
-    private static func messageSize(_ payload: UnsafeRawBufferPointer) -> Int {
-        payload.isEmpty ? 0 : Protobuf.size(bytes: payload.count)
-    }
-
-    private static func write(_ payload: UnsafeRawBufferPointer, to writer: inout RawWriter) {
-        if !payload.isEmpty { writer.field(2, payload) }
-    }
 }
 
 extension AdminRequest {
