@@ -24,7 +24,7 @@ OWN_TESTS = {
     "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
     "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"}, "test_http1.py": {"plain"},
-    "test_http1_rules.py": {"plain"},
+    "test_http1_rules.py": {"plain"}, "test_http1_bodies.py": {"plain"},
 }
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 

@@ -156,7 +156,8 @@ final class HTTPFace {
         }
     }
 
-    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly.
+    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly. There
+    /// are no windows over HTTP/1.1.
     func weighAgainstWindow(_ exchange: Exchange) {
         let window = window(exchange)
         setBeyond(Swift.max(0, exchange.waiting - (window < HTTPFace.smallWindow ? 0 : window)), of: exchange)
