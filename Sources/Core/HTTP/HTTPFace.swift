@@ -192,6 +192,7 @@ final class HTTPFace {
     /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
     /// one too many, or whose headers were too long, among them.
     func takeErrors() -> UInt64 {
+        // Over HTTP/1.1 there is no session, and an error ends the connection.
         guard single == nil else { return 0 }
         let errors = session.counters.streamErrors
         defer { countedErrors = errors }
