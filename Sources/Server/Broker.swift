@@ -2,6 +2,7 @@
 
 import Core
 import EventLoop
+import HTTP2
 import Glibc
 
 public enum Broker {
@@ -86,6 +87,7 @@ public enum Broker {
         configuration.threads = options.threads ?? min(Machine.cpuCount, Options.threadsRange.upperBound)
         var limits = Limits()
         limits.retain = options.retain
+        limits.cors = CORSPolicy(options.origins)
         limits.retainBytes = options.retainBytes
         limits.memory = options.memory ?? DefaultMemory.bytes()
         let files = Int(clamping: openFiles) - reservedFiles(threads: configuration.threads)

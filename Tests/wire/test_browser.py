@@ -1,6 +1,7 @@
 """A page in a real browser: an EventSource that subscribes, resumes by itself, and stops at the end."""
 
 import base64
+import json
 import random
 import re
 from pathlib import Path
@@ -32,12 +33,12 @@ def show(broker):
     `Passage`; with `elsewhere` it is another's page. Returns what the page tells, and the passage."""
     opened = []
 
-    def show_page(script: str, cuts=(), elsewhere=False) -> tuple[Reports, Passage]:
+    def show_page(script: str, cuts=(), elsewhere=False, to=broker) -> tuple[Reports, Passage]:
         reports = Reports()
         opened.append(reports)
         pages = {}
-        opened.append(passage := Passage(broker, pages, cuts))
-        opened.append(host := Passage(broker, pages) if elsewhere else passage)
+        opened.append(passage := Passage(to, pages, cuts))
+        opened.append(host := Passage(to, pages) if elsewhere else passage)
         pages["/page"] = TELL.replace("REPORTS", reports.url) + script.replace("BROKER", passage.origin)
         opened.append(Browser(host.origin + "/page"))
         return reports, passage
@@ -83,6 +84,34 @@ def test_a_page_of_another_origin_gets_nothing(show, b, topic):
     told = reports.next(20)
     assert (told["kind"], told["state"]) == ("error", 2)
     assert passage.resumed == [None]
+
+
+def test_a_page_of_an_origin_that_is_allowed_is_served(start, show, topic):
+    """The whole way of a page from elsewhere: the stream, and credit and a publish after their preflights."""
+    script = """<script>
+    (async () => {
+      const stream = await fetch("BROKERPATH?request=1", { headers: { accept: "application/x-ndjson" } });
+      const id = stream.headers.get("forebay-subscription");
+      const lines = stream.body.pipeThrough(new TextDecoderStream()).getReader();
+      const publish = (text) => fetch("BROKERPATH", {
+        method: "POST", headers: { "content-type": "text/plain", "forebay-header-from": "page" }, body: text });
+      await tell((await (await publish("one")).json()).sequence);
+      await tell((await lines.read()).value);
+      await publish("two");
+      await tell((await fetch(`BROKER/v1/subscriptions/${id}/request?n=1`, { method: "POST" })).status);
+      await tell((await lines.read()).value);
+    })().catch((error) => tell(String(error)));
+    </script>"""
+    allowing = start("--allow-origin", "*")
+    try:
+        reports, _ = show(script.replace("PATH", path(topic)), elsewhere=True, to=allowing)
+        told = [reports.next(20) for _ in range(4)]
+    finally:
+        allowing.stop()
+    assert told[0] == 1 and told[2] == 204, told
+    first, second = (json.loads(line) for line in (told[1], told[3]))
+    assert (first["sequence"], first["data"], second["data"]) == (1, "one", "two"), told
+    assert first["headers"] == {"from": "page"}, told
 
 
 def test_the_page_of_the_document(show, b, topic):
