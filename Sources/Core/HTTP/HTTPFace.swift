@@ -194,6 +194,7 @@ final class HTTPFace {
     /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
     /// one too many, or whose headers were too long, among them.
     func takeErrors() -> UInt64 {
+        guard single == nil else { return 0 }
         let errors = session.counters.streamErrors
         defer { countedErrors = errors }
         return errors &- countedErrors
