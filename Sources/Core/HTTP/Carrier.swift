@@ -74,6 +74,16 @@ extension HTTPFace {
     /// Bytes that the peer has room for, what waits in the body among them.
     func room(_ exchange: Exchange) -> Int { single == nil ? session.room(exchange.stream) : HTTPFace.singleRoom }
 
+    /// What the windows allow on a stream, and no more. HTTP/1.1 has none.
+    func window(_ exchange: Exchange) -> Int {
+        single == nil ? session.window(exchange.stream) : .max
+    }
+
+    /// Asks to be told when the peer has more room. Over HTTP/1.1 it always has all that there can be.
+    func awaitRoom(_ exchange: Exchange) {
+        if single == nil { session.awaitRoom(exchange.stream) }
+    }
+
     /// Exchanges that are there go on to their end, and no others are taken.
     func goAway(_ message: String) {
         if single == nil { session.goAway(.noError, message) } else { single!.isLast = true }

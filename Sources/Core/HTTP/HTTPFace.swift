@@ -156,11 +156,10 @@ final class HTTPFace {
         }
     }
 
-    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly. A
-    /// connection of HTTP/1.1 has one body at a time, and no windows.
+    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly. There
+    /// are no windows over HTTP/1.1.
     func weighAgainstWindow(_ exchange: Exchange) {
-        guard single == nil else { return }
-        let window = session.window(exchange.stream)
+        let window = window(exchange)
         setBeyond(Swift.max(0, exchange.waiting - (window < HTTPFace.smallWindow ? 0 : window)), of: exchange)
     }
 
@@ -174,9 +173,8 @@ final class HTTPFace {
 
     /// Has an exchange wait until less of all bodies goes beyond the windows, or its own window has grown.
     func crowd(_ exchange: Exchange) {
-        guard single == nil else { return }
         exchange.isStalled = true
-        session.awaitRoom(exchange.stream)
+        awaitRoom(exchange)
         guard !exchange.isCrowded else { return }
         exchange.isCrowded = true
         crowded.append(exchange)
@@ -194,6 +192,7 @@ final class HTTPFace {
     /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
     /// one too many, or whose headers were too long, among them.
     func takeErrors() -> UInt64 {
+        // Over HTTP/1.1 there is no session, and an error ends the connection.
         guard single == nil else { return 0 }
         let errors = session.counters.streamErrors
         defer { countedErrors = errors }
