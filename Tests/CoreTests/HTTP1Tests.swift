@@ -151,7 +151,7 @@ import Testing
         #expect(!idle.isClosed && !deaf.isClosed)
         broker.advance(2)
         #expect(idle.isClosed && deaf.isClosed && !reader.isClosed)
-        #expect(reader.read().text.contains("\n:"), "signs of life")
+        #expect(reader.read().text.hasPrefix(":"), "signs of life")
     }
 
     @Test func drainingTellsStreamsAndClosesConnections() throws {
