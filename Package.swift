@@ -40,7 +40,8 @@ let package = Package(
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
-        .target(name: "Server", dependencies: ["Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
+        .target(
+            name: "Server", dependencies: ["Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),

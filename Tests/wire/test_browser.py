@@ -110,7 +110,7 @@ def test_a_page_of_an_origin_that_is_allowed_is_served(start, show, topic):
         allowing.stop()
     assert told[0] == 1 and told[2] == 204, told
     first, second = (json.loads(line) for line in (told[1], told[3]))
-    assert (first["sequence"], first["data"], second["data"]) == (1, "one", "two"), told
+    assert (first["sequence"], first["payload"], second["payload"]) == (1, "one", "two"), told
     assert first["headers"] == {"from": "page"}, told
 
 
