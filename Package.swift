@@ -29,6 +29,8 @@ let package = Package(
         .executable(name: "forebayd", targets: ["forebayd"]),
         .executable(name: "forebay", targets: ["forebay"]),
         .executable(name: "bench", targets: ["Bench"]),
+        .library(name: "Streams", targets: ["Streams"]),
+        .library(name: "StreamsTestSupport", targets: ["StreamsTestSupport"]),
     ],
     targets: [
         .target(name: "CLinux", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),

@@ -218,6 +218,14 @@ public struct Subscription: Sendable {
         }
     }
 
+    /// For whoever tells messages apart by their order and not by their numbers: those that wait get the numbers just
+    /// below the next one, without gaps, so that they make up one range. What was lost is told before the first of
+    /// them. To be called when nothing is pending.
+    public mutating func closeGaps() {
+        // Under the others there are none.
+        if overflow == .dropNewest || overflow == .replaceNewest { waitingRanges.closeGaps(below: settled) }
+    }
+
     /// The log lost its messages before `head` for want of bytes: those that waited or were pending are lost. Under
     /// `fail` the subscription takes nothing more, and ends once the rest is delivered – even if its topic ended before
     /// that, as it would otherwise be told that it has received everything.

@@ -51,8 +51,9 @@ extension Subscribers.Demand: Codable {
     }
 }
 
-// Arithmetic: no limit stays no limit, and so does a sum too large to be told from it. Differences stop at none; only
-// adding a negative number, or multiplying by one, can lead below none, and traps.
+// Arithmetic: no limit stays no limit, and so does a sum too large to be told from it. Differences stop at none; one
+// that is too large, as of the largest figure and a negative number, is none too, as in Combine. Only adding a negative
+// number, or multiplying by one, can lead below none, and traps.
 
 extension Subscribers.Demand {
     @inlinable public static func + (lhs: Self, rhs: Self) -> Self {
@@ -74,8 +75,7 @@ extension Subscribers.Demand {
     @inlinable public static func - (lhs: Self, rhs: Int) -> Self {
         guard let figure = lhs.max else { return lhs }
         let (difference, overflow) = figure.subtractingReportingOverflow(rhs)
-        if overflow { return rhs < 0 ? .unlimited : .none }
-        return .max(Swift.max(difference, 0))
+        return .max(overflow ? 0 : Swift.max(difference, 0))
     }
 
     @inlinable public static func * (lhs: Self, rhs: Int) -> Self {

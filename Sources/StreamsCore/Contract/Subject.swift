@@ -46,10 +46,12 @@ final class SubjectSubscriber<S: Subject>: Subscriber, Subscription, CustomStrin
     func cancel() { take().upstream?.cancel() }
 
     private func take() -> (subject: S?, upstream: (any Subscription)?) {
-        lock.with {
+        let held = lock.with {
             defer { (subject, upstream) = (nil, nil) }
             return (subject, upstream)
         }
+        (held.0 as? any FedSubject)?.upstreams.remove(combineIdentifier)
+        return held
     }
 
     var description: String { "Subject" }

@@ -12,6 +12,8 @@ public class Outlet<Output, Failure: Error> {
     final var wanted = Subscribers.Demand.none
     /// What is to be done when this turn is over.
     final var postponed: [() -> Void] = []
+    /// What is wanted of one of several upstreams goes out then, too.
+    final var owing: [Upstream] = []
     /// Ended or cancelled; set under the lock, read by anyone.
     final let over = Atomic<Bool>(false)
 

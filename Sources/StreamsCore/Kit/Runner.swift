@@ -6,7 +6,8 @@
 //                      └─ somebody is ──────→ inbox
 //
 // Who works holds no lock. Demand goes upstream after the work, as a publisher may deliver all of it from within
-// `request`: it would otherwise pile up in the inbox. So the inbox holds no more than upstream was asked for.
+// `request`: it would otherwise pile up in the inbox. So the inbox holds no more than upstream was asked for; where
+// signals come unasked, as those of subjects do, a limit drops what is beyond demand.
 
 /// What a stream does with its signals, apart from threads: calls come one at a time.
 protocol StreamMachine {
@@ -15,6 +16,8 @@ protocol StreamMachine {
     associatedtype Output
     associatedtype Failure: Error
 
+    /// Comes before `start`, and tells where the signals go in of upstreams that the machine itself subscribes to.
+    mutating func open(_ inlet: Inlet<Signal, Output, Failure>)
     /// The subscriber has its subscription.
     mutating func start(_ outlet: Outlet<Output, Failure>)
     mutating func receive(_ signal: Signal, _ outlet: Outlet<Output, Failure>)
@@ -22,11 +25,31 @@ protocol StreamMachine {
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>)
     /// The stream has ended or was cancelled: let go of what is held, and cancel what has not ended.
     mutating func stop(_ outlet: Outlet<Output, Failure>)
+    /// What becomes of a signal when more wait than the subscriber has asked for. `kept` unless it is written.
+    static func surplus(_ signal: Signal) -> Surplus
+}
+
+/// What becomes of a signal that comes while the subscriber is busy, and for which it is not known to have demand.
+enum Surplus {
+    /// There are only as many as were asked for.
+    case kept
+    case dropped
+    /// It takes the place of the one before, if that is of this kind too.
+    case latest
+}
+
+/// Limits of what waits while a subscriber is busy.
+enum RunnerLimits {
+    /// Signals that may be dropped, beyond the subscriber's demand: what it returns from the call that it is busy with
+    /// is not known yet.
+    static let surplus = 1024
 }
 
 extension StreamMachine {
+    mutating func open(_ inlet: Inlet<Signal, Output, Failure>) {}
     mutating func start(_ outlet: Outlet<Output, Failure>) {}
     mutating func stop(_ outlet: Outlet<Output, Failure>) {}
+    static func surplus(_ signal: Signal) -> Surplus { .kept }
 }
 
 class Runner<Machine: StreamMachine, Downstream: Subscriber>: Inlet<Machine.Signal, Machine.Output, Machine.Failure>,
@@ -41,15 +64,18 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
     // Under the lock
     final let lock = Lock()
     private final var inbox = Queue<Event>()
+    /// The demand that the event that is being worked on began with, and what was asked for since.
+    private final var known = (before: Subscribers.Demand.none, since: Subscribers.Demand.none)
     /// From the start, until `begin` is through.
     private final var isAtWork = true
     /// The only upstream, of a machine that has one. Ends with the stream.
     final var upstream: (any Subscription)?
+    /// How the stream ended, until it is delivered.
+    private final var completion: Subscribers.Completion<Machine.Failure>?
 
     // For who is at work
     private final var machine: Machine?
     private final var downstream: Downstream?
-    private final var completion: Subscribers.Completion<Machine.Failure>?
 
     let description: String
 
@@ -80,7 +106,13 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
 
     final func cancel() {
         lock.lock()
-        guard !isOver else { return lock.unlock() }
+        guard !isOver else {
+            // Whoever is about to deliver the end does not any more.
+            let unwanted = completion.take()
+            lock.unlock()
+            _ = unwanted
+            return
+        }
         over.store(true, ordering: .relaxed)
         let upstream = self.upstream.take()
         let idle = !isAtWork
@@ -105,14 +137,43 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
             return false
         }
         guard !isAtWork else {
-            inbox.append(event)
+            let dropped = keep(event)
             lock.unlock()
+            _ = dropped
             return false
         }
         isAtWork = true
+        if case .demand(let more) = event { known.before += more }
         lock.unlock()
         handle(event)
         return true
+    }
+
+    /// Leaves an event for who is at work. Under the lock.
+    /// - Returns: what is dropped, to be released outside of it.
+    private final func keep(_ event: Event) -> Event? {
+        switch event {
+        case .demand(let more):
+            known.since += more
+            if case .demand(let before) = inbox.last {
+                _ = inbox.popLast()
+                inbox.append(.demand(before + more))
+                return nil
+            }
+        case .signal(let signal):
+            let surplus = Machine.surplus(signal)
+            let demand = known.before + known.since
+            guard surplus != .kept, inbox.count - RunnerLimits.surplus >= demand.clamped else { break }
+            if surplus == .dropped { return event }
+            if case .signal(let before) = inbox.last, Machine.surplus(before) == .latest {
+                let dropped = inbox.popLast()
+                inbox.append(event)
+                return dropped
+            }
+        case .start: break
+        }
+        inbox.append(event)
+        return nil
     }
 
     /// - Parameter returning: what is wanted of upstream is returned, rather than asked for.
@@ -125,7 +186,9 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
                 end()
                 return .none
             }
+            known.before = demand
             if let event = inbox.popFirst() {
+                if case .demand(let more) = event { known = (known.before + more, known.since - more) }
                 lock.unlock()
                 handle(event)
                 continue
@@ -134,10 +197,13 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
             wanted = .none
             let work = postponed
             if !work.isEmpty { postponed = [] }
+            let owing = self.owing
+            if !owing.isEmpty { self.owing = [] }
             isAtWork = false
             let upstream = self.upstream
             lock.unlock()
             for action in work { action() }
+            for upstream in owing { upstream.flush() }
             if owed > .none, !returning || !work.isEmpty {
                 upstream?.request(owed)
                 return .none
@@ -150,6 +216,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         switch event {
         case .start:
             downstream?.receive(subscription: self)
+            if !isOver { machine?.open(self) }
             if !isOver { machine?.start(self) }
         case .signal(let signal):
             machine?.receive(signal, self)
@@ -167,13 +234,14 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
     /// The stream is over, and nobody else is at work, nor will be.
     private final func end() {
         machine?.stop(self)
-        let completion = completion.take()
         let downstream = downstream.take()
         machine = nil
         postponed = []
+        owing = []
         lock.lock()
         let unread = inbox
         inbox.removeAll()
+        let completion = completion.take()
         lock.unlock()
         _ = unread
         if let completion { downstream?.receive(completion: completion) }
@@ -196,8 +264,8 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         guard !isOver else { return lock.unlock() }
         over.store(true, ordering: .relaxed)
         let upstream = self.upstream.take()
-        lock.unlock()
         self.completion = completion
+        lock.unlock()
         upstream?.cancel()
     }
 

@@ -4,8 +4,7 @@
 /// its own: one that does not ask for values loses none for another.
 public final class BufferSubject<Output, Failure: Error>: Subject, @unchecked Sendable {
     private let replayer: Replayer<Output, Failure>
-    private let lock = Lock()
-    private var upstreams: [any Subscription] = []
+    let upstreams = SubjectUpstreams()
 
     /// - Parameters:
     ///   - limit: values retained, and values that may wait for each subscriber; at least 0.
@@ -14,20 +13,18 @@ public final class BufferSubject<Output, Failure: Error>: Subject, @unchecked Se
     ///     remain for others.
     public init(limit: Int = 1, whenFull: Publishers.BufferingStrategy<Failure> = .dropOldest) {
         replayer = Replayer(capacity: limit, overflow: Publishers.ReplayOverflow(whenFull))
+        upstreams.want()
     }
-
-    deinit { for upstream in upstreams { upstream.cancel() } }
 
     public func send(_ value: Output) { replayer.append(value) }
     public func send(completion: Subscribers.Completion<Failure>) { replayer.finish(completion) }
 
     /// Asks for all that there is: it has room for it always.
-    public func send(subscription: any Subscription) {
-        lock.with { upstreams.append(subscription) }
-        subscription.request(.unlimited)
-    }
+    public func send(subscription: any Subscription) { upstreams.add(subscription) }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
         replayer.attach(subscriber, owner: self)
     }
 }
+
+extension BufferSubject: FedSubject {}

@@ -15,7 +15,7 @@ public final class CurrentValueSubject<Output, Failure: Error>: Subject, @unchec
 
     public func send(_ value: Output) { core.send(value) }
     public func send(completion: Subscribers.Completion<Failure>) { core.send(completion: completion) }
-    public func send(subscription: any Subscription) { core.send(subscription: subscription) }
+    public func send(subscription: any Subscription) { core.upstreams.add(subscription) }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
         core.attach(subscriber) { current, order in
@@ -23,6 +23,10 @@ public final class CurrentValueSubject<Output, Failure: Error>: Subject, @unchec
             return Runner(machine, name: "CurrentValueSubject", downstream: subscriber)
         }
     }
+}
+
+extension CurrentValueSubject: FedSubject {
+    var upstreams: SubjectUpstreams { core.upstreams }
 }
 
 private struct CurrentValue<Output, Failure: Error>: StreamMachine {
@@ -49,13 +53,17 @@ private struct CurrentValue<Output, Failure: Error>: StreamMachine {
     }
 
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>) {
-        if !hasAsked { outlet.afterwards { [core] in core.want() } }
+        if !hasAsked { outlet.afterwards { [core] in core.upstreams.want() } }
         hasAsked = true
         deliver(outlet)
     }
 
     private mutating func deliver(_ outlet: Outlet<Output, Failure>) {
         if outlet.demand > .none, let value = pending.take() { outlet.send(value) }
+    }
+
+    static func surplus(_ signal: SubjectSignal<Output, Failure>) -> Surplus {
+        if case .value = signal { .latest } else { .kept }
     }
 
     mutating func stop(_ outlet: Outlet<Output, Failure>) { core.remove(ObjectIdentifier(outlet)) }

@@ -8,7 +8,7 @@ public final class PassthroughSubject<Output, Failure: Error>: Subject, @uncheck
 
     public func send(_ value: Output) { core.send(value) }
     public func send(completion: Subscribers.Completion<Failure>) { core.send(completion: completion) }
-    public func send(subscription: any Subscription) { core.send(subscription: subscription) }
+    public func send(subscription: any Subscription) { core.upstreams.add(subscription) }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
         core.attach(subscriber) { _, _ in
@@ -17,13 +17,18 @@ public final class PassthroughSubject<Output, Failure: Error>: Subject, @uncheck
     }
 }
 
-private struct Passthrough<Output, Failure: Error>: StreamMachine {
-    /// Lives as long as it has a subscriber.
-    let subject: AnyObject
+extension PassthroughSubject: FedSubject {
+    var upstreams: SubjectUpstreams { core.upstreams }
+}
+
+/// A subscriber of a subject that keeps nothing.
+struct Passthrough<Output, Failure: Error>: StreamMachine {
+    /// Lives as long as it has a subscriber, if it is to.
+    let subject: AnyObject?
     let core: SubjectCore<Output, Failure>
     private var hasAsked = false
 
-    init(subject: AnyObject, core: SubjectCore<Output, Failure>) {
+    init(subject: AnyObject?, core: SubjectCore<Output, Failure>) {
         self.subject = subject
         self.core = core
     }
@@ -38,7 +43,11 @@ private struct Passthrough<Output, Failure: Error>: StreamMachine {
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>) {
         guard !hasAsked else { return }
         hasAsked = true
-        outlet.afterwards { [core] in core.want() }
+        outlet.afterwards { [core] in core.upstreams.want() }
+    }
+
+    static func surplus(_ signal: SubjectSignal<Output, Failure>) -> Surplus {
+        if case .value = signal { .dropped } else { .kept }
     }
 
     mutating func stop(_ outlet: Outlet<Output, Failure>) { core.remove(ObjectIdentifier(outlet)) }

@@ -16,17 +16,13 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
     private var completion: Subscribers.Completion<Failure>?
     private var order: UInt64 = 0
     private var current: Output?
-    private var upstreams: [any Subscription] = []
-    /// A subscriber has asked for something: upstreams are asked for all they have.
-    private var isWanted = false
+    let upstreams = SubjectUpstreams()
 
     init(current: Output?) {
         self.current = current
         // One that keeps its latest value wants values whether or not anyone looks at them.
         isWanted = current != nil
     }
-
-    deinit { for upstream in upstreams { upstream.cancel() } }
 
     /// The latest value, of a subject that keeps it.
     var latest: Output? { lock.with { current } }
@@ -60,22 +56,13 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
         for branch in branches { branch.submit(.completion(completion)) }
     }
 
-    func send(subscription: any Subscription) {
-        let isWanted = lock.with {
-            upstreams.append(subscription)
-            return self.isWanted
+    /// Cancels all subscribers, and has no more: nothing is sent to them.
+    func abandon() {
+        let branches = lock.with {
+            defer { self.branches = [] }
+            return self.branches
         }
-        if isWanted { subscription.request(.unlimited) }
-    }
-
-    /// A subscriber asked for something.
-    func want() {
-        let upstreams = lock.with { () -> [any Subscription] in
-            guard !isWanted else { return [] }
-            isWanted = true
-            return self.upstreams
-        }
-        for upstream in upstreams { upstream.request(.unlimited) }
+        for branch in branches { (branch as? any Subscription)?.cancel() }
     }
 
     func remove(_ branch: ObjectIdentifier) {
@@ -105,4 +92,57 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
         lock.unlock()
         runner.begin()
     }
+}
+
+/// What a subject takes values from. Ends with the subject.
+final class SubjectUpstreams: @unchecked Sendable {
+    private let lock = Lock()
+    private var upstreams: [any Subscription] = []
+    /// A subscriber has asked for something: they are asked for all they have.
+    private var isWanted = false
+    private var isCancelled = false
+
+    deinit { for upstream in upstreams { upstream.cancel() } }
+
+    func add(_ subscription: any Subscription) {
+        let (isWanted, isCancelled) = lock.with {
+            if !self.isCancelled { upstreams.append(subscription) }
+            return (self.isWanted, self.isCancelled)
+        }
+        if isCancelled { return subscription.cancel() }
+        if isWanted { subscription.request(.unlimited) }
+    }
+
+    /// A subscriber asked for something.
+    func want() {
+        let upstreams = lock.with { () -> [any Subscription] in
+            guard !isWanted else { return [] }
+            isWanted = true
+            return self.upstreams
+        }
+        for upstream in upstreams { upstream.request(.unlimited) }
+    }
+
+    /// Cancels all, and those that come later.
+    func cancel() {
+        let upstreams = lock.with {
+            defer { self.upstreams = [] }
+            isCancelled = true
+            return self.upstreams
+        }
+        for upstream in upstreams { upstream.cancel() }
+    }
+
+    /// It ended, or was cancelled.
+    func remove(_ subscription: CombineIdentifier) {
+        let removed = lock.with { () -> (any Subscription)? in
+            upstreams.firstIndex { $0.combineIdentifier == subscription }.map { upstreams.remove(at: $0) }
+        }
+        _ = removed
+    }
+}
+
+/// A subject that lets go of the upstreams that have ended.
+protocol FedSubject: AnyObject {
+    var upstreams: SubjectUpstreams { get }
 }
