@@ -57,6 +57,14 @@ struct OperatorsTests {
         #expect(slow.values == [[1, 2]])
         slow.request(.max(1))
         #expect(slow.events == [[1, 2], [3]].asEvents(completion: .finished))
+        // Also after one that sends more than it was asked for.
+        let source = ManualSource()
+        let overrun = source.collect(2).record(demand: .none)
+        source.subscriptions[0].send(1)
+        source.subscriptions[0].send(completion: .finished)
+        #expect(overrun.events == [])
+        overrun.request(.max(1))
+        #expect(overrun.events == [[1]].asEvents(failure: TestError.self, completion: .finished))
     }
 
     @Test("Row 14: replaceError and replaceEmpty hold their value back until there is demand")
@@ -93,6 +101,48 @@ struct OperatorsTests {
         recorder.request(.max(1))
         #expect(recorder.values == [1, 2, 3, 4, 5])
         recorder.cancel()
+    }
+
+    @Test("Row 14: what an upstream sends when it has ended, and another has taken its place, goes nowhere")
+    func replacedUpstream() throws {
+        let first = ManualSource()
+        let second = ManualSource()
+        let recorder = first.append(second).record()
+        let intruder = try #require(first.subscriptions[0].intruder)
+        first.subscriptions[0].send(completion: .finished)
+        _ = intruder.receive(1)
+        intruder.receive(completion: .failure(TestError()))
+        intruder.receive(completion: .finished)
+        #expect(second.subscriptions.count == 1)
+        second.subscriptions[0].send(2)
+        #expect(recorder.events == [2].asEvents(failure: TestError.self))
+        second.subscriptions[0].send(completion: .finished)
+        #expect(recorder.events == [2].asEvents(failure: TestError.self, completion: .finished))
+        // What has ended is not cancelled any more.
+        #expect(second.subscriptions[0].cancellations == 0 && first.subscriptions[0].cancellations == 0)
+    }
+
+    @Test("Row 14: until another publisher publishes: that one is asked for one value, and cancelled when it is over")
+    func untilOutput() {
+        for ending in ["finished", "cancelled", "turned"] {
+            for opens in [false, true] {
+                let (source, other) = (ManualSource(), ManualSource())
+                let recorder =
+                    opens
+                    ? source.drop(untilOutputFrom: other).eraseToAnyPublisher().record()
+                    : source.prefix(untilOutputFrom: other).eraseToAnyPublisher().record()
+                #expect(other.subscriptions[0].asked == .max(1))
+                source.subscriptions[0].send(1)
+                switch ending {
+                case "finished": source.subscriptions[0].send(completion: .finished)
+                case "cancelled": recorder.cancel()
+                default: other.subscriptions[0].send(0)
+                }
+                #expect(other.subscriptions[0].cancellations == 1)
+                #expect(recorder.values == (opens ? [] : [1]))
+                #expect(source.subscriptions[0].isOver == !(opens && ending == "turned"))
+            }
+        }
     }
 
     @Test("Row 14: catch goes on with another publisher, and its failure is the stream's")
