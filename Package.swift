@@ -12,6 +12,7 @@ import PackageDescription
 //                      └─ CMicroHTTPD
 //   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ EventLoop
+//   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
@@ -32,6 +33,7 @@ let package = Package(
         .executable(name: "bench", targets: ["Bench"]),
         .library(name: "Streams", targets: ["Streams"]),
         .library(name: "StreamsTestSupport", targets: ["StreamsTestSupport"]),
+        .library(name: "Forebay", targets: ["Forebay"]),
     ],
     targets: [
         .target(name: "CLinux", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
@@ -50,6 +52,9 @@ let package = Package(
             name: "Server", dependencies: ["Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
+        .target(
+            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "RSocket", "Bytes"],
+            swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
@@ -86,6 +91,9 @@ let package = Package(
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "ForebayTests", dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client"],
             swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),

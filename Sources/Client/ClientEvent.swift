@@ -11,8 +11,8 @@ public struct StreamID: Hashable, Sendable {
 public enum ClientEvent {
     /// A message, which used one credit.
     case message(StreamID, Message)
-    /// The broker has accepted what was published up to this sequence: one message, or those of a channel so far.
-    case acknowledged(StreamID, sequence: UInt64)
+    /// The broker has accepted what was published: one message, or those of a channel so far.
+    case acknowledged(StreamID, Acknowledgement)
     /// The broker's half of the stream is complete, after all its messages. `dropped`: messages that a subscription
     /// lost behind the last one.
     case completed(StreamID, dropped: UInt64)
@@ -42,6 +42,22 @@ public enum ClientEvent {
 
         /// Where the message stands in its topic; nil when the broker was not asked to tell.
         public var info: MessageInfo? { told ?? metadata.flatMap { MessageInfo(metadata: $0) } }
+    }
+}
+
+/// What the broker has accepted of what was published on a stream.
+public struct Acknowledgement: Equatable, Sendable {
+    /// Of the last message accepted.
+    public var sequence: UInt64
+    /// How many of the stream's messages were accepted; nil where the broker does not tell.
+    public var accepted: UInt64?
+    /// The life of the topic; nil where the broker does not tell.
+    public var epoch: UInt64?
+
+    public init(sequence: UInt64, accepted: UInt64? = nil, epoch: UInt64? = nil) {
+        self.sequence = sequence
+        self.accepted = accepted
+        self.epoch = epoch
     }
 }
 

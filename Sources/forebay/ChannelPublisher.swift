@@ -199,7 +199,7 @@ struct ChannelPublisher: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
-        case .acknowledged(_, let sequence): lastSequence = sequence
+        case .acknowledged(_, let told): lastSequence = told.sequence
         case .completed:
             if phase == .sending {
                 throw ClientError(.rejected, "The broker ended the channel before the last message.")

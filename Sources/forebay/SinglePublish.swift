@@ -28,7 +28,7 @@ struct SinglePublish {
         let id = try session.connection.publish(settings.topic, bytes.readable)
         var sequence: UInt64?
         let isEnded = try session.waitForEnd(of: id) {
-            if case .acknowledged(_, let told) = $0 { sequence = told }
+            if case .acknowledged(_, let told) = $0 { sequence = told.sequence }
         }
         guard isEnded else { return interrupted() }
         guard let sequence else { throw ClientError(.badAnswer, "The broker did not tell the message's sequence.") }

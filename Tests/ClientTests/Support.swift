@@ -39,7 +39,7 @@ enum Seen: Equatable {
         case .message(let id, let message):
             self = .message(
                 id.value, metadata: message.metadata.map { Array($0) }, String(decoding: message.data, as: UTF8.self))
-        case .acknowledged(let id, let sequence): self = .acknowledged(id.value, sequence)
+        case .acknowledged(let id, let told): self = .acknowledged(id.value, told.sequence)
         case .completed(let id, let dropped): self = .completed(id.value, dropped: dropped)
         case .failed(let id, let error): self = .failed(id.value, error)
         case .granted(let id, let n): self = .granted(id.value, n)

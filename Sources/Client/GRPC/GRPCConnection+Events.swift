@@ -119,7 +119,10 @@ extension GRPCConnection {
             chunk?.response = response
             return nil
         case .channel: return progress(try PublishResponse(bytes), call)
-        case .publish: return .acknowledged(call.id, sequence: try PublishOneResponse(bytes).sequence)
+        case .publish:
+            let response = try PublishOneResponse(bytes)
+            return .acknowledged(
+                call.id, Acknowledgement(sequence: response.sequence, accepted: 1, epoch: response.epoch))
         case .rows: return .message(call.id, .init(metadata: nil, data: try AdminAnswer.json(bytes)))
         case .ping: return nil
         }
@@ -130,7 +133,8 @@ extension GRPCConnection {
         var event: ClientEvent?
         if response.acceptedCount > call.accepted {
             call.accepted = response.acceptedCount
-            event = .acknowledged(call.id, sequence: response.acknowledgedSequence)
+            event = .acknowledged(
+                call.id, Acknowledgement(sequence: response.acknowledgedSequence, accepted: response.acceptedCount))
         }
         guard response.grantedCredit > 0, call.sends else { return event }
         call.credit.add(response.grantedCredit)

@@ -154,7 +154,7 @@ extension RSocketRequester {
         if isMessage {
             // N and C in one frame are two events: the end is taken from the same bytes at the next call.
             if payload.complete { pendingEnd = stream.id }
-            guard stream.answers == .messages else { return acknowledge(stream, data) }
+            guard stream.answers == .messages else { return acknowledge(stream, metadata, data) }
             return .message(stream.id, .init(metadata: metadata, data: data))
         }
         end(stream)
@@ -162,12 +162,27 @@ extension RSocketRequester {
     }
 
     /// An acknowledgement: a sequence in decimal.
-    private mutating func acknowledge(_ stream: RSocketStream, _ data: UnsafeRawBufferPointer) -> ClientEvent {
+    private mutating func acknowledge(
+        _ stream: RSocketStream, _ metadata: UnsafeRawBufferPointer?, _ data: UnsafeRawBufferPointer
+    ) -> ClientEvent {
         guard let sequence = UInt64(String(decoding: data, as: UTF8.self)) else {
             return fail(stream, .badAnswer, "The broker acknowledged by what is no sequence.")
         }
         if stream.answers == .allAcknowledgements { requestN(stream.id, 1) }
-        return .acknowledged(stream.id, sequence: sequence)
+        let accepted = stream.kind == .response ? 1 : metadata.flatMap { Self.accepted($0) }
+        return .acknowledged(stream.id, Acknowledgement(sequence: sequence, accepted: accepted))
+    }
+
+    /// How many of a channel's messages were accepted, as its acknowledgement's metadata tells.
+    private static func accepted(_ metadata: UnsafeRawBufferPointer) -> UInt64? {
+        var entries = CompositeMetadata.Iterator(metadata)
+        while let entry = try? entries.next() {
+            guard MimeType.matches(entry.name, "application/vnd.forebay.accepted"), entry.bytes.count >= 8 else {
+                continue
+            }
+            return entry.bytes.bigEndian(at: 0)
+        }
+        return nil
     }
 
     // MARK: Ends and look-ups

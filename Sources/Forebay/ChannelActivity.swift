@@ -1,0 +1,291 @@
+// ChannelActivity: a publisher that is published on a channel, from the publisher's threads to the broker.
+//
+//     publishing ──all sent──► ending ──completed──► over
+//         └──no channel was needed, or it failed──► ending the topic by a call ──► over
+//
+// The publisher delivers into a mailbox, which holds no more than it was asked for; the client's thread empties it.
+
+import Client
+import StreamsCore
+import Synchronization
+
+final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, CustomStringConvertible,
+    @unchecked Sendable
+{
+    typealias Input = [UInt8]
+    typealias Failure = UpstreamFailure
+
+    private enum Phase {
+        case publishing
+        /// Our half is complete; the broker's is not.
+        case ending
+        /// The topic is told of its end by a call, as there is no channel that could.
+        case endingTopic(ControlCall, then: Result<UInt64, ForebayError>)
+    }
+
+    /// Between the publisher's threads and the client's.
+    private struct Mailbox {
+        var subscription: (any Subscription)?
+        var arrived: [[UInt8]] = []
+        /// Values that it may still take.
+        var room: UInt64 = 0
+        var end: Subscribers.Completion<UpstreamFailure>?
+        var isCancelled = false
+        var hasOverflowed = false
+    }
+
+    let progress = PublicationProgress()
+    private let topic: Topic
+    private let ending: PublicationEnd
+    private let lock = Lock()
+    private var mailbox = Mailbox()
+
+    // The client's thread alone
+    private var state: ChannelState
+    private var phase = Phase.publishing
+
+    var description: String { "Publication" }
+
+    init(_ topic: Topic, _ ending: PublicationEnd) {
+        self.topic = topic
+        self.ending = ending
+        state = ChannelState(repeats: topic.client.core.options.repeatsPublishes)
+        super.init(topic.client.core)
+    }
+
+    func begin() {
+        do throws(ForebayError) {
+            try start()
+        } catch {
+            close(error)
+        }
+    }
+
+    // MARK: Any thread
+
+    func receive(subscription: any Subscription) {
+        let isWanted = lock.with {
+            let isWanted = !mailbox.isCancelled && mailbox.subscription == nil && mailbox.end == nil
+            if isWanted { mailbox.subscription = subscription }
+            return isWanted
+        }
+        if isWanted { notify() } else { subscription.cancel() }
+    }
+
+    func receive(_ input: [UInt8]) -> Subscribers.Demand {
+        lock.with {
+            guard mailbox.end == nil, !mailbox.isCancelled else { return }
+            if mailbox.room == 0 { return mailbox.hasOverflowed = true }
+            mailbox.room -= 1
+            mailbox.arrived.append(input)
+        }
+        notify()
+        return .none
+    }
+
+    func receive(completion: Subscribers.Completion<UpstreamFailure>) {
+        let released = lock.with {
+            mailbox.end = mailbox.end ?? completion
+            return mailbox.subscription.take()
+        }
+        _ = released
+        notify()
+    }
+
+    func cancel() {
+        stopUpstream()
+        progress.resolve(.failure(.cancelledByUser.with(progress.acknowledged.load(ordering: .relaxed))))
+        notify()
+    }
+
+    private func stopUpstream() {
+        let subscription = lock.with {
+            mailbox.isCancelled = true
+            mailbox.arrived = []
+            return mailbox.subscription.take()
+        }
+        subscription?.cancel()
+    }
+
+    // MARK: The client's thread
+
+    override func attend(_ loop: ClientLoop) {
+        guard let failure = takeMail() else { return loop.finish(self) }
+        if let failure = failure.error { return fail(failure, loop, upstream: true) }
+        loop.mark(self)
+    }
+
+    /// Moves what has arrived from the publisher to the state.
+    /// - Returns: nil if it was cancelled; else the failure of the publisher, if it failed.
+    private func takeMail() -> (error: ForebayError?, Void)? {
+        lock.lock()
+        let isCancelled = mailbox.isCancelled
+        let (arrived, end, hasOverflowed) = (mailbox.arrived, mailbox.end, mailbox.hasOverflowed)
+        mailbox.arrived = []
+        lock.unlock()
+        if isCancelled { return nil }
+        for payload in arrived { _ = state.receive(Outgoing(payload: payload)) }
+        if hasOverflowed {
+            return (ForebayError(.upstreamFailed, "The publisher sent more than it was asked for."), ())
+        }
+        switch end {
+        case nil: break
+        case .finished: state.finish()
+        case .failure(let error): return (ForebayError(.upstreamFailed, "The publisher failed: \(error)"), ())
+        }
+        return (nil, ())
+    }
+
+    override func connected(_ loop: ClientLoop) { loop.mark(self) }
+    override func creditChanged(_ loop: ClientLoop) { loop.mark(self) }
+
+    override func settle(_ loop: ClientLoop) {
+        switch phase {
+        case .publishing:
+            if let connection = loop.connection {
+                open(connection, loop)
+                sendWaiting(connection)
+                complete(connection, loop)
+            }
+            if !isOver { askUpstream(loop) }
+        case .ending:
+            // Over a connection that was lost meanwhile all has to be sent again.
+            if stream == nil { resume(loop) }
+        case .endingTopic(let call, _):
+            if stream == nil { make(call, loop) }
+        }
+    }
+
+    private func open(_ connection: any ClientConnection, _ loop: ClientLoop) {
+        guard stream == nil, loop.takesStreams, let first = state.next else { return }
+        do throws(ClientError) {
+            let id = try first.withBytes { (bytes) throws(ClientError) in
+                try connection.openChannel(
+                    topic.name, completesTopic: ending == .topic, first: bytes, isOnly: false, acknowledged: true)
+            }
+            loop.bind(id, self)
+            state.didSend()
+        } catch {
+            if !error.endsConnection { fail(ForebayError(stream: error), loop) }
+        }
+    }
+
+    private func sendWaiting(_ connection: any ClientConnection) {
+        guard let stream else { return }
+        while let item = state.next, item.payload.withUnsafeBytes({ connection.send(stream, $0) }) { state.didSend() }
+    }
+
+    /// Ends the channel when the publisher has ended and all is sent.
+    private func complete(_ connection: any ClientConnection, _ loop: ClientLoop) {
+        guard state.isSent, !isOver else { return }
+        if let stream {
+            phase = .ending
+            connection.complete(stream)
+        } else if ending == .topic {
+            phase = .endingTopic(.completeTopic(topic.name), then: .success(state.acknowledged))
+            make(.completeTopic(topic.name), loop)
+        } else {
+            end(.success(state.acknowledged), loop)
+        }
+    }
+
+    /// Asks the publisher for what the broker has granted.
+    private func askUpstream(_ loop: ClientLoop) {
+        // With no channel the first message opens one; while the network is full nothing more is made.
+        guard let subscription = lock.with({ mailbox.subscription }) else { return }
+        let credit = stream.flatMap { id in loop.connection?.credit(of: id) }
+        if loop.queued > core.options.limits.output { return loop.markLater(self) }
+        let n = state.ask(credit: credit)
+        guard n > 0 else { return }
+        lock.with { mailbox.room += n }
+        subscription.request(.max(Int(clamping: n)))
+    }
+
+    override func acknowledged(_ told: Acknowledgement, _ loop: ClientLoop) {
+        guard let accepted = told.accepted else { return }
+        state.acknowledge(accepted)
+        progress.acknowledged.store(state.acknowledged, ordering: .relaxed)
+    }
+
+    override func completed(dropped: UInt64, _ loop: ClientLoop) {
+        loop.unbind(self)
+        switch phase {
+        case .publishing:
+            fail(ForebayError(.rejected, "The broker ended the channel before the publisher did."), loop)
+        case .ending:
+            state.acknowledgeAll()
+            progress.acknowledged.store(state.acknowledged, ordering: .relaxed)
+            end(.success(state.acknowledged), loop)
+        case .endingTopic(_, let result): end(result, loop)
+        }
+    }
+
+    override func declined(_ loop: ClientLoop) {
+        if case .publishing = phase {
+            fail(ForebayError(.rejected, "The broker wants no more of the channel: has the topic ended?"), loop)
+        }
+    }
+
+    override func failed(_ error: ClientError, _ loop: ClientLoop) {
+        if case .endingTopic(_, .failure(let before)) = phase { return end(.failure(before), loop) }
+        fail(ForebayError(stream: error), loop)
+    }
+
+    override func lost(_ loop: ClientLoop) {
+        if case .endingTopic = phase { return }
+        guard state.lost() == .resumes else {
+            stopUpstream()
+            return end(.failure(.unknownOutcome.with(state.acknowledged)), loop)
+        }
+        loop.mark(self)
+    }
+
+    /// Our half was complete when the connection was lost. What was not acknowledged is sent again; if there is
+    /// nothing, it is not known whether the broker heard of the end.
+    private func resume(_ loop: ClientLoop) {
+        phase = .publishing
+        loop.mark(self)
+    }
+
+    override func close(_ error: ForebayError) {
+        stopUpstream()
+        progress.resolve(.failure(error.with(progress.acknowledged.load(ordering: .relaxed))))
+    }
+
+    /// - Parameter upstream: the publisher failed, which fails the topic too if that ends with it.
+    private func fail(_ error: ForebayError, _ loop: ClientLoop, upstream: Bool = false) {
+        stopUpstream()
+        let result: Result<UInt64, ForebayError> = .failure(error.with(state.acknowledged))
+        guard upstream, ending == .topic else { return end(result, loop) }
+        if case .endingTopic = phase { return }
+        if let stream {
+            loop.connection?.cancel(stream)
+            loop.unbind(self)
+        }
+        phase = .endingTopic(.failTopic(topic.name, message: error.message), then: result)
+        loop.mark(self)
+    }
+
+    private func make(_ call: ControlCall, _ loop: ClientLoop) {
+        guard loop.takesStreams, let connection = loop.connection else { return }
+        do throws(ClientError) {
+            loop.bind(try connection.call(call), self)
+        } catch {
+            if !error.endsConnection { end(.failure(ForebayError(stream: error)), loop) }
+        }
+    }
+
+    private func end(_ result: Result<UInt64, ForebayError>, _ loop: ClientLoop) {
+        loop.finish(self)
+        progress.resolve(result)
+    }
+}
+
+extension ForebayError {
+    /// The same, after so many messages were accepted.
+    func with(_ acknowledged: UInt64) -> ForebayError {
+        var error = self
+        error.acknowledged = acknowledged
+        return error
+    }
+}

@@ -1,0 +1,97 @@
+// ForebayClient: a program's connection to a broker.
+//
+//     program's threads ──Activity──► inbox ──► the client's thread: ClientLoop ──► Link ──► broker
+//
+// Sources/Forebay/State has what is decided, without I/O; Sources/Forebay/Loop has the thread.
+
+import Client
+import EventLoop
+import StreamsCore
+
+/// Whether a client is connected.
+public enum ConnectionState: Equatable, Sendable {
+    /// For the first time.
+    case connecting
+    case connected
+    /// The connection was lost, and why; the next attempt is made after that time.
+    case reconnecting(after: Duration, ForebayError)
+    /// For good, and why: `.closed` by the program, or there were no attempts left.
+    case closed(ForebayError)
+}
+
+/// A connection to a broker that comes back when it is lost, with all its subscriptions.
+///
+/// A client has one thread of its own, on which it calls the subscribers of its publishers: a subscriber that takes long
+/// holds up the others of the same client, `receive(on:)` moves it elsewhere. It stays connected until it is closed, or
+/// the last of it, its topics and its running subscriptions and publishes is let go of.
+public final class ForebayClient: Sendable {
+    let core: ClientCore
+
+    private init(_ core: ClientCore) { self.core = core }
+
+    deinit { core.inbox.push(.close) }
+
+    /// Connects to a broker, and waits for its answer.
+    ///
+    /// - Parameters:
+    ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC over
+    ///     cleartext HTTP/2.
+    ///   - options: what differs from the defaults.
+    /// - Throws: `.badAddress`; `.notConnected` when the first attempt fails; `.cancelled` when the task is; `.system`.
+    public static func connect(
+        _ url: String, _ options: ForebayOptions = ForebayOptions()
+    ) async throws(ForebayError) -> ForebayClient {
+        let address: BrokerAddress
+        do throws(ClientError) {
+            address = try BrokerAddress(url: url)
+        } catch {
+            throw ForebayError(connection: error)
+        }
+        let core = try ClientCore(address, options)
+        do throws(SystemError) {
+            try NamedThread.start("forebay") {
+                do throws(SystemError) {
+                    try ClientLoop(core).run()
+                } catch {
+                    let failure = ForebayError(.system, "\(error)")
+                    core.close(failure)
+                    core.first.resolve(failure)
+                    core.ended.resolve(())
+                }
+            }.detach()
+        } catch {
+            throw ForebayError(.system, "\(error)")
+        }
+        let client = ForebayClient(core)
+        let failure = await withTaskCancellationHandler {
+            await core.first.wait()
+        } onCancel: {
+            core.first.resolve(.cancelledByUser)
+        }
+        if let failure { throw failure }
+        return client
+    }
+
+    /// Ends everything that is under way with `.closed`, gives the network what is still to be written (for half a
+    /// second at most), and waits until that is done. A client can be closed any number of times.
+    public func close() async {
+        core.inbox.push(.close)
+        await core.ended.wait()
+    }
+
+    /// A topic by its name: tokens of letters, digits, `-` and `_`, joined by dots, 255 bytes at most. Nothing is sent;
+    /// a bad name fails what is done with the topic, with `.invalid`.
+    public func topic(_ name: String) -> Topic { Topic(client: self, name: name) }
+
+    /// The connection's state: the present one first, then every change as long as there is demand, else the latest.
+    public var states: AnyPublisher<ConnectionState, Never> { core.state.eraseToAnyPublisher() }
+
+    /// The connection's present state.
+    public var state: ConnectionState { core.state.value }
+}
+
+/// A topic of a broker, to subscribe to and to publish to.
+public struct Topic: Sendable {
+    public let client: ForebayClient
+    public let name: String
+}

@@ -1,0 +1,84 @@
+// ForebayError: what can go wrong between a program and its broker.
+
+import Client
+
+/// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
+public struct ForebayError: Error, Equatable, Sendable, CustomStringConvertible {
+    public enum Code: Equatable, Sendable {
+        // One stream, or one publish, dies.
+        /// The topic was failed or deleted.
+        case topicFailed
+        /// The subscription's own overflow policy ended it: `.fail`, or `.block` that was full for too long.
+        case overflow
+        /// The broker does not allow it: the topic has ended, or a limit of its own is reached.
+        case rejected
+        /// A name or an option makes no sense to the broker.
+        case invalid
+        /// A message is larger than this client's limit.
+        case messageTooLarge
+        /// The connection was lost before the broker answered: it may have taken what was published, or not.
+        case outcomeUnknown
+        /// This side gave up: its task or its subscription was cancelled.
+        case cancelled
+        /// More is under way on this client than `ForebayOptions.Limits` allows: wait for some of it to end.
+        case busy
+        /// The publisher that was published failed, or broke the rules of publishers.
+        case upstreamFailed
+        /// The broker's answer makes no sense.
+        case protocolViolation
+
+        // The client dies: everything that is under way on it fails with the same error.
+        /// The address does not name a broker that this version can talk to.
+        case badAddress
+        /// No connection came about, or none again within the attempts that the options allow.
+        case notConnected
+        /// The client was closed.
+        case closed
+        /// The operating system refused what the client cannot do without: a thread, or a descriptor.
+        case system
+    }
+
+    public var code: Code
+    public var message: String
+    /// Messages of a publication that the broker had accepted before it failed; 0 elsewhere.
+    public var acknowledged: UInt64 = 0
+
+    public init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    public var description: String { message }
+
+    /// The client is of no more use, and a new one has to be connected.
+    public var endsClient: Bool {
+        switch code {
+        case .badAddress, .notConnected, .closed, .system: true
+        default: false
+        }
+    }
+}
+
+extension ForebayError {
+    /// What a stream died of.
+    init(stream error: ClientError) {
+        let code: Code =
+            switch error.code {
+            case .applicationError:
+                error.message.hasPrefix("overflow") ? .overflow : .topicFailed
+            case .rejected, .canceled: .rejected
+            case .invalid: .invalid
+            case .messageTooLarge: .messageTooLarge
+            default: .protocolViolation
+            }
+        self.init(code, error.message)
+    }
+
+    /// Why no connection came about.
+    init(connection error: ClientError) {
+        self.init(error.code == .badURL ? .badAddress : .notConnected, error.message)
+    }
+
+    static let closedByUser = ForebayError(.closed, "The client was closed.")
+    static let cancelledByUser = ForebayError(.cancelled, "It was cancelled by this program.")
+}

@@ -1,0 +1,58 @@
+// ForebayOptions: how a client connects and reconnects, and the bounds of what it holds.
+
+/// The options of a client. All have defaults.
+public struct ForebayOptions: Sendable {
+    /// How a client connects again.
+    public var reconnect = ReconnectPolicy()
+
+    /// Publishes whose acknowledgement was not heard before the connection was lost are repeated when it is there
+    /// again, so that they arrive at least once, and perhaps twice. Otherwise they fail with `.outcomeUnknown`: at most
+    /// once, and the program decides.
+    public var repeatsPublishes = false
+
+    /// How long the broker may take to answer on a new connection, in all.
+    public var connectTimeout = Duration.seconds(10)
+
+    /// How long a connection may bring nothing, not even the answer to a sign of life, before it is given up. A sign of
+    /// life is sent at a third of it.
+    public var silence = Duration.seconds(30)
+
+    public var limits = Limits()
+
+    /// The bounds of what one client holds.
+    public struct Limits: Sendable {
+        /// Subscriptions and publishes that are under way at a time; above it new ones fail with `.busy`. At most 1,024,
+        /// which is what one connection carries.
+        public var activities = 1024
+        /// Bytes of single publishes that are under way; above it new ones fail with `.busy`.
+        public var publishedBytes = 64 << 20
+        /// Bytes of one message, payload and metadata; a larger one fails its subscription.
+        public var message = 32 << 20
+        /// Bytes of output that the network has not taken, above which no more is asked of publishers that are
+        /// published.
+        public var output = 1 << 20
+
+        public init() {}
+    }
+
+    public init() {}
+}
+
+/// When a client that has lost its connection tries again: soon at first, then ever later, and never all clients at
+/// once.
+public struct ReconnectPolicy: Equatable, Sendable {
+    /// The longest wait before the first attempt, at least 1 ms.
+    public var first = Duration.milliseconds(100)
+    /// The longest wait of all. Each is twice the one before until it reaches this.
+    public var longest = Duration.seconds(10)
+    /// Attempts in a row that may fail before the client gives up; nil never gives up.
+    public var attempts: Int?
+
+    public init() {}
+
+    public init(first: Duration, longest: Duration, attempts: Int? = nil) {
+        self.first = first
+        self.longest = longest
+        self.attempts = attempts
+    }
+}

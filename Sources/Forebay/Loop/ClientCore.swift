@@ -1,0 +1,83 @@
+// ClientCore: what a client's thread and all others share.
+
+import Client
+import EventLoop
+import StreamsCore
+
+/// What is told to a client's thread.
+enum Notice: Sendable {
+    case start(Activity)
+    case notice(Activity)
+    case dialed(DialedLink)
+    case dialFailed(ClientError)
+    case close
+}
+
+/// A connection on its way from the thread that made it.
+final class DialedLink: @unchecked Sendable {
+    private var link: Link?
+
+    init(_ link: consuming Link) { self.link = consume link }
+
+    func take() -> Link? { link.take() }
+}
+
+final class ClientCore: @unchecked Sendable {
+    let address: BrokerAddress
+    let options: ForebayOptions
+    let inbox: Inbox<Notice>
+    let state = CurrentValueSubject<ConnectionState, Never>(.connecting)
+    /// Nil when the first connection is there; else why there never was one.
+    let first = OneShot<ForebayError?>()
+    /// The thread has ended.
+    let ended = OneShot<Void>()
+
+    private let lock = Lock()
+    private var closed: ForebayError?
+    private var activities = 0
+    private var bytes = 0
+
+    init(_ address: BrokerAddress, _ options: ForebayOptions) throws(ForebayError) {
+        self.address = address
+        self.options = options
+        do throws(SystemError) {
+            inbox = try Inbox()
+        } catch {
+            throw ForebayError(.system, "\(error)")
+        }
+    }
+
+    /// Admits an activity, if the limits allow it, and hands it to the thread.
+    func start(_ activity: Activity) throws(ForebayError) {
+        lock.lock()
+        if let closed {
+            lock.unlock()
+            throw closed
+        }
+        let limits = options.limits
+        guard activities < min(limits.activities, ClientLimits().streams),
+            activity.bytes == 0 || bytes + activity.bytes <= limits.publishedBytes
+        else {
+            lock.unlock()
+            throw ForebayError(.busy, "Too much is under way on this client: wait until some of it has ended.")
+        }
+        activities += 1
+        bytes += activity.bytes
+        // Under the lock, so that nothing comes behind the end.
+        inbox.push(.start(activity))
+        lock.unlock()
+    }
+
+    /// An activity has ended.
+    func release(_ activity: Activity) {
+        lock.with {
+            activities -= 1
+            bytes -= activity.bytes
+        }
+    }
+
+    /// From now on nothing is admitted.
+    func close(_ error: ForebayError) {
+        lock.with { closed = closed ?? error }
+    }
+}

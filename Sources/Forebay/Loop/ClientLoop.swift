@@ -1,0 +1,362 @@
+// ClientLoop: a client's thread. It owns the connection, or waits for the next one, and everything that is under way.
+//
+//     dialing ──► checking ──broker answers──► connected ──lost──► pausing ──► dialing …
+//        └───────────┴────────── fails ──────────────────────────────▲
+//
+// Names are looked up and sockets connected on a thread of their own, so that this one never waits for anything but its
+// poller. A turn: what other threads want, what the broker sent, what follows from both, what is to be written, wait.
+
+import Client
+import EventLoop
+import StreamsCore
+
+final class ClientLoop {
+    private enum Phase {
+        case dialing
+        /// The socket is connected, and the broker was asked to show that it is one.
+        case checking(until: UInt64)
+        case connected
+        case pausing(until: UInt64)
+        case ended
+    }
+
+    /// Bytes read from the broker in one turn.
+    private static let readQuantum = 128 << 10
+    private static let inboxToken: UInt64 = 0
+    private static let socketToken: UInt64 = 1
+
+    private let core: ClientCore
+    private var poller: Poller
+    private var link: Link?
+    private var interest: Interest = .read
+    private var phase = Phase.dialing
+    private var backoff: Backoff
+    private var random = SystemRandomNumberGenerator()
+    private var hasBeenConnected = false
+    /// The broker takes no new streams on this connection, and why.
+    private var closing: String?
+
+    /// What is under way, by number.
+    private var activities: [UInt64: Activity] = [:]
+    private var lastNumber: UInt64 = 0
+    /// Those that have a stream, by its id, and the one that was looked up last.
+    private var streams: [UInt32: Activity] = [:]
+    private var recent: Activity?
+    private var dirty: [Activity] = []
+    /// Those that wait for the network to take what is queued.
+    private var held: [Activity] = []
+
+    init(_ core: ClientCore) throws(SystemError) {
+        self.core = core
+        backoff = Backoff(core.options.reconnect)
+        poller = try Poller()
+        try poller.add(core.inbox.descriptor, token: Self.inboxToken, interest: .read)
+    }
+
+    /// Runs until the client ends.
+    func run() {
+        dial()
+        while true {
+            core.inbox.drain { take($0) }
+            pump()
+            settle()
+            if case .ended = phase { return }
+            do throws(SystemError) {
+                try wait()
+            } catch {
+                end(ForebayError(.system, "\(error)"))
+                return
+            }
+        }
+    }
+
+    // MARK: For activities
+
+    /// The connection; nil while there is none to open streams on.
+    var connection: (any ClientConnection)? {
+        guard case .connected = phase else { return nil }
+        return link?.connection
+    }
+
+    /// New streams can be opened on the connection.
+    var takesStreams: Bool { closing == nil }
+
+    /// Has the activity's `settle` called at the end of the turn.
+    func mark(_ activity: Activity) {
+        guard !activity.isDirty else { return }
+        activity.isDirty = true
+        dirty.append(activity)
+    }
+
+    /// The same, when the network has taken what waits for it.
+    func markLater(_ activity: Activity) {
+        if !held.contains(where: { $0 === activity }) { held.append(activity) }
+    }
+
+    /// The activity has a stream from now on.
+    func bind(_ id: StreamID, _ activity: Activity) {
+        unbind(activity)
+        activity.stream = id
+        streams[id.value] = activity
+    }
+
+    func unbind(_ activity: Activity) {
+        guard let id = activity.stream else { return }
+        streams[id.value] = nil
+        activity.stream = nil
+        if recent === activity { recent = nil }
+    }
+
+    /// The activity is over. What the broker may still send for it is not wanted.
+    func finish(_ activity: Activity) {
+        guard !activity.isOver else { return }
+        activity.isOver = true
+        if let id = activity.stream {
+            connection?.cancel(id)
+            unbind(activity)
+        }
+        activities[activity.number] = nil
+        core.release(activity)
+    }
+
+    // MARK: Notices
+
+    private func take(_ notice: Notice) {
+        switch notice {
+        case .start(let activity):
+            lastNumber += 1
+            activity.number = lastNumber
+            activities[lastNumber] = activity
+            attend(activity)
+        case .notice(let activity): attend(activity)
+        case .dialed(let dialed): check(dialed)
+        case .dialFailed(let error): lose(error)
+        case .close: end(.closedByUser)
+        }
+    }
+
+    private func attend(_ activity: Activity) {
+        activity.clearNotice()
+        if case .ended = phase { return }
+        if !activity.isOver { activity.attend(self) }
+    }
+
+    // MARK: Connecting
+
+    private func dial() {
+        phase = .dialing
+        var limits = ClientLimits()
+        limits.message = core.options.limits.message
+        limits.lifetime = max(core.options.silence.nanoseconds, 3_000_000)
+        limits.keepaliveInterval = limits.lifetime / 3
+        let (inbox, address, asked) = (core.inbox, core.address, limits)
+        do throws(SystemError) {
+            try NamedThread.start("forebay-dial") {
+                do throws(ClientError) {
+                    inbox.push(.dialed(DialedLink(try Link(to: address, limits: asked))))
+                } catch {
+                    inbox.push(.dialFailed(error))
+                }
+            }.detach()
+        } catch {
+            lose(ClientError(.notConnected, "\(error)"))
+        }
+    }
+
+    /// The socket is connected: has the broker answered, too?
+    private func check(_ dialed: DialedLink) {
+        guard case .dialing = phase, let link = dialed.take() else { return }
+        let now = Clock.monotonic()
+        phase = .checking(until: now.addingClamped(core.options.connectTimeout.nanoseconds))
+        let socket = link.socket
+        let connection = link.connection
+        self.link = consume link
+        interest = .read
+        do {
+            try poller.add(socket, token: Self.socketToken, interest: interest)
+            try connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: now)
+        } catch let error as ClientError {
+            lose(error)
+        } catch {
+            lose(ClientError(.notConnected, "\(error)"))
+        }
+    }
+
+    private func answered() {
+        guard case .checking = phase else { return }
+        phase = .connected
+        backoff.reset()
+        hasBeenConnected = true
+        core.state.send(.connected)
+        core.first.resolve(nil)
+        for activity in inOrder() where !activity.isOver { activity.connected(self) }
+    }
+
+    private func inOrder() -> [Activity] { activities.values.sorted { $0.number < $1.number } }
+
+    /// The connection is lost, or did not come about.
+    private func lose(_ error: ClientError) {
+        if case .ended = phase { return }
+        if let socket = link?.socket { try? poller.remove(socket) }
+        link = nil
+        closing = nil
+        streams.removeAll()
+        recent = nil
+        let left = hasBeenConnected ? backoff.next(using: &random) : nil
+        guard let pause = left else { return end(ForebayError(connection: error)) }
+        phase = .pausing(until: Clock.monotonic().addingClamped(pause))
+        for activity in inOrder() where activity.stream != nil {
+            activity.stream = nil
+            activity.lost(self)
+        }
+        core.state.send(.reconnecting(after: .nanoseconds(Int64(clamping: pause)), ForebayError(connection: error)))
+    }
+
+    /// The client is over.
+    private func end(_ error: ForebayError) {
+        if case .ended = phase { return }
+        core.close(error)
+        for activity in inOrder() where !activity.isOver {
+            if let id = activity.stream { link?.connection.cancel(id) }
+            activity.isOver = true
+            activity.close(error)
+        }
+        activities.removeAll()
+        streams.removeAll()
+        recent = nil
+        link?.finish()
+        link = nil
+        phase = .ended
+        // What was pushed before the core was closed.
+        core.inbox.drain { notice in
+            if case .start(let activity) = notice {
+                activity.isOver = true
+                activity.close(error)
+            }
+        }
+        core.first.resolve(error)
+        core.state.send(.closed(error))
+        core.state.send(completion: .finished)
+        core.ended.resolve(())
+    }
+
+    // MARK: What the broker sends
+
+    private func pump() {
+        guard link != nil else { return }
+        do throws(ClientError) {
+            while let event = try link?.next() { handle(event) }
+            if let closing, streams.isEmpty { throw ClientError(.connectionError, closing) }
+        } catch {
+            lose(error)
+        }
+    }
+
+    private func handle(_ event: ClientEvent) {
+        switch event {
+        case .message(let id, let message): activity(id)?.receive(message, self)
+        case .acknowledged(let id, let told): activity(id)?.acknowledged(told, self)
+        case .granted(let id, _): activity(id)?.creditChanged(self)
+        case .declined(let id): activity(id)?.declined(self)
+        case .completed(let id, let dropped):
+            guard let activity = activity(id) else { return }
+            activity.completed(dropped: dropped, self)
+        case .failed(let id, let error):
+            guard let activity = activity(id) else { return }
+            unbind(activity)
+            activity.failed(error, self)
+        case .pong: answered()
+        case .closing(let why): closing = why
+        }
+    }
+
+    private func activity(_ id: StreamID) -> Activity? {
+        if let recent, recent.stream == id { return recent }
+        recent = streams[id.value]
+        return recent
+    }
+
+    /// What follows from this turn.
+    private func settle() {
+        if !held.isEmpty, queued <= core.options.limits.output {
+            for activity in held { mark(activity) }
+            held = []
+        }
+        while !dirty.isEmpty {
+            let turn = dirty
+            dirty.removeAll(keepingCapacity: true)
+            for activity in turn {
+                activity.isDirty = false
+                if !activity.isOver { activity.settle(self) }
+            }
+        }
+    }
+
+    // MARK: Waiting
+
+    private func wait() throws(SystemError) {
+        link?.flush()
+        var now = Clock.monotonic()
+        let until = deadline()
+        try updateInterest()
+        // Who waited for the network may go on at once if it has taken all.
+        let isDue = !held.isEmpty && queued <= core.options.limits.output
+        let timeout = isDue ? 0 : until.map { $0 > now ? $0 - now : 0 }
+        let count = try poller.wait(timeout: timeout)
+        now = Clock.monotonic()
+        var readiness: Readiness = []
+        for index in 0..<count {
+            let event = poller[index]
+            if event.token == Self.inboxToken { core.inbox.clearWake() } else { readiness = event.ready }
+        }
+        serve(readiness, now)
+    }
+
+    private func deadline() -> UInt64? {
+        switch phase {
+        case .dialing, .ended: nil
+        case .pausing(let until): until
+        case .checking(let until): min(until, link?.connection.deadline ?? .max)
+        case .connected: link?.connection.deadline
+        }
+    }
+
+    private func updateInterest() throws(SystemError) {
+        guard let socket = link?.socket else { return }
+        var wanted: Interest = link?.hasEnded == false ? .read : []
+        if link?.wantsToWrite == true { wanted.insert(.write) }
+        guard wanted != interest else { return }
+        interest = wanted
+        try poller.modify(socket, token: Self.socketToken, interest: wanted)
+    }
+
+    private func serve(_ ready: Readiness, _ now: UInt64) {
+        switch phase {
+        case .pausing(let until):
+            if now >= until { dial() }
+        case .checking(let until) where now >= until:
+            lose(ClientError(.silent, "What listens at \(core.address) did not answer: is it a broker's port?"))
+        case .checking, .connected:
+            do throws(ClientError) {
+                if !ready.isDisjoint(with: [.writable, .dead]) { link?.flush() }
+                if !ready.isDisjoint(with: [.readable, .dead]) {
+                    _ = try link?.read(atMost: Self.readQuantum, now: now)
+                }
+                try link?.connection.fire(now: now)
+            } catch {
+                lose(error)
+            }
+        case .dialing, .ended: break
+        }
+    }
+
+    /// Bytes that the network has not taken yet.
+    var queued: Int { link?.connection.queued ?? 0 }
+}
+
+extension UInt64 {
+    func addingClamped(_ other: UInt64) -> UInt64 {
+        let (sum, isOver) = addingReportingOverflow(other)
+        return isOver ? .max : sum
+    }
+}

@@ -1,0 +1,59 @@
+// Message: what a subscription delivers, and what it tells of messages that it could not.
+
+import Bytes
+import RSocket
+
+/// One message of a topic.
+public struct Message: Equatable, Sendable {
+    /// What was published.
+    public var payload: [UInt8]
+    /// Its number in the topic: 1 for the first message of an epoch, then 2, 3 and so on without holes.
+    public var sequence: UInt64
+    /// The life of the topic; sequences of different epochs have nothing to do with each other.
+    public var epoch: UInt64
+    /// When the broker took the message, in nanoseconds since 1970 UTC.
+    public var timestamp: Int64
+    /// What this subscription missed just before this message; nil when nothing was.
+    ///
+    /// A gap comes with the message behind it rather than by itself, as each element a subscription delivers is one that
+    /// was asked for.
+    public var gap: Gap?
+    /// What the publisher gave the message beside its payload, as RSocket's composite metadata; empty when that is
+    /// nothing.
+    public var metadata: [UInt8]
+
+    public init(
+        payload: [UInt8], sequence: UInt64, epoch: UInt64, timestamp: Int64, gap: Gap? = nil, metadata: [UInt8] = []
+    ) {
+        self.payload = payload
+        self.sequence = sequence
+        self.epoch = epoch
+        self.timestamp = timestamp
+        self.gap = gap
+        self.metadata = metadata
+    }
+
+    /// The payload as text; what is not UTF-8 in it is replaced.
+    public var text: String { String(decoding: payload, as: UTF8.self) }
+}
+
+/// Messages that a subscription missed.
+public struct Gap: Equatable, Sendable {
+    public enum Cause: Equatable, Sendable {
+        /// They were dropped by the subscription's overflow policy, or were no longer retained when it came to them.
+        case dropped
+        /// The topic began anew, as it does when the broker is restarted: what was left of the epoch before is gone.
+        case newEpoch(previous: UInt64)
+        /// The connection was lost before the first message came, and it is not known where the subscription stood.
+        case reconnected
+    }
+
+    public var cause: Cause
+    /// How many are missing; nil when nobody knows, and then it may be none.
+    public var lost: UInt64?
+
+    public init(_ cause: Cause, lost: UInt64?) {
+        self.cause = cause
+        self.lost = lost
+    }
+}

@@ -1,0 +1,117 @@
+// Publish: one message, and the broker's word that it was taken.
+
+import Client
+import StreamsCore
+import Synchronization
+
+/// What the broker tells of a message that it has accepted.
+public struct Receipt: Equatable, Sendable {
+    /// The message's number in the topic.
+    public var sequence: UInt64
+    /// The topic's epoch; nil where the protocol does not tell it, as RSocket does not.
+    public var epoch: UInt64?
+}
+
+extension Topic {
+    /// Publishes one message, and waits until the broker has it in the topic. Where the topic has no room, because a
+    /// subscription with `.block` is full, that takes until there is.
+    ///
+    /// While there is no connection the message waits for one. When the connection is lost before the broker has
+    /// answered, the message is repeated if `ForebayOptions.repeatsPublishes` says so, and the topic may then have it
+    /// twice; otherwise this fails with `.outcomeUnknown`.
+    ///
+    /// Cancelling the task withdraws a message that the broker has not accepted; nobody can tell then if it had.
+    ///
+    /// - Parameter payload: at most as large as the broker allows, by default 1 MiB.
+    /// - Throws: `.rejected`, `.invalid`, `.outcomeUnknown`, `.cancelled`, `.busy`, and whatever the client dies of.
+    @discardableResult
+    public func publish(_ payload: [UInt8]) async throws(ForebayError) -> Receipt {
+        let publish = SinglePublish(self, Outgoing(payload: payload))
+        try publish.start()
+        let result = await withTaskCancellationHandler {
+            await publish.outcome.wait()
+        } onCancel: {
+            publish.cancel()
+        }
+        return try result.get()
+    }
+
+    /// Publishes a text as UTF-8.
+    @discardableResult
+    public func publish(_ text: String) async throws(ForebayError) -> Receipt {
+        try await publish(Array(text.utf8))
+    }
+}
+
+private final class SinglePublish: Activity, @unchecked Sendable {
+    let outcome = OneShot<Result<Receipt, ForebayError>>()
+    private let topic: Topic
+    private let item: Outgoing
+    private let isCancelled = Atomic<Bool>(false)
+
+    init(_ topic: Topic, _ item: Outgoing) {
+        self.topic = topic
+        self.item = item
+        super.init(topic.client.core)
+    }
+
+    override var bytes: Int { item.payload.count }
+
+    func cancel() {
+        isCancelled.store(true, ordering: .sequentiallyConsistent)
+        outcome.resolve(.failure(.cancelledByUser))
+        notify()
+    }
+
+    // MARK: The client's thread
+
+    override func attend(_ loop: ClientLoop) {
+        if isCancelled.load(ordering: .sequentiallyConsistent) { return loop.finish(self) }
+        connected(loop)
+    }
+
+    override func connected(_ loop: ClientLoop) {
+        guard stream == nil, loop.takesStreams, let connection = loop.connection else { return }
+        do throws(ClientError) {
+            let id = try item.withBytes { (bytes) throws(ClientError) in
+                try connection.publish(topic.name, bytes)
+            }
+            loop.bind(id, self)
+        } catch {
+            if !error.endsConnection { end(.failure(ForebayError(stream: error)), loop) }
+        }
+    }
+
+    override func acknowledged(_ told: Acknowledgement, _ loop: ClientLoop) {
+        outcome.resolve(.success(Receipt(sequence: told.sequence, epoch: told.epoch)))
+    }
+
+    override func completed(dropped: UInt64, _ loop: ClientLoop) {
+        loop.unbind(self)
+        end(.failure(ForebayError(.protocolViolation, "The broker did not tell the message's sequence.")), loop)
+    }
+
+    override func failed(_ error: ClientError, _ loop: ClientLoop) {
+        end(.failure(ForebayError(stream: error)), loop)
+    }
+
+    override func lost(_ loop: ClientLoop) {
+        if outcome.current == nil, core.options.repeatsPublishes { return }
+        end(.failure(.unknownOutcome), loop)
+    }
+
+    override func close(_ error: ForebayError) {
+        outcome.resolve(.failure(stream == nil || error == .closedByUser ? error : .unknownOutcome))
+    }
+
+    /// The first outcome counts: a failure behind an acknowledgement changes nothing.
+    private func end(_ result: Result<Receipt, ForebayError>, _ loop: ClientLoop) {
+        outcome.resolve(result)
+        loop.finish(self)
+    }
+}
+
+extension ForebayError {
+    static let unknownOutcome = ForebayError(
+        .outcomeUnknown, "The connection was lost before the broker answered: it may have taken the message, or not.")
+}

@@ -1,0 +1,148 @@
+// ChannelState: what is published on a channel, and how much of it the publisher is asked for, over any number of
+// connections. No I/O.
+//
+//     publisher ──► waiting ──► sent() ──► in flight ──► acknowledged()
+//                      ▲                       │
+//                      └──────── lost() ───────┘
+//
+// The publisher is asked for what the broker has granted, less what it was asked for already and what waits: so it is
+// never ahead of the broker's credit. Item 0 needs none.
+
+import StreamsCore
+
+struct ChannelState {
+    enum Loss: Equatable {
+        /// Nothing was lost that is not there to be sent again.
+        case resumes
+        /// The broker may have taken messages that it did not acknowledge.
+        case unknown
+    }
+
+    private let repeats: Bool
+    private var waiting = Fifo()
+    /// Sent and not acknowledged; empty unless they are to be repeated.
+    private var inFlight = Fifo()
+    /// Sent on the present connection, and accepted of it.
+    private var sent: UInt64 = 0
+    private var accepted: UInt64 = 0
+    /// Accepted on the connections before.
+    private var before: UInt64 = 0
+    /// Asked of the publisher, and not come.
+    private var asked: UInt64 = 0
+    /// The publisher has ended.
+    private(set) var isFinished = false
+
+    /// - Parameter repeats: what was not acknowledged when the connection was lost is sent again on the next one.
+    init(repeats: Bool) { self.repeats = repeats }
+
+    /// Messages that the broker has accepted, as far as it has told.
+    var acknowledged: UInt64 { before + accepted }
+    /// A message waits to be sent.
+    var hasWaiting: Bool { !waiting.isEmpty }
+    /// The publisher has ended, and all its messages are sent.
+    var isSent: Bool { isFinished && waiting.isEmpty }
+    /// All that was sent is acknowledged.
+    var isSettled: Bool { sent == accepted }
+
+    /// What the publisher is to be asked for now.
+    /// - Parameter credit: what the broker allows to be sent; nil while no channel is open, and one message may then be
+    ///   had to open it with.
+    mutating func ask(credit: UInt32?) -> UInt64 {
+        guard !isFinished else { return 0 }
+        let ahead = asked + UInt64(waiting.count)
+        let allowed = credit.map(UInt64.init) ?? 1
+        guard allowed > ahead else { return 0 }
+        asked += allowed - ahead
+        return allowed - ahead
+    }
+
+    /// A message came from the publisher; false if it was not asked for.
+    mutating func receive(_ item: Outgoing) -> Bool {
+        guard asked > 0 else { return false }
+        asked -= 1
+        waiting.append(item)
+        return true
+    }
+
+    mutating func finish() { isFinished = true }
+
+    /// The message to be sent next.
+    var next: Outgoing? { waiting.first }
+
+    /// It was sent.
+    mutating func didSend() {
+        guard let item = waiting.popFirst() else { return }
+        sent += 1
+        if repeats { inFlight.append(item) }
+    }
+
+    /// The broker tells how many it accepted of the present channel in all.
+    mutating func acknowledge(_ count: UInt64) {
+        guard count > accepted, count <= sent else { return }
+        if repeats { for _ in accepted..<count { _ = inFlight.popFirst() } }
+        accepted = count
+    }
+
+    /// The broker has accepted all that was sent.
+    mutating func acknowledgeAll() { acknowledge(sent) }
+
+    /// The connection was lost.
+    mutating func lost() -> Loss {
+        let isKnown = repeats || isSettled
+        before += accepted
+        sent = 0
+        accepted = 0
+        waiting.prepend(&inFlight)
+        return isKnown ? .resumes : .unknown
+    }
+}
+
+/// A message on its way to the broker.
+struct Outgoing: Sendable, Equatable {
+    var payload: [UInt8]
+
+    /// As the array's own, with a typed error.
+    func withBytes<Value, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
+    ) throws(Failure) -> Value {
+        try payload.withUnsafeBytes { bytes in
+            Result { () throws(Failure) in try body(bytes) }
+        }.get()
+    }
+}
+
+/// Messages, first in, first out. Whoever uses it keeps to a bound.
+struct Fifo {
+    private var items: [Outgoing] = []
+    /// Those before are taken.
+    private var head = 0
+
+    var count: Int { items.count - head }
+    var isEmpty: Bool { head == items.count }
+    var first: Outgoing? { isEmpty ? nil : items[head] }
+
+    mutating func append(_ item: Outgoing) { items.append(item) }
+
+    mutating func popFirst() -> Outgoing? {
+        guard !isEmpty else { return nil }
+        let item = items[head]
+        items[head] = Outgoing(payload: [])
+        head += 1
+        if isEmpty {
+            items.removeAll(keepingCapacity: true)
+            head = 0
+        } else if head >= 64, head > items.count / 2 {
+            items.removeFirst(head)
+            head = 0
+        }
+        return item
+    }
+
+    /// Puts what is in `other` first, and empties it.
+    mutating func prepend(_ other: inout Fifo) {
+        guard !other.isEmpty else { return }
+        items = Array(other.items[other.head...]) + items[head...]
+        head = 0
+        other = Fifo()
+    }
+}
