@@ -68,6 +68,9 @@ final class ClientCore: @unchecked Sendable {
         lock.unlock()
     }
 
+    /// What is under way.
+    var activityCount: Int { lock.with { activities } }
+
     /// An activity has ended.
     func release(_ activity: Activity) {
         lock.with {

@@ -1,0 +1,169 @@
+// A client and a real broker: connecting, publishing, subscribing, and what goes wrong.
+
+import Streams
+import Testing
+
+@testable import Forebay
+
+@Suite struct ForebayClientTests {
+    @Test(arguments: Wire.allCases) func whatIsPublishedIsDelivered(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let topic = client.topic("orders")
+            for number in 1...10 {
+                let receipt = try await topic.publish("m\(number)")
+                #expect(receipt.sequence == UInt64(number))
+                #expect((receipt.epoch != nil) == (wire == .http))
+            }
+            var iterator = topic.messages(replay: .all).makeAsyncIterator()
+            for number in 1...10 {
+                let message = try #require(try await iterator.next())
+                #expect(message.text == "m\(number)" && message.sequence == UInt64(number))
+                #expect(message.epoch != 0 && message.timestamp > 0 && message.gap == nil)
+            }
+            await client.close()
+            #expect(client.state == .closed(.closedByUser))
+            await #expect(throws: ForebayError.closedByUser) { try await topic.publish("late") }
+        }
+    }
+
+    /// No more than the window waits here, and it is refilled as messages are taken.
+    @Test(arguments: Wire.allCases) func anIterationAsksForItsWindow(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let topic = client.topic("t")
+            for number in 0..<100 { try await topic.publish(bytes(number)) }
+            var iterator = topic.messages(replay: .all, window: 5).makeAsyncIterator()
+            for number in 0..<100 { #expect(try await iterator.next()?.number == number) }
+            await client.close()
+            await #expect(throws: ForebayError.closedByUser) { while try await iterator.next() != nil {} }
+            #expect(try await iterator.next() == nil, "a failure is thrown once")
+        }
+    }
+
+    @Test(arguments: Wire.allCases) func demandIsForwardedAndNotInvented(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let topic = client.topic("t")
+            for number in 0..<20 { try await topic.publish(bytes(number)) }
+            let (values, feed) = AsyncStream.makeStream(of: Int.self)
+            let sink = DemandSink<Message, ForebayError>(
+                demand: 3, receiveCompletion: { _ in feed.finish() }, receiveValue: { feed.yield($0.number) })
+            topic.messages(replay: .all).subscribe(sink)
+            var iterator = values.makeAsyncIterator()
+            for number in 0..<3 { #expect(await iterator.next() == number) }
+            // What comes now was asked for by another: had the sink more, it would be there before.
+            #expect(try await topic.messages(replay: .all).prefix(20).reduce(0) { sum, _ in sum + 1 } == 20)
+            sink.increaseDemand(2)
+            for number in 3..<5 { #expect(await iterator.next() == number) }
+            sink.cancel()
+            await client.close()
+            feed.finish()
+            #expect(await iterator.next() == nil, "nothing comes after cancel")
+        }
+    }
+
+    @Test(arguments: Wire.allCases) func anEndIsTold(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let done = client.topic("done")
+            let total = try await (0..<5).map(bytes).publisher.publish(to: done, ending: .topic).result()
+            #expect(total == 5)
+            var numbers: [Int] = []
+            for try await message in done.messages(replay: .all) { numbers.append(message.number) }
+            #expect(numbers == Array(0..<5))
+            // Who ends a topic without a message has to find one.
+            let empty = client.topic("empty")
+            let nothing = [[UInt8]]().publisher
+            #expect(await error { _ = try await nothing.publish(to: empty, ending: .topic).result() } != nil)
+            var iterator = empty.messages().makeAsyncIterator()
+            #expect(try await nothing.publish(to: empty, ending: .topic).result() == 0)
+            #expect(try await iterator.next() == nil)
+            #expect(try await nothing.publish(to: client.topic("none")).result() == 0)
+
+            let failing = client.topic("failing")
+            var failed = failing.messages().makeAsyncIterator()
+            let subject = PassthroughSubject<[UInt8], Boom>()
+            let publication = subject.publish(to: failing, ending: .topic)
+            subject.send(completion: .failure(Boom()))
+            let failure = await error { _ = try await publication.result() }
+            #expect(failure?.code == .upstreamFailed)
+            let told = await error { _ = try await failed.next() }
+            #expect(told?.code == .topicFailed)
+            await client.close()
+        }
+    }
+
+    @Test(arguments: Wire.allCases) func whatIsWrongIsToldByTypedErrors(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            #expect(await error { try await client.topic("a b").publish("x") }?.code == .invalid)
+            #expect(await error { for try await _ in client.topic("a..b").messages() {} }?.code == .invalid)
+            let long = String(repeating: "a", count: 1000)
+            #expect(await error { for try await _ in client.topic(long).messages() {} }?.code == .invalid)
+            await client.close()
+            #expect(await error { for try await _ in client.topic("t").messages() {} } == .closedByUser)
+            #expect(await error { _ = try await ForebayClient.connect("ftp://x") }?.code == .badAddress)
+            #expect(await error { _ = try await ForebayClient.connect("rsocket://127.0.0.1:1") }?.code == .notConnected)
+            let other: Wire = wire == .http ? .rsocket : .http
+            let wrong = "\(wire)://127.0.0.1:\(broker.port(other))"
+            #expect(await error { _ = try await ForebayClient.connect(wrong) }?.code == .notConnected)
+        }
+    }
+
+    @Test(arguments: Wire.allCases) func cancellingEndsTheWait(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let topic = client.topic("t")
+            // A subscription that blocks, and takes nothing beyond its first message, leaves no room.
+            let sink = DemandSink<Message, ForebayError>(demand: 1, receiveCompletion: { _ in }, receiveValue: { _ in })
+            topic.messages(buffer: 1, overflow: .block).subscribe(sink)
+            let waiting = Task { for _ in 0..<10 { try await topic.publish("x") } }
+            let reading = Task { for try await _ in client.topic("quiet").messages() {} }
+            while client.core.activityCount < 3 { await Task.yield() }
+            reading.cancel()
+            try await reading.value
+            waiting.cancel()
+            #expect(await error { try await waiting.value }?.code == .cancelled)
+            sink.cancel()
+            // Nothing is left under way.
+            while client.core.activityCount > 0 { await Task.yield() }
+            await client.close()
+        }
+    }
+
+    @Test func limitsHold() async throws {
+        let broker = try TestBroker()
+        try await within {
+            var options = quick
+            options.limits.activities = 2
+            options.limits.publishedBytes = 10
+            let client = try await ForebayClient.connect(broker.url(.rsocket), options)
+            #expect(await error { try await client.topic("t").publish("more than 10 bytes") }?.code == .busy)
+            var one = client.topic("t").messages().makeAsyncIterator()
+            var two = client.topic("t").messages().makeAsyncIterator()
+            #expect(await error { try await client.topic("t").publish("x") }?.code == .busy)
+            await client.close()
+            _ = try? await one.next()
+            _ = try? await two.next()
+        }
+    }
+}
+
+struct Boom: Error {}
+
+/// The typed error that something ends with.
+func error(_ body: () async throws -> Void) async -> ForebayError? {
+    do {
+        try await body()
+        return nil
+    } catch {
+        return error as? ForebayError
+    }
+}

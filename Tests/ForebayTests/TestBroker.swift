@@ -1,0 +1,103 @@
+// TestBroker: a real broker in the test's process, which can be killed and started again at the same ports.
+
+import Client
+import Core
+import EventLoop
+import Glibc
+import Testing
+
+@testable import Forebay
+@testable import Server
+
+enum Wire: String, CaseIterable, Sendable {
+    case rsocket, http
+
+    var face: Face { self == .rsocket ? .rsocket : .http }
+}
+
+/// Not to be used by several tasks at once.
+final class TestBroker: @unchecked Sendable {
+    private var server: Server
+    private let log: Log
+    private let ports: [Wire: UInt16]
+    private let limits: Limits
+
+    init(limits: Limits = Limits()) throws {
+        self.limits = limits
+        log = try Log(level: .error, format: .text, descriptor: open("/dev/null", O_WRONLY))
+        server = try TestBroker.start(limits, [:], log)
+        var ports: [Wire: UInt16] = [:]
+        for wire in Wire.allCases { ports[wire] = server.addresses(wire.face)[0].port }
+        self.ports = ports
+    }
+
+    deinit {
+        server.stop()
+        _ = server.wait()
+        log.close()
+    }
+
+    private static func start(_ limits: Limits, _ ports: [Wire: UInt16], _ log: Log) throws -> Server {
+        var configuration = Server.Configuration(
+            listen: Endpoint(host: "127.0.0.1", port: ports[.rsocket] ?? 0),
+            http: Endpoint(host: "127.0.0.1", port: ports[.http] ?? 0), threads: 2)
+        configuration.limits = limits
+        return try Server(configuration, log: log)
+    }
+
+    func port(_ wire: Wire) -> UInt16 { ports[wire]! }
+    func url(_ wire: Wire) -> String { "\(wire)://127.0.0.1:\(port(wire))" }
+
+    /// What the broker tells of a topic, in JSON.
+    func describe(_ topic: String) throws -> String {
+        var link = try Link(to: BrokerAddress(host: "127.0.0.1", port: port(.rsocket)))
+        let id = try link.connection.call(.topicInfo(topic))
+        link.flush()
+        while true {
+            while let event = try link.next() {
+                if case .message(id, let message) = event { return String(decoding: message.data, as: UTF8.self) }
+                if case .failed(id, let error) = event { throw error }
+            }
+            var descriptor = pollfd(fd: link.socket, events: Int16(POLLIN), revents: 0)
+            poll(&descriptor, 1, 1000)
+            _ = try link.read(atMost: 4096, now: Clock.monotonic())
+        }
+    }
+
+    /// All that was retained is lost, and all connections are cut.
+    func restart() throws {
+        server.stop()
+        #expect(server.wait())
+        server = try TestBroker.start(limits, ports, log)
+    }
+}
+
+/// Options for tests: nobody wants to wait for the second attempt.
+var quick: ForebayOptions {
+    var options = ForebayOptions()
+    options.reconnect = ReconnectPolicy(first: .milliseconds(10), longest: .milliseconds(100))
+    return options
+}
+
+struct TimedOut: Error {}
+
+/// Fails a test that waits for what never comes.
+func within<Value: Sendable>(
+    _ limit: Duration = .seconds(60), _ body: @escaping @Sendable () async throws -> Value
+) async throws -> Value {
+    try await withThrowingTaskGroup(of: Value.self) { group in
+        group.addTask(operation: body)
+        group.addTask {
+            try await Task.sleep(for: limit)
+            throw TimedOut()
+        }
+        defer { group.cancelAll() }
+        return try await group.next()!
+    }
+}
+
+func bytes(_ number: Int) -> [UInt8] { Array(String(number).utf8) }
+
+extension Message {
+    var number: Int { Int(text) ?? -1 }
+}
