@@ -51,11 +51,11 @@ bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others:
 	@.build/release/bench --json .build/bench.json $(BENCH)
 
 lint: deps ## check format and style
-	@swift format lint --strict --recursive --parallel Sources Tests Package.swift
+	@swift format lint --strict --recursive --parallel Sources Tests Examples Package.swift
 	@python3 .ci/style.py
 
 format: deps ## format the Swift sources in place
-	@swift format --in-place --recursive --parallel Sources Tests Package.swift
+	@swift format --in-place --recursive --parallel Sources Tests Examples Package.swift
 
 # The Python packages that the wire tests use, in a virtual environment of their own; made anew when the list changes.
 .venv/ready: Tests/wire/requirements.txt

@@ -53,8 +53,17 @@ let package = Package(
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(
-            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "RSocket", "Bytes"],
+            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket"],
             swiftSettings: strict),
+        .executableTarget(
+            name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
+        .executableTarget(
+            name: "slow-consumer", dependencies: ["Forebay"], path: "Examples/SlowConsumer", swiftSettings: strict),
+        .executableTarget(
+            name: "pausable-view", dependencies: ["Forebay", "Streams"], path: "Examples/PausableView",
+            swiftSettings: strict),
+        .executableTarget(
+            name: "pipeline", dependencies: ["Forebay", "Streams"], path: "Examples/Pipeline", swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(

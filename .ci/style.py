@@ -66,7 +66,7 @@ def breaches(path: Path, lines: list[str]):
 
 def main() -> int:
     files = [ROOT / "Package.swift"]
-    for folder in ("Sources", "Tests", ".ci"):
+    for folder in ("Sources", "Tests", "Examples", ".ci"):
         files += sorted(f for f in (ROOT / folder).rglob("*") if f.suffix in (".swift", ".py", ".c", ".h"))
     found = 0
     for file in files:

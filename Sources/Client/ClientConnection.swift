@@ -6,6 +6,8 @@
 //
 // RSocketConnection and GRPCConnection are the two there are.
 
+import HTTP2
+
 /// One connection to a broker, owned by one thread. Each request has a stream; what comes on it names it. What concerns
 /// a stream that is not open any more is ignored.
 ///
@@ -19,7 +21,10 @@ public protocol ClientConnection: AnyObject {
     func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID
 
     /// Publishes one message: `.acknowledged` and `.completed`, or `.failed`.
-    func publish(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID
+    /// - Parameter properties: go with it; they are valid.
+    func publish(
+        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties
+    ) throws(ClientError) -> StreamID
 
     /// Publishes one message at most once, without waiting for room in the topic. Where the protocol has no such thing
     /// it is as `publish`, and its stream is returned; otherwise, nil, nothing is told of it.
@@ -106,6 +111,13 @@ public protocol ClientConnection: AnyObject {
 
     /// The driver stops reading, or goes on. While it does not read, silence is its own doing.
     func setReading(_ reading: Bool, now: UInt64)
+}
+
+extension ClientConnection {
+    /// Publishes one message that nothing goes with.
+    public func publish(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID {
+        try publish(topic, payload, MessageProperties())
+    }
 }
 
 /// What has one answer.

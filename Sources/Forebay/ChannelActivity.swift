@@ -43,6 +43,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     // The client's thread alone
     private var state: ChannelState
     private var phase = Phase.publishing
+    /// The connection was lost when the broker was told of the end.
+    private var mayHaveEnded = false
 
     var description: String { "Publication" }
 
@@ -227,12 +229,19 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     }
 
     override func failed(_ error: ClientError, _ loop: ClientLoop) {
-        if case .endingTopic(_, .failure(let before)) = phase { return end(.failure(before), loop) }
+        switch phase {
+        case .endingTopic(_, .failure(let before)): return end(.failure(before), loop)
+        // It was ended then.
+        case .endingTopic(_, .success(let count)) where mayHaveEnded && error.code == .rejected:
+            return end(.success(count), loop)
+        case .publishing, .ending, .endingTopic: break
+        }
         fail(ForebayError(stream: error), loop)
     }
 
     override func lost(_ loop: ClientLoop) {
-        if case .endingTopic = phase { return }
+        if case .publishing = phase {} else { mayHaveEnded = true }
+        if case .endingTopic = phase { return loop.mark(self) }
         guard state.lost() == .resumes else {
             stopUpstream()
             return end(.failure(.unknownOutcome.with(state.acknowledged)), loop)

@@ -21,9 +21,9 @@ public enum ConnectionState: Equatable, Sendable {
 
 /// A connection to a broker that comes back when it is lost, with all its subscriptions.
 ///
-/// A client has one thread of its own, on which it calls the subscribers of its publishers: a subscriber that takes long
-/// holds up the others of the same client, `receive(on:)` moves it elsewhere. It stays connected until it is closed, or
-/// the last of it, its topics and its running subscriptions and publishes is let go of.
+/// A client has one thread of its own, on which it calls the subscribers of its publishers: a subscriber that takes
+/// long holds up the others of the same client, `receive(on:)` moves it elsewhere. It stays connected until it is
+/// closed, or the last of it, its topics and its running subscriptions and publishes is let go of.
 public final class ForebayClient: Sendable {
     let core: ClientCore
 
@@ -34,8 +34,8 @@ public final class ForebayClient: Sendable {
     /// Connects to a broker, and waits for its answer.
     ///
     /// - Parameters:
-    ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC over
-    ///     cleartext HTTP/2.
+    ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC
+    ///     over cleartext HTTP/2.
     ///   - options: what differs from the defaults.
     /// - Throws: `.badAddress`; `.notConnected` when the first attempt fails; `.cancelled` when the task is; `.system`.
     public static func connect(

@@ -21,8 +21,8 @@ public struct ForebayOptions: Sendable {
 
     /// The bounds of what one client holds.
     public struct Limits: Sendable {
-        /// Subscriptions and publishes that are under way at a time; above it new ones fail with `.busy`. At most 1,024,
-        /// which is what one connection carries.
+        /// Subscriptions and publishes that are under way at a time; above it new ones fail with `.busy`. At most
+        /// 1,024, which is what one connection carries.
         public var activities = 1024
         /// Bytes of single publishes that are under way; above it new ones fail with `.busy`.
         public var publishedBytes = 64 << 20

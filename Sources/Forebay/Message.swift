@@ -1,7 +1,6 @@
 // Message: what a subscription delivers, and what it tells of messages that it could not.
 
-import Bytes
-import RSocket
+import HTTP2
 
 /// One message of a topic.
 public struct Message: Equatable, Sendable {
@@ -15,8 +14,8 @@ public struct Message: Equatable, Sendable {
     public var timestamp: Int64
     /// What this subscription missed just before this message; nil when nothing was.
     ///
-    /// A gap comes with the message behind it rather than by itself, as each element a subscription delivers is one that
-    /// was asked for.
+    /// A gap comes with the message behind it rather than by itself, as each element a subscription delivers is one
+    /// that was asked for.
     public var gap: Gap?
     /// What the publisher gave the message beside its payload, as RSocket's composite metadata; empty when that is
     /// nothing.
@@ -32,6 +31,19 @@ public struct Message: Equatable, Sendable {
         self.gap = gap
         self.metadata = metadata
     }
+
+    /// The MIME type of the payload; nil if the publisher gave none.
+    public var contentType: String? {
+        let type = properties.contentType
+        return type.isEmpty ? nil : type
+    }
+
+    /// The headers that the publisher gave; of a name that comes twice the last counts. Other entries of an RSocket
+    /// publisher's metadata are headers named by their MIME types; a value that is not UTF-8 is in base64 without
+    /// padding, with `-bin` behind its name.
+    public var headers: [(name: String, value: String)] { properties.headers }
+
+    private var properties: MessageProperties { metadata.withUnsafeBytes { MessageProperties(metadata: $0) } }
 
     /// The payload as text; what is not UTF-8 in it is replaced.
     public var text: String { String(decoding: payload, as: UTF8.self) }

@@ -14,8 +14,8 @@ public enum PublicationEnd: Equatable, Sendable {
 }
 
 extension Publisher where Output == [UInt8] {
-    /// Publishes every value, as one message each. Begins at once, and goes on until the publisher ends, it fails, or it
-    /// is cancelled; nobody has to hold on to it.
+    /// Publishes every value, as one message each. Begins at once, and goes on until the publisher ends, it fails, or
+    /// it is cancelled; nobody has to hold on to it.
     ///
     /// The publisher is asked for one value, which opens a channel, and after that for what the broker grants: it is
     /// never further ahead than that, and a topic without room asks for nothing. Demand is made on the client's thread,

@@ -1,6 +1,7 @@
 // Publish: one message, and the broker's word that it was taken.
 
 import Client
+import HTTP2
 import StreamsCore
 import Synchronization
 
@@ -22,11 +23,23 @@ extension Topic {
     ///
     /// Cancelling the task withdraws a message that the broker has not accepted; nobody can tell then if it had.
     ///
-    /// - Parameter payload: at most as large as the broker allows, by default 1 MiB.
+    /// - Parameters:
+    ///   - payload: at most as large as the broker allows, by default 1 MiB.
+    ///   - contentType: the MIME type of the payload, at most 128 characters of ASCII; empty for none.
+    ///   - headers: what else goes with the message, at most 256.
     /// - Throws: `.rejected`, `.invalid`, `.outcomeUnknown`, `.cancelled`, `.busy`, and whatever the client dies of.
     @discardableResult
-    public func publish(_ payload: [UInt8]) async throws(ForebayError) -> Receipt {
-        let publish = SinglePublish(self, Outgoing(payload: payload))
+    public func publish(
+        _ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []
+    ) async throws(ForebayError) -> Receipt {
+        let properties = MessageProperties(contentType: contentType, headers: headers)
+        guard properties.isValid else {
+            throw ForebayError(
+                .invalid,
+                "A content type is at most 128 characters of ASCII, and a message has at most "
+                    + "\(MessageProperties.mostHeaders) headers.")
+        }
+        let publish = SinglePublish(self, Outgoing(payload: payload), properties)
         try publish.start()
         let result = await withTaskCancellationHandler {
             await publish.outcome.wait()
@@ -38,8 +51,10 @@ extension Topic {
 
     /// Publishes a text as UTF-8.
     @discardableResult
-    public func publish(_ text: String) async throws(ForebayError) -> Receipt {
-        try await publish(Array(text.utf8))
+    public func publish(
+        _ text: String, contentType: String = "", headers: [(name: String, value: String)] = []
+    ) async throws(ForebayError) -> Receipt {
+        try await publish(Array(text.utf8), contentType: contentType, headers: headers)
     }
 }
 
@@ -47,15 +62,19 @@ private final class SinglePublish: Activity, @unchecked Sendable {
     let outcome = OneShot<Result<Receipt, ForebayError>>()
     private let topic: Topic
     private let item: Outgoing
+    private let properties: MessageProperties
     private let isCancelled = Atomic<Bool>(false)
 
-    init(_ topic: Topic, _ item: Outgoing) {
+    init(_ topic: Topic, _ item: Outgoing, _ properties: MessageProperties) {
+        self.properties = properties
         self.topic = topic
         self.item = item
         super.init(topic.client.core)
     }
 
-    override var bytes: Int { item.payload.count }
+    override var bytes: Int {
+        item.payload.count + properties.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
+    }
 
     func cancel() {
         isCancelled.store(true, ordering: .sequentiallyConsistent)
@@ -74,7 +93,7 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         guard stream == nil, loop.takesStreams, let connection = loop.connection else { return }
         do throws(ClientError) {
             let id = try item.withBytes { (bytes) throws(ClientError) in
-                try connection.publish(topic.name, bytes)
+                try connection.publish(topic.name, bytes, properties)
             }
             loop.bind(id, self)
         } catch {

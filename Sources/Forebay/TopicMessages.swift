@@ -45,7 +45,7 @@ extension Topic {
     ///
     /// - Parameters:
     ///   - replay: where to begin.
-    ///   - buffer: messages that may wait at the broker without demand, 1 to 2³¹−1; nil is the broker's default (1,024).
+    ///   - buffer: messages that may wait at the broker without demand, 1 to 2³¹−1; nil is its default (1,024).
     ///   - overflow: what happens when more would have to wait.
     ///   - window: for iterations alone: messages asked for in advance, 1 to 2³¹−2.
     public func messages(

@@ -28,6 +28,51 @@ import Testing
         }
     }
 
+    @Test(arguments: Wire.allCases) func whatGoesWithAMessageIsDelivered(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let publisher = try await ForebayClient.connect(broker.url(wire))
+            let headers = [(name: "b", value: "Grüße"), (name: "a", value: "")]
+            let topic = publisher.topic("t")
+            try await topic.publish("{}", contentType: "application/json", headers: headers)
+            try await topic.publish("x", contentType: "made/up")
+            try await topic.publish("y")
+            for other in Wire.allCases {
+                let subscriber = try await ForebayClient.connect(broker.url(other))
+                var iterator = subscriber.topic("t").messages(replay: .all).makeAsyncIterator()
+                let first = try #require(try await iterator.next())
+                #expect(first.text == "{}" && first.contentType == "application/json")
+                #expect(first.headers.sorted { $0.name > $1.name }.elementsEqual(headers, by: ==))
+                #expect(try await iterator.next()?.contentType == "made/up")
+                let last = try #require(try await iterator.next())
+                #expect(last.contentType == nil && last.headers.isEmpty && last.metadata.isEmpty)
+                await subscriber.close()
+            }
+            let failure = await error { try await topic.publish("x", contentType: "é") }
+            #expect(failure?.code == .invalid)
+            await publisher.close()
+        }
+    }
+
+    /// It is a publisher and an asynchronous sequence: both have `map`, and what it is used for decides.
+    @Test func operatorsOfBothKindsApply() async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let topic = client.topic("t")
+            for number in 0..<3 { try await topic.publish(bytes(number)) }
+            let texts: AnyPublisher<String, ForebayError> =
+                topic.messages(replay: .all).map { $0.text }.prefix(3).collect().map { $0.joined() }
+                .eraseToAnyPublisher()
+            var iterator = texts.values.makeAsyncIterator()
+            #expect(try await iterator.next() == "012")
+            var joined = ""
+            for try await text in topic.messages(replay: .all).map({ $0.text }).prefix(3) { joined += text }
+            #expect(joined == "012")
+            await client.close()
+        }
+    }
+
     /// No more than the window waits here, and it is refilled as messages are taken.
     @Test(arguments: Wire.allCases) func anIterationAsksForItsWindow(_ wire: Wire) async throws {
         let broker = try TestBroker()

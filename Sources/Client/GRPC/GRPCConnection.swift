@@ -85,9 +85,11 @@ public final class GRPCConnection: ClientConnection {
         return call.id
     }
 
-    public func publish(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID {
+    public func publish(
+        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties
+    ) throws(ClientError) -> StreamID {
         let call = try begin(.publishOne, .publish)
-        write(call) { ClientRequests.appendPublishOne(topic: topic, payload, to: &$0) }
+        write(call) { ClientRequests.appendPublishOne(topic: topic, payload, properties, to: &$0) }
         endSending(call)
         return call.id
     }

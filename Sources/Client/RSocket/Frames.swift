@@ -1,6 +1,7 @@
 // Frames: the frames that a requester sends, and what it makes of those that arrive.
 
 import Bytes
+import HTTP2
 import RSocket
 
 /// A frame that arrived, as far as a requester cares. The bytes are those of the frame.
@@ -40,7 +41,8 @@ enum Frames {
     /// A request whose metadata is the route and whose data is `data`, in fragments when it is large.
     static func request(
         _ kind: Interaction, _ id: StreamID, n: UInt32, _ route: Route, _ data: UnsafeRawBufferPointer,
-        complete: Bool, fragment: Int, into out: inout ByteBuffer
+        _ properties: MessageProperties = MessageProperties(), complete: Bool, fragment: Int,
+        into out: inout ByteBuffer
     ) throws(ClientError) {
         guard let tags = route.tags else {
             throw ClientError(
@@ -52,6 +54,7 @@ enum Frames {
         } catch {
             throw ClientError(.invalid, error.message)
         }
+        properties.appendMetadata(into: &composite)
         let metadata = composite.readable
         let id = id.value
         switch kind {

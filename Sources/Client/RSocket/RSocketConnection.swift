@@ -1,6 +1,7 @@
 // RSocketConnection: a client's requests as RSocket has them: routes, options in them, and the interactions they go by.
 
 import Bytes
+import HTTP2
 
 /// A connection that speaks RSocket 1.0.
 public final class RSocketConnection: ClientConnection {
@@ -17,8 +18,10 @@ public final class RSocketConnection: ClientConnection {
         try requester.requestStream(options.route(to: topic), n: n)
     }
 
-    public func publish(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID {
-        try requester.request(Route(topic), data: payload, answers: .acknowledgements)
+    public func publish(
+        _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties
+    ) throws(ClientError) -> StreamID {
+        try requester.request(Route(topic), data: payload, answers: .acknowledgements, properties: properties)
     }
 
     public func fire(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID? {

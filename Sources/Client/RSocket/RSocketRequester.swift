@@ -10,6 +10,7 @@
 // broker.
 
 import Bytes
+import HTTP2
 import RSocket
 
 /// One connection to a broker. Who owns it reads bytes into `input`, pulls events, and writes what is in `output`.
@@ -103,11 +104,12 @@ struct RSocketRequester: ~Copyable {
     /// REQUEST_RESPONSE: answered by one `.message` (or `.acknowledged`) and `.completed`, `.completed` alone, or
     /// `.failed`.
     mutating func request(
-        _ route: Route, data: UnsafeRawBufferPointer, answers: RSocketStream.Answers = .messages
+        _ route: Route, data: UnsafeRawBufferPointer, answers: RSocketStream.Answers = .messages,
+        properties: MessageProperties = MessageProperties()
     ) throws(ClientError) -> StreamID {
         let id = try newStream()
         try Frames.request(
-            .response, id, n: 0, route, data, complete: false, fragment: limits.fragment, into: &output)
+            .response, id, n: 0, route, data, properties, complete: false, fragment: limits.fragment, into: &output)
         streams.insert(RSocketStream(id: id, kind: .response, demand: 1, sends: false, answers: answers))
         return id
     }

@@ -34,7 +34,8 @@ class Activity: @unchecked Sendable {
 
     /// Has the client's thread look at what was asked of it. At most one notice of an activity is under way.
     final func notify() {
-        guard isStarted.load(ordering: .sequentiallyConsistent),
+        // Nobody looks into the inbox of a client that has ended; what is put there would never be let go of.
+        guard isStarted.load(ordering: .sequentiallyConsistent), !core.hasEnded.load(ordering: .sequentiallyConsistent),
             !isNoticed.exchange(true, ordering: .sequentiallyConsistent)
         else { return }
         core.inbox.push(.notice(self))

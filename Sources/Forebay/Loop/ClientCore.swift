@@ -3,6 +3,7 @@
 import Client
 import EventLoop
 import StreamsCore
+import Synchronization
 
 /// What is told to a client's thread.
 enum Notice: Sendable {
@@ -29,6 +30,8 @@ final class ClientCore: @unchecked Sendable {
     let state = CurrentValueSubject<ConnectionState, Never>(.connecting)
     /// Nil when the first connection is there; else why there never was one.
     let first = OneShot<ForebayError?>()
+    /// The thread looks into the inbox no more.
+    let hasEnded = Atomic<Bool>(false)
     /// The thread has ended.
     let ended = OneShot<Void>()
 

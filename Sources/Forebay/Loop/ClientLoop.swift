@@ -149,13 +149,15 @@ final class ClientLoop {
         limits.message = core.options.limits.message
         limits.lifetime = max(core.options.silence.nanoseconds, 3_000_000)
         limits.keepaliveInterval = limits.lifetime / 3
-        let (inbox, address, asked) = (core.inbox, core.address, limits)
+        let (core, asked) = (core, limits)
         do throws(SystemError) {
             try NamedThread.start("forebay-dial") {
                 do throws(ClientError) {
-                    inbox.push(.dialed(DialedLink(try Link(to: address, limits: asked))))
+                    let dialed = DialedLink(try Link(to: core.address, limits: asked))
+                    // Of a client that has ended meanwhile it is closed here.
+                    if !core.hasEnded.load(ordering: .sequentiallyConsistent) { core.inbox.push(.dialed(dialed)) }
                 } catch {
-                    inbox.push(.dialFailed(error))
+                    core.inbox.push(.dialFailed(error))
                 }
             }.detach()
         } catch {
@@ -216,6 +218,7 @@ final class ClientLoop {
     private func end(_ error: ForebayError) {
         if case .ended = phase { return }
         core.close(error)
+        core.hasEnded.store(true, ordering: .sequentiallyConsistent)
         for activity in inOrder() where !activity.isOver {
             if let id = activity.stream { link?.connection.cancel(id) }
             activity.isOver = true

@@ -1,6 +1,6 @@
 // Backoff: how long to wait before the next attempt to connect.
 
-/// Exponential, with jitter: the n-th wait is drawn from the upper half of `first · 2ⁿ`, which is never above `longest`.
+/// Exponential, with jitter: the n-th wait is drawn from the upper half of `first · 2ⁿ`, but never above `longest`.
 struct Backoff {
     private let policy: ReconnectPolicy
     /// Attempts that have failed since the last success.
@@ -21,7 +21,9 @@ struct Backoff {
         let (doubled, isOver) = first.multipliedReportingOverflow(by: 1 << UInt64(min(failures, 62)))
         let ceiling = isOver ? longest : min(doubled, longest)
         failures += 1
-        return ceiling / 2 + UInt64.random(in: 0...(ceiling - ceiling / 2), using: &random)
+        // Any of 0 to half the ceiling, by the upper word of the product, which needs no second number.
+        let half = ceiling - ceiling / 2
+        return ceiling / 2 + random.next().multipliedFullWidth(by: half &+ 1).high
     }
 }
 

@@ -59,11 +59,22 @@ public enum ClientRequests {
 
     /// Appends a PublishOneRequest.
     public static func appendPublishOne(
-        topic: String, _ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer
+        topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties = MessageProperties(),
+        to out: inout ByteBuffer
     ) {
         GRPCFraming.append(to: &out) {
             $0.append(field: 1, topic)
-            appendField(2, payload, to: &$0)
+            if properties.isEmpty { return appendField(2, payload, to: &$0) }
+            $0.append(field: 2) { message in
+                if !payload.isEmpty { message.append(field: 2, payload) }
+                message.append(field: 4, properties.contentType)
+                for (name, value) in properties.headers {
+                    message.append(field: 5) {
+                        $0.append(field: 1, name)
+                        $0.append(field: 2, value)
+                    }
+                }
+            }
         }
     }
 

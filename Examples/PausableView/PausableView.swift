@@ -1,0 +1,31 @@
+// PausableView: shows a live feed until return is pressed, and goes on when it is pressed again. While it pauses it asks
+// for nothing; when it goes on it shows what is new, not what it missed.
+//
+//     swift run pausable-view [URL] [TOPIC]
+
+import Forebay
+import Streams
+import Synchronization
+
+@main
+enum PausableView {
+    static func main() async throws {
+        let arguments = CommandLine.arguments.dropFirst()
+        let client = try await ForebayClient.connect(arguments.first ?? "rsocket://127.0.0.1:7690")
+        let topic = client.topic(arguments.dropFirst().first ?? "ticks")
+        let isRunning = Atomic<Bool>(true)
+        let view = topic.messages(overflow: .latest).pausableSink(
+            receiveCompletion: { print("the feed ended: \($0)") },
+            receiveValue: { message in
+                print("\(message.sequence): \(message.text)")
+                return isRunning.load(ordering: .relaxed)
+            })
+        while readLine() != nil {
+            let runs = !isRunning.load(ordering: .relaxed)
+            isRunning.store(runs, ordering: .relaxed)
+            if runs { view.resume() } else { print("paused: press return to go on") }
+        }
+        view.cancel()
+        await client.close()
+    }
+}

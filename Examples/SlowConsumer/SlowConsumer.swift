@@ -1,0 +1,23 @@
+// SlowConsumer: takes one message a second, whatever comes. The broker keeps the last ten for it; what it misses costs
+// nobody else anything, and is told.
+//
+//     swift run slow-consumer [URL] [TOPIC]
+
+import Forebay
+
+@main
+enum SlowConsumer {
+    static func main() async throws {
+        let arguments = CommandLine.arguments.dropFirst()
+        let client = try await ForebayClient.connect(arguments.first ?? "rsocket://127.0.0.1:7690")
+        let topic = client.topic(arguments.dropFirst().first ?? "ticks")
+        for try await message in topic.messages(buffer: 10, overflow: .dropOldest, window: 1) {
+            if let gap = message.gap {
+                print("  (missed \(gap.lost.map(String.init) ?? "some"))")
+            }
+            print("\(message.sequence): \(message.text)")
+            try await Task.sleep(for: .seconds(1))
+        }
+        print("the topic is completed")
+    }
+}
