@@ -1,5 +1,5 @@
 // Pipeline: two processes and a broker between them. The producer makes a number only when the consumer, on the other
-// side, has asked for it: stop the consumer, and the producer stops.
+// side, has room for it: pause the consumer with Ctrl-Z, and the producer pauses.
 //
 //     swift run pipeline consume 10 [URL]    ten numbers a second
 //     swift run pipeline produce [URL]       as many as are wanted
