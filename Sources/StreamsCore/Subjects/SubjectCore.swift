@@ -21,7 +21,7 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
     init(current: Output?) {
         self.current = current
         // One that keeps its latest value wants values whether or not anyone looks at them.
-        isWanted = current != nil
+        if current != nil { upstreams.want() }
     }
 
     /// The latest value, of a subject that keeps it.
