@@ -87,6 +87,7 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
     }
 
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Input, Failure>) {
+        if lane.grant(demand) { return }
         buffer.request(demand, &lane)
         while !outlet.isOver, let value = buffer.popReady() { send(value, outlet) }
         finish(outlet)

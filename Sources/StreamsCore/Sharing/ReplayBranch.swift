@@ -142,7 +142,8 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
 
     override func pass(_ value: Output) {
         guard !isOver, let box else { return }
-        let more = box.downstream.receive(value)
+        // Nobody takes it out while this thread is at work.
+        let more = Unmanaged.passUnretained(box)._withUnsafeGuaranteedRef { $0.downstream.receive(value) }
         if more > .none { returned += more }
     }
 
@@ -173,6 +174,10 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         guard demand > .none, !isOver else { return }
         shared.lock.lock()
         guard !isOver, let replayer else { return shared.lock.unlock() }
+        if lane.grant(demand) {
+            shared.lock.unlock()
+            return replayer.pull()
+        }
         let isMine = !isAtWork
         if isMine { add(demand) } else { grant(demand) }
         let hasWork = isMine && hasMore

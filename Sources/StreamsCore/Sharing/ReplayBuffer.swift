@@ -15,6 +15,24 @@ struct ReplayLane {
     fileprivate var passing = 0
     /// Values that passed and that the cursor does not know of; it is told of them together.
     fileprivate var passed = 0
+    /// Credit that the cursor does not know of either.
+    fileprivate var granted = 0
+    /// The credit that the cursor knew of before all that.
+    fileprivate var known = 0
+    /// Nothing waits, so that demand is of consequence only to what arrives.
+    fileprivate var isClear = false
+
+    /// The subscriber asked for more.
+    /// - Returns: whether that is all there is to it; else the buffer is to `request` it.
+    @inline(__always) mutating func grant(_ demand: Subscribers.Demand) -> Bool {
+        guard isClear else { return false }
+        if known == .max { return true }
+        // The cursor takes a larger sum for no limit.
+        guard let count = demand.max, count < 1 << 29, granted < 1 << 29, known < 1 << 29 else { return false }
+        passing += count
+        granted += count
+        return true
+    }
 
     /// A value arrives.
     /// - Returns: whether it is for the subscriber now; else the buffer is to `settle` what becomes of it.
@@ -26,7 +44,8 @@ struct ReplayLane {
     }
 }
 
-/// Calls come one at a time, each with the same lane. What is lost is handed out, for the caller to release where it holds no lock.
+/// Calls come one at a time, each with the same lane. What is lost is handed out, for the caller to release where it
+/// holds no lock.
 struct ReplayBuffer<Value> {
     private var cursor: Replay.Subscription
     private var waiting = Queue<Value>()
@@ -64,6 +83,7 @@ struct ReplayBuffer<Value> {
             letPass(&lane)
             return true
         }
+        lane.isClear = false
         cursor.settle()
         let isTaken = cursor.newestWaiting == told.advanced(by: -1)
         let surplus = waiting.count + (isTaken ? 1 : 0) - cursor.waiting
@@ -91,11 +111,15 @@ struct ReplayBuffer<Value> {
         tell(&lane)
         hasEnded = true
         lane.passing = 0
+        lane.isClear = false
         cursor.topicEnded(.completed, at: told)
     }
 
     /// Has the cursor know what passed.
     private mutating func tell(_ lane: inout ReplayLane) {
+        if lane.granted > 0 { _ = cursor.request(UInt32(lane.granted)) }
+        lane.granted = 0
+        lane.known = lane.passing
         guard lane.passed > 0 else { return }
         told = told.advanced(by: lane.passed)
         cursor.appended(upTo: told)
@@ -124,7 +148,9 @@ struct ReplayBuffer<Value> {
     }
 
     private mutating func letPass(_ lane: inout ReplayLane) {
-        lane.passing = waiting.isEmpty && !hasEnded && cursor.end == nil ? cursor.credit.available : 0
+        lane.isClear = waiting.isEmpty && !hasEnded && cursor.end == nil
+        lane.passing = lane.isClear ? cursor.credit.available : 0
+        lane.known = cursor.credit.isUnbounded ? .max : lane.passing
     }
 
     // Out

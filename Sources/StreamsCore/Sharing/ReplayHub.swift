@@ -72,7 +72,7 @@ class ReplayHub: @unchecked Sendable {
             shared.lock.lock()
             for place in mine {
                 if place.returned > .none {
-                    if !place.isOver { place.grant(place.returned) }
+                    if !place.isOver, !place.lane.grant(place.returned) { place.grant(place.returned) }
                     place.returned = .none
                 }
                 if place.isOver {
