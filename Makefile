@@ -46,7 +46,7 @@ wire-test: build .venv/ready ## run the tests that talk to a running broker: mak
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
 
-bench: build .venv-bench/ready ## measure beside NATS, Redis, Mosquitto: make bench BENCH="--quick --case fanout-10"
+bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers
 	@.build/release/bench --json .build/bench.json $(BENCH)
 

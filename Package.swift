@@ -8,8 +8,9 @@ import PackageDescription
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
-//                      └─ EventLoop ─ CLinux
-//   forebay ─ Client ─┬─ RSocket
+//                      ├─ EventLoop ─ CLinux
+//                      └─ CMicroHTTPD
+//   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ EventLoop
 //   forebay, bench ─ Measure      (no I/O)
 //
@@ -44,8 +45,11 @@ let package = Package(
         .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
-        .target(name: "Server", dependencies: ["Core", "EventLoop", "CLinux"], swiftSettings: hot),
-        .target(name: "Client", dependencies: ["Bytes", "RSocket", "EventLoop", "CLinux"], swiftSettings: strict),
+        .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+        .target(
+            name: "Server", dependencies: ["Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
+        .target(
+            name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
@@ -73,8 +77,8 @@ let package = Package(
             path: "Tests/HTTP2Tests/Plain", swiftSettings: strict),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
-            name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations"], path: "Tests/Budget",
-            exclude: ["figures.txt"], swiftSettings: strict),
+            name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations", "HTTP2Frames"],
+            path: "Tests/Budget", exclude: ["figures.txt"], swiftSettings: strict),
         .testTarget(
             name: "CoreTests",
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
@@ -82,7 +86,7 @@ let package = Package(
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(
-            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "EventLoop", "Bytes"],
+            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
             swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),

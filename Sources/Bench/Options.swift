@@ -19,9 +19,10 @@ struct Options {
         usage: bench [options]
                bench streams [ROUNDS]
 
-        Measures Forebay beside NATS, Redis, Mosquitto and a byte pump that frames nothing: CPU time per
-        delivery, latencies, memory. Each figure has a broker of its own, on a CPU of its own; the systems
-        take turns. `bench streams` measures shareReplay of the Swift library beside a naive one.
+        Measures Forebay beside NATS, Redis, Mosquitto and a byte pump that frames nothing, and its HTTP beside
+        a gRPC server in Python, nghttpd and h2o: CPU time per delivery, latencies, memory. Each figure has a
+        broker of its own, on a CPU of its own; the systems take turns. `bench streams` measures shareReplay
+        of the Swift library beside a naive one.
 
         options:
           --case NAME[,NAME…]      these cases only (see --list)
@@ -31,8 +32,8 @@ struct Options {
           --lag N                  at full speed, how many messages a publisher may be ahead of its slowest
                                    reading subscriber (default: 1 MiB of payload, 64 to 8,192 messages)
           --json FILE              write every figure there as well
-          --forebayd PATH, --nats PATH, --redis PATH, --mosquitto PATH
-                                   where the programs are
+          --forebayd PATH, --nats PATH, --redis PATH, --mosquitto PATH, --nghttpd PATH, --h2o PATH
+                                   where the programs are; --grpcio PATH: a Python that has grpcio
           --broker-cpus A[,B]      CPUs of the broker (default: all but the last)
           --generator-cpu C        CPU of the load generator (default: the last)
           --list                   print the cases
@@ -51,6 +52,7 @@ struct Options {
         programs = [
             .forebay: directory + "/forebayd", .pump: directory + "/bench", .redis: "/usr/bin/redis-server",
             .mosquitto: "/usr/sbin/mosquitto", .nats: ".venv-bench/bin/nats-server",
+            .grpcio: ".venv-bench/bin/python", .nghttpd: "/usr/sbin/nghttpd", .h2o: "/usr/bin/h2o",
         ]
         var rest = words[...]
         while let word = rest.popFirst() {

@@ -44,7 +44,7 @@ enum Program {
 
     private static func measure(_ options: Options) throws(BenchError) -> Int32 {
         _ = signal(SIGPIPE, SIG_IGN)
-        let programs = Programs(paths: options.programs.mapValues(absolute))
+        let programs = Programs(paths: options.programs.mapValues(Files.absolute))
         let bench = try Bench(options, programs)
         let cases = Catalogue.cases.filter { options.cases.contains($0.name) }.compactMap { entry -> Case? in
             var entry = entry
@@ -97,12 +97,5 @@ enum Program {
         let count = readlink("/proc/self/exe", &buffer, buffer.count)
         let path = String(decoding: buffer.prefix(max(0, count)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
         return path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
-    }
-
-    /// Brokers run in directories of their own.
-    private static func absolute(_ path: String) -> String {
-        guard !path.hasPrefix("/"), let resolved = realpath(path, nil) else { return path }
-        defer { free(resolved) }
-        return String(cString: resolved)
     }
 }

@@ -11,7 +11,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-_Static_assert(FB_READABLE == EPOLLIN && FB_WRITABLE == EPOLLOUT && FB_ERROR == EPOLLERR && FB_HANGUP == EPOLLHUP,
+_Static_assert(FB_READABLE == EPOLLIN && FB_WRITABLE == EPOLLOUT && FB_ERROR == EPOLLERR && FB_HANGUP == EPOLLHUP &&
+                   FB_ENDED == EPOLLRDHUP,
                "the header repeats epoll's bits");
 _Static_assert(FB_ADD == EPOLL_CTL_ADD && FB_REMOVE == EPOLL_CTL_DEL && FB_MODIFY == EPOLL_CTL_MOD,
                "the header repeats epoll's operations");
@@ -101,6 +102,11 @@ int fb_socket_error(int fd) {
 
 ptrdiff_t fb_read(int fd, void *bytes, size_t count) {
     ssize_t result = read(fd, bytes, count);
+    return result < 0 ? -errno : result;
+}
+
+ptrdiff_t fb_peek(int fd, void *bytes, size_t count) {
+    ssize_t result = recv(fd, bytes, count, MSG_PEEK | MSG_DONTWAIT);
     return result < 0 ? -errno : result;
 }
 

@@ -1,41 +1,49 @@
-// BrokerAddress: where a broker is, read from a URL such as rsocket://127.0.0.1:7690.
+// BrokerAddress: where a broker is and what to speak there, read from a URL such as rsocket://127.0.0.1:7690.
 
-/// The host and port of a broker's RSocket listener.
+/// The host and port of a broker's listener.
 public struct BrokerAddress: Equatable, Sendable {
+    public enum Transport: String, Sendable {
+        /// RSocket over TCP.
+        case rsocket
+        /// gRPC over cleartext HTTP/2, by prior knowledge.
+        case http
+
+        /// Where brokers listen for it by default.
+        public var defaultPort: UInt16 { self == .rsocket ? 7690 : 7691 }
+    }
+
+    public var transport: Transport
     /// A name, an IPv4 address, or an IPv6 address without brackets.
     public var host: String
     public var port: UInt16
 
-    public static let defaultPort: UInt16 = 7690
-
-    public init(host: String, port: UInt16 = defaultPort) {
+    public init(host: String, port: UInt16? = nil, transport: Transport = .rsocket) {
+        self.transport = transport
         self.host = host
-        self.port = port
+        self.port = port ?? transport.defaultPort
     }
 
-    /// Reads `rsocket://HOST[:PORT][/]`; a bare `HOST[:PORT]` is taken as that. IPv6 addresses stand in brackets.
+    private static let example = "give one like rsocket://127.0.0.1:7690 or http://127.0.0.1:7691."
+
+    /// Reads `rsocket://HOST[:PORT][/]` or `http://HOST[:PORT][/]`; a bare `HOST[:PORT]` is taken as the former. IPv6
+    /// addresses stand in brackets.
     /// - Throws: `.badURL` with a sentence for a scheme that this version does not speak, or a bad host or port.
     public init(url: String) throws(ClientError) {
         var rest = Substring(url)
+        transport = .rsocket
         if let scheme = Self.scheme(of: url) {
             switch scheme.lowercased() {
             case "rsocket", "tcp": break
-            case "http":
-                throw ClientError(
-                    .badURL, "This version speaks RSocket only, not HTTP/2: give a URL like rsocket://127.0.0.1:7690.")
+            case "http": transport = .http
             case "rsockets", "https", "ws", "wss":
-                throw ClientError(
-                    .badURL,
-                    "This version does not speak \(scheme)://: give a URL like rsocket://127.0.0.1:7690.")
+                throw ClientError(.badURL, "This version does not speak \(scheme)://: \(Self.example)")
             default:
-                throw ClientError(
-                    .badURL, "The URL '\(url)' has an unknown scheme: give one like rsocket://127.0.0.1:7690.")
+                throw ClientError(.badURL, "The URL '\(url)' has an unknown scheme: \(Self.example)")
             }
             rest = rest.dropFirst(scheme.count + 3)
         }
         if rest.last == "/" { rest = rest.dropLast() }
-        let bad = ClientError(
-            .badURL, "The URL '\(url)' does not name a host and port: give one like rsocket://127.0.0.1:7690.")
+        let bad = ClientError(.badURL, "The URL '\(url)' does not name a host and port: \(Self.example)")
         var host = rest
         var portText: Substring?
         if rest.first == "[" {
@@ -53,7 +61,7 @@ public struct BrokerAddress: Equatable, Sendable {
         }
         guard !host.isEmpty, !host.contains(where: { "/?#@ ".contains($0) || !$0.isASCII }) else { throw bad }
         self.host = String(host)
-        port = Self.defaultPort
+        port = transport.defaultPort
         if let portText {
             guard portText.allSatisfy({ $0.isASCII && $0.isNumber }), let number = UInt16(portText), number > 0 else {
                 throw bad

@@ -4,20 +4,24 @@
 public struct ClientError: Error, Equatable, Sendable {
     public enum Code: Equatable, Sendable {
         // The stream alone dies.
-        /// ERROR[APPLICATION_ERROR] of the broker: a failed topic, an overflow.
+        /// A failed topic, an overflow: ERROR[APPLICATION_ERROR], or ABORTED and RESOURCE_EXHAUSTED of gRPC.
         case applicationError
-        /// ERROR[REJECTED]: not allowed, ended topic, over a limit.
+        /// Not allowed, ended topic, over a limit: ERROR[REJECTED], or most of gRPC's statuses.
         case rejected
-        /// ERROR[CANCELED].
+        /// ERROR[CANCELED], CANCELLED.
         case canceled
-        /// ERROR[INVALID]: a bad name or option.
+        /// A bad name or option: ERROR[INVALID], INVALID_ARGUMENT.
         case invalid
         /// An ERROR with a code that the protocol profile does not use.
         case otherStreamError(UInt32)
         /// A message larger than this client's limit on reassembly.
         case messageTooLarge
+        /// A gRPC status that the protocol profile does not use, by its name.
+        case otherStatus(String)
         /// The broker sent more messages on a stream than were requested.
         case overdelivered
+        /// The broker's answer on a stream makes no sense.
+        case badAnswer
 
         // The connection dies.
         /// The address does not name a broker that this version can talk to.
@@ -26,9 +30,9 @@ public struct ClientError: Error, Equatable, Sendable {
         case notConnected
         /// The broker refused the set-up.
         case setupRejected
-        /// ERROR[CONNECTION_ERROR] or ERROR[CONNECTION_CLOSE] of the broker.
+        /// The broker ended the connection and said why: ERROR[CONNECTION_ERROR] or ERROR[CONNECTION_CLOSE], GOAWAY.
         case connectionError
-        /// What arrived is not RSocket, or not allowed in it.
+        /// What arrived is not RSocket, or not HTTP/2 with gRPC, or not allowed in it.
         case protocolViolation
         /// The connection ended without a word.
         case lost
@@ -47,7 +51,8 @@ public struct ClientError: Error, Equatable, Sendable {
     /// The connection dies of it, not one stream alone.
     public var endsConnection: Bool {
         switch code {
-        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .messageTooLarge, .overdelivered:
+        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .otherStatus, .messageTooLarge,
+            .overdelivered, .badAnswer:
             false
         default: true
         }
@@ -56,7 +61,8 @@ public struct ClientError: Error, Equatable, Sendable {
     /// The broker said so itself; otherwise this side, or the network, came to it.
     public var isReportedByBroker: Bool {
         switch code {
-        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .setupRejected, .connectionError:
+        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .otherStatus, .setupRejected,
+            .connectionError:
             true
         default: false
         }

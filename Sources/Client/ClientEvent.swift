@@ -1,6 +1,6 @@
 // ClientEvent: what a connection tells its user, one at a time.
 
-/// Names a stream of one connection. Ids are odd and grow; a stale one is harmless.
+/// Names a stream, or a call, of one connection. Ids are odd and grow; a stale one is harmless.
 public struct StreamID: Hashable, Sendable {
     public let value: UInt32
 
@@ -11,23 +11,37 @@ public struct StreamID: Hashable, Sendable {
 public enum ClientEvent {
     /// A message, which used one credit.
     case message(StreamID, Message)
-    /// The other side completed its half of the stream, after all its messages. `metadata` is what came with the end.
-    case completed(StreamID, metadata: UnsafeRawBufferPointer?)
+    /// The broker has accepted what was published up to this sequence: one message, or those of a channel so far.
+    case acknowledged(StreamID, sequence: UInt64)
+    /// The broker's half of the stream is complete, after all its messages. `dropped`: messages that a subscription
+    /// lost behind the last one.
+    case completed(StreamID, dropped: UInt64)
     /// The stream failed; nothing more comes on it.
     case failed(StreamID, ClientError)
     /// The broker granted credit on a channel: `n` more items may be sent (saturating; see `credit(of:)`).
     case granted(StreamID, n: UInt32)
     /// The broker wants no more items on a channel; its own half may go on.
     case declined(StreamID)
-    /// A KEEPALIVE that this side sent was answered with its data.
+    /// The broker answered a `ping` with its data.
     case pong(UnsafeRawBufferPointer)
-    /// ERROR[CONNECTION_CLOSE]: no new streams; those that are open may end.
+    /// The broker is about to end the connection: no new streams; those that are open may end.
     case closing(String)
 
     public struct Message {
-        /// Nil when the frame had none, which differs from empty.
+        /// What the publisher gave the message beside its payload, as entries of RSocket's composite metadata; the
+        /// broker's own entry, MessageInfo, may be among them. Nil when there is none, which differs from empty.
         public let metadata: UnsafeRawBufferPointer?
         public let data: UnsafeRawBufferPointer
+        private let told: MessageInfo?
+
+        init(metadata: UnsafeRawBufferPointer?, data: UnsafeRawBufferPointer, info: MessageInfo? = nil) {
+            self.metadata = metadata
+            self.data = data
+            told = info
+        }
+
+        /// Where the message stands in its topic; nil when the broker was not asked to tell.
+        public var info: MessageInfo? { told ?? metadata.flatMap { MessageInfo(metadata: $0) } }
     }
 }
 
@@ -39,11 +53,11 @@ public struct ClientLimits: Sendable {
     public var reassembly = 64 << 20
     /// Streams open at a time.
     public var streams = 1024
-    /// Outgoing payloads above this are fragmented.
+    /// Outgoing payloads above this are fragmented, by RSocket.
     public var fragment = 64 << 10
-    /// How often this side sends a KEEPALIVE, in nanoseconds.
+    /// How often this side sends a KEEPALIVE, or over HTTP/2 a PING when it heard nothing, in nanoseconds.
     public var keepaliveInterval: UInt64 = 10_000_000_000
-    /// How long this side waits for a sign of life, in nanoseconds; it is also what SETUP tells the broker.
+    /// How long this side waits for a sign of life, in nanoseconds; it is also what RSocket's SETUP tells the broker.
     public var lifetime: UInt64 = 60_000_000_000
     /// Unsent output above which answers to KEEPALIVEs are no longer queued: the peer does not read.
     public var controlOutput = 64 << 10

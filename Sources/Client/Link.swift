@@ -7,7 +7,7 @@ import Glibc
 
 /// A connected client without a loop around it.
 public struct Link: ~Copyable {
-    public var connection: ClientConnection
+    public let connection: any ClientConnection
     public let address: BrokerAddress
     /// This side's address, as the broker lists it.
     public let localAddress: String
@@ -32,7 +32,12 @@ public struct Link: ~Copyable {
         }
         self.address = address
         localAddress = Socket.localAddress(socket).map { "\($0)" } ?? "?"
-        connection = ClientConnection(limits: limits, now: Clock.monotonic())
+        let now = Clock.monotonic()
+        connection =
+            switch address.transport {
+            case .rsocket: RSocketConnection(limits: limits, now: now)
+            case .http: GRPCConnection(authority: "\(address)", limits: limits, now: now)
+            }
     }
 
     private static func sentence(_ error: SystemError, _ address: BrokerAddress) -> String {
@@ -47,7 +52,7 @@ public struct Link: ~Copyable {
     deinit { Glibc.close(socket) }
 
     /// There is something to write, and a socket to take it.
-    public var wantsToWrite: Bool { !connection.output.isEmpty && !cannotWrite }
+    public var wantsToWrite: Bool { connection.hasOutput && !cannotWrite }
 
     /// The next event; nil when there is none before the next `read`.
     public mutating func next() throws(ClientError) -> ClientEvent? {
@@ -59,25 +64,26 @@ public struct Link: ~Copyable {
     /// Writes what the socket takes. A failure is not told here: what the broker said last may still be unread, and
     /// reading it comes to the end soon enough.
     public mutating func flush() {
-        while !connection.output.isEmpty, !cannotWrite {
-            switch Socket.write(socket, connection.output.readable) {
-            case .bytes(let count): connection.output.consume(count)
+        while !cannotWrite {
+            let output = connection.output()
+            guard !output.isEmpty else { return }
+            switch Socket.write(socket, output) {
+            case .bytes(let count): connection.written(count)
             case .blocked: return
             case .failed: cannotWrite = true
             }
         }
-        if cannotWrite { connection.output.removeAll() }
+        connection.discardOutput()
     }
 
     /// Reads once, at most `quantum` bytes (more than 0), and returns how many came. Events are pulled with `next`
     /// afterwards.
     public mutating func read(atMost quantum: Int, now: UInt64) throws(ClientError) -> Int {
         guard !hasEnded else { return 0 }
-        let space = connection.input.reserve(quantum)
+        let space = connection.space(quantum)
         switch Socket.read(socket, into: UnsafeMutableRawBufferPointer(start: space, count: quantum)) {
         case .bytes(let count):
-            connection.input.commit(count)
-            connection.heard(now: now)
+            connection.arrived(count, now: now)
             return count
         case .end: hasEnded = true
         case .blocked: break

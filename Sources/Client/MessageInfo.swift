@@ -1,9 +1,10 @@
-// MessageInfo: what the broker tells of a message in its metadata when it was asked with `meta=on`.
+// MessageInfo: what the broker tells of a message: over RSocket in its metadata, when it was asked with `meta=on`; over
+// gRPC always.
 
 import Bytes
 import RSocket
 
-/// Where a message stands in its topic. From the entry `application/vnd.forebay.message`.
+/// Where a message stands in its topic. Over RSocket from the entry `application/vnd.forebay.message`.
 public struct MessageInfo: Equatable, Sendable {
     /// The life of the topic; sequences of different epochs have nothing to do with each other.
     public var epoch: UInt64

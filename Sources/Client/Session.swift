@@ -44,10 +44,7 @@ public struct Session: ~Copyable {
     /// Bytes read from the broker in one turn.
     private static let readQuantum = 128 << 10
 
-    public var connection: ClientConnection {
-        _read { yield link.connection }
-        _modify { yield &link.connection }
-    }
+    public var connection: any ClientConnection { link.connection }
     /// This side's address, as the broker lists it.
     public var localAddress: String { link.localAddress }
     public var address: BrokerAddress { link.address }

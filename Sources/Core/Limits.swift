@@ -35,6 +35,10 @@ public struct Limits: Sendable {
     public var output = 256 << 10
     /// Unread control output above which a connection is read no more.
     public var controlOutput = 64 << 10
+    /// Bytes of messages that the streams of one HTTP/2 connection may have begun beyond what the peer's windows allow,
+    /// since no message is begun in part. Above it a message that its window does not hold waits until others have
+    /// gone; what the windows do allow counts in `output`.
+    public var beyondWindows = 4 << 20
     public var keepaliveData = 1 << 10
     /// Unread control output above which acknowledgements wait, each channel's latest taking the place of earlier ones.
     public var acknowledgementBacklog = 4 << 10
@@ -53,7 +57,7 @@ public struct Limits: Sendable {
     /// SETUP's lifetime is clamped to this range.
     public var lifetime: ClosedRange<UInt64> = (1 * second)...(600 * second)
     /// An HTTP/2 connection that nothing is heard from is asked for a sign of life after half of this, and closed after
-    /// all of it.
+    /// all of it. One of HTTP/1.1 may be so long without a request, or with an answer of which nothing is taken.
     public var httpSilence: UInt64 = 60 * second
     /// After so long without a message an event stream is sent a sign of life.
     public var heartbeat: UInt64 = 15 * second

@@ -20,6 +20,7 @@ public final class Shard {
     let pool: BlockPool
     private var source: RandomSource
     let plainFace: PlainFace
+    var answerHeads = AnswerHeads()
 
     // Connections and their streams
     var connections = Slab<Connection>()

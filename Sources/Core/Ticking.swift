@@ -35,6 +35,9 @@ extension Shard {
             close(connection, reason: "the broker is shutting down", now: now)
         case .new:
             guard time - connection.openedAt >= limits.setupTime else { return }
+            if connection.http?.single != nil {
+                return close(connection, reason: "no request came to its end in time", now: now)
+            }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
             fatal(connection, error(.invalidSetup, "\(due) did not come in time; send it first and at once."), now: now)
         case .open:
@@ -48,6 +51,7 @@ extension Shard {
     }
 
     private func tickOpen(_ connection: Connection, now: Instant) {
+        if let http = connection.http, http.single != nil { return tickSingle(connection, http, now: now) }
         // Nothing can be heard from a peer that is not read.
         if !connection.isReading { connection.lastHeard = now.monotonic }
         let silent = now.monotonic - connection.lastHeard
@@ -76,7 +80,9 @@ extension Shard {
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
                 return fatal(connection, error(.connectionError, reason), now: now)
             }
+            counters.streamErrors &+= http.takeErrors()
             expire(http, now: now)
+            feedCrowded(http, now: now)
             sendHeartbeats(http, now: now)
             if let deadline = http.session.deadline, deadline <= now.monotonic {
                 http.session.expire(now: now.monotonic)

@@ -10,6 +10,8 @@ public struct Interest: OptionSet, Sendable {
 
     public static let read = Interest(rawValue: UInt32(FB_READABLE))
     public static let write = Interest(rawValue: UInt32(FB_WRITABLE))
+    /// The peer's end, though nobody reads.
+    public static let end = Interest(rawValue: UInt32(FB_ENDED))
 }
 
 /// What a file descriptor is ready for.
@@ -20,6 +22,8 @@ public struct Readiness: OptionSet, Sendable {
     /// There are bytes, an end, or a connection to accept.
     public static let readable = Readiness(rawValue: UInt32(FB_READABLE))
     public static let writable = Readiness(rawValue: UInt32(FB_WRITABLE))
+    /// The peer has sent its end. Told only where it was asked for.
+    public static let ended = Readiness(rawValue: UInt32(FB_ENDED))
     /// Both directions are closed, or there is an error (see `Socket.error`). Told whatever was asked for, again and
     /// again: a descriptor that is not going to be read must be closed or removed.
     public static let dead = Readiness(rawValue: UInt32(FB_ERROR | FB_HANGUP))

@@ -79,6 +79,19 @@ public enum Socket {
         _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, userTimeout)
     }
 
+    /// Seconds of silence after which the kernel asks the peer of a `keepAlive` socket whether it is there, and between
+    /// two questions.
+    public static let keepAliveIdle: Int32 = 60
+    public static let keepAliveInterval: Int32 = 20
+
+    /// Has the kernel look for a peer that is gone without a word. One that does not answer for the `userTimeout` that
+    /// the socket was configured with is.
+    public static func keepAlive(_ fd: Int32) {
+        _ = fb_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1)
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_KEEPIDLE, keepAliveIdle)
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_KEEPINTVL, keepAliveInterval)
+    }
+
     /// Connects to the first address of `endpoint` that answers within `timeout` nanoseconds in all; resolving a name
     /// comes before and is not counted. Blocks. The socket has no delay for small writes.
     public static func connect(to endpoint: Endpoint, timeout: UInt64) throws(SystemError) -> Int32 {
@@ -128,11 +141,33 @@ public enum Socket {
     public static func read(_ fd: Int32, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
         while true {
             let count = fb_read(fd, buffer.baseAddress, buffer.count)
-            if count > 0 { return .bytes(count) }
-            if count == 0 { return .end }
-            if count == -Int(EAGAIN) { return .blocked }
-            if count != -Int(EINTR) { return .failed(Int32(-count)) }
+            if count != -Int(EINTR) { return result(count) }
         }
+    }
+
+    /// As `read`, but the bytes stay there to be read.
+    public static func peek(_ fd: Int32, into buffer: UnsafeMutableRawBufferPointer) -> ReadResult {
+        while true {
+            let count = fb_peek(fd, buffer.baseAddress, buffer.count)
+            if count != -Int(EINTR) { return result(count) }
+        }
+    }
+
+    private static func result(_ count: Int) -> ReadResult {
+        if count > 0 { return .bytes(count) }
+        if count == 0 { return .end }
+        return count == -Int(EAGAIN) ? .blocked : .failed(Int32(-count))
+    }
+
+    /// A poller tells of bytes only when there are `count` of them, or the peer's end.
+    public static func waitForBytes(_ count: Int32, on fd: Int32) {
+        _ = fb_set_option(fd, SOL_SOCKET, SO_RCVLOWAT, count)
+    }
+
+    /// Another descriptor of the same socket; nil when the process may have no more.
+    public static func duplicate(_ fd: Int32) -> Int32? {
+        let copy = fcntl(fd, F_DUPFD_CLOEXEC, 0)
+        return copy < 0 ? nil : copy
     }
 
     /// Writes `pieces` in order with one system call, at most 64 of them. Never raises SIGPIPE.
@@ -159,9 +194,19 @@ public enum Socket {
         withUnsafePointer(to: bytes) { write(fd, UnsafeBufferPointer(start: $0, count: 1)) }
     }
 
+    /// Ends both directions: whoever waits for the socket is told, and what was written is still sent.
+    public static func shutdown(_ fd: Int32) {
+        _ = Glibc.shutdown(fd, Int32(SHUT_RDWR))
+    }
+
+    /// Whoever waits for the socket is told of an end behind what is there to be read.
+    public static func shutdownRead(_ fd: Int32) {
+        _ = Glibc.shutdown(fd, Int32(SHUT_RD))
+    }
+
     /// Sends an end behind what was written; reading goes on.
     public static func shutdownWrite(_ fd: Int32) {
-        _ = shutdown(fd, Int32(SHUT_WR))
+        _ = Glibc.shutdown(fd, Int32(SHUT_WR))
     }
 
     /// The error that a dead socket died of, as an `errno`; 0 for none. Reading it clears it.

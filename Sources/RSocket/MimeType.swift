@@ -20,7 +20,7 @@ public enum MimeType {
     public static let compositeMetadataID: UInt8 = 0x7f
 
     /// Whether `bytes` spell `name`, whatever their case: MIME types do not distinguish it.
-    static func matches(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
+    public static func matches(_ bytes: UnsafeRawBufferPointer, _ name: StaticString) -> Bool {
         guard bytes.count == name.utf8CodeUnitCount else { return false }
         for index in 0..<bytes.count {
             let byte = bytes[index]

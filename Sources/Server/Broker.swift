@@ -2,6 +2,7 @@
 
 import Core
 import EventLoop
+import HTTP2
 import Glibc
 
 public enum Broker {
@@ -10,9 +11,9 @@ public enum Broker {
         exit(run(CommandLine.arguments))
     }
 
-    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread, standard
-    /// streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 4 * threads }
+    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
+    /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
+    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
 
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.
     static func run(_ arguments: [String]) -> Int32 {
@@ -86,6 +87,7 @@ public enum Broker {
         configuration.threads = options.threads ?? min(Machine.cpuCount, Options.threadsRange.upperBound)
         var limits = Limits()
         limits.retain = options.retain
+        limits.cors = CORSPolicy(options.origins)
         limits.retainBytes = options.retainBytes
         limits.memory = options.memory ?? DefaultMemory.bytes()
         let files = Int(clamping: openFiles) - reservedFiles(threads: configuration.threads)

@@ -13,6 +13,18 @@ struct Connection {
     var paused = false
     /// The peer has sent its end.
     var ended = false
+    var kind = Kind.framed
+    /// Of a `single`: whom its socket belongs to.
+    var micro: MicroConnection?
+
+    enum Kind {
+        /// The engine has the protocol's bytes.
+        case framed
+        /// Over HTTP, in a version that its first bytes will tell.
+        case undecided
+        /// Over HTTP/1.1.
+        case single
+    }
 }
 
 /// A slab over raw memory that grows by doubling and never shrinks; the engine's own limits bound the indexes.
@@ -22,7 +34,7 @@ struct ConnectionTable: ~Copyable {
     /// Connections held.
     private(set) var count = 0
 
-    private static let free = Connection(fd: -1, generation: 0)
+    private static var free: Connection { Connection(fd: -1, generation: 0) }
 
     init(capacity: Int = 64) {
         self.capacity = capacity
@@ -40,11 +52,11 @@ struct ConnectionTable: ~Copyable {
     }
 
     /// Enters a connection under an index that is free.
-    mutating func insert(_ id: ConnectionID, fd: Int32) {
+    mutating func insert(_ id: ConnectionID, fd: Int32, kind: Connection.Kind = .framed) {
         if Int(id.index) >= capacity { grow(beyond: Int(id.index)) }
         let slot = slots + Int(id.index)
         precondition(slot.pointee.fd < 0, "the engine gave out index \(id.index) before it closed its connection")
-        slot.pointee = Connection(fd: fd, generation: id.generation)
+        slot.pointee = Connection(fd: fd, generation: id.generation, kind: kind)
         count += 1
     }
 

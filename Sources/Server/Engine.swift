@@ -17,6 +17,15 @@ protocol Engine: AnyObject {
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant)
     func writable(_ id: ConnectionID, now: Instant)
+
+    // Of connections that speak HTTP/1.1
+    func speaksHTTP1(on id: ConnectionID, now: Instant)
+    func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant)
+    func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)
+    func requestEnded(on id: ConnectionID, now: Instant)
+    func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer?
+    func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece
+    func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant)
 }
 
 extension Shard: Engine {}

@@ -36,19 +36,23 @@ struct LoopContext: Sendable {
 /// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
 /// specialised in this module, and costs no dynamic call.
 final class ShardLoop<Shard: Engine> {
-    private let context: LoopContext
-    private let shard: Shard
+    let context: LoopContext
+    let shard: Shard
     private let inbox: Inbox<InboxItem>
-    private var poller: Poller
-    private var connections = ConnectionTable()
-    private var lingering = LingerQueue()
+    var poller: Poller
+    var connections = ConnectionTable()
+    var lingering = LingerQueue()
     private let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
     /// The connections that this turn writes to; the engine collects the next turn's meanwhile.
     private var flushing: [ConnectionID] = []
-    private var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
-    private enum Phase { case running, draining, idle, stopped }
-    private var phase = Phase.running
+    /// Made when the first connection speaks HTTP/1.1.
+    var http1: HTTP1Driver<Shard>?
+    /// Connections of HTTP/1.1 whose client has sent its end, which the library may have missed.
+    var ended: [ConnectionID] = []
+    private(set) var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
+    enum Phase { case running, draining, idle, stopped }
+    private(set) var phase = Phase.running
 
     init(index: Int, context: LoopContext, shard: Shard) throws(SystemError) {
         let poller = try Poller()
@@ -81,11 +85,15 @@ final class ShardLoop<Shard: Engine> {
             case .inbox: inbox.clearWake()
             case .connection(let id): handle(id, ready)
             case .lingering(let number): discard(number)
+            case .micro: http1?.wake()
             }
         }
         carryOut()
         takeMail()
-        if let deadline = shard.deadline, deadline <= now.monotonic { shard.fire(now: now) }
+        if let deadline = shard.deadline, deadline <= now.monotonic {
+            shard.fire(now: now)
+            if !ended.isEmpty { tellEnds() }
+        }
         lingering.expire(now: now.monotonic)
         carryOut()
         // Before anything is written: a peer that reads its acknowledgement may ask another shard for the message.
@@ -97,7 +105,7 @@ final class ShardLoop<Shard: Engine> {
     }
 
     private var timeout: UInt64? {
-        if !shard.effects.flush.isEmpty { return 0 }
+        if !shard.effects.flush.isEmpty || http1?.isDue == true { return 0 }
         let first: UInt64
         switch (shard.deadline, lingering.deadline) {
         case (nil, nil): return nil
@@ -111,6 +119,7 @@ final class ShardLoop<Shard: Engine> {
 
     private func handle(_ id: ConnectionID, _ ready: Readiness) {
         guard let connection = connections[id] else { return }
+        guard connection.pointee.kind == .framed else { return handleHTTP(id, connection, ready) }
         if ready.contains(.writable), connection.pointee.blocked {
             connection.pointee.blocked = false
             watch(id, connection.pointee)
@@ -124,7 +133,7 @@ final class ShardLoop<Shard: Engine> {
         }
     }
 
-    private func read(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+    func read(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         switch Socket.read(connection.pointee.fd, into: buffer) {
         case .bytes(let count):
             // The peer may have learnt on another connection what is in the mail here: that comes first.
@@ -162,7 +171,7 @@ final class ShardLoop<Shard: Engine> {
             context.log.write(.debug, "connection refused", [("protocol", face.name), ("peer", peer)])
             return
         }
-        connections.insert(id, fd: fd)
+        connections.insert(id, fd: fd, kind: face == .http ? .undecided : .framed)
         do throws(SystemError) {
             try poller.add(fd, token: Token.connection(id).rawValue, interest: .read)
         } catch {
@@ -175,7 +184,9 @@ final class ShardLoop<Shard: Engine> {
     /// Carries out what concerns reading and closing.
     private func carryOut() {
         for (id, reading) in shard.effects.reading {
-            guard let connection = connections[id], connection.pointee.paused == reading else { continue }
+            guard let connection = connections[id], connection.pointee.kind != .single,
+                connection.pointee.paused == reading
+            else { continue }
             connection.pointee.paused = !reading
             watch(id, connection.pointee)
         }
@@ -183,7 +194,9 @@ final class ShardLoop<Shard: Engine> {
         for id in shard.effects.close {
             guard let connection = connections.remove(id) else { continue }
             context.connections.remove()
-            if connection.ended {
+            if let micro = connection.micro {
+                http1?.drop(micro)
+            } else if connection.ended {
                 close(connection.fd)
             } else {
                 linger(connection.fd)
@@ -200,9 +213,18 @@ final class ShardLoop<Shard: Engine> {
         for id in flushing {
             guard let connection = connections[id] else { continue }
             let count = shard.gather(id, into: pieces)
-            if count > 0 { write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count])) }
+            if count > 0 {
+                write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count]))
+            } else if let micro = connection.pointee.micro {
+                http1?.proceed(micro)
+            }
         }
         flushing.removeAll(keepingCapacity: true)
+        if let http1, http1.isDue {
+            // As before a read: what is in the mail comes ahead of what clients ask here.
+            takeMail()
+            http1.run()
+        }
     }
 
     private func write(
@@ -238,7 +260,9 @@ final class ShardLoop<Shard: Engine> {
     }
 
     private func tellIdle() {
-        guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0 else { return }
+        guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,
+            http1?.count ?? 0 == 0
+        else { return }
         phase = .idle
         context.acceptor.push(.idle)
     }
@@ -256,14 +280,14 @@ final class ShardLoop<Shard: Engine> {
         }
     }
 
-    private func lose(_ id: ConnectionID, error: Int32) {
+    func lose(_ id: ConnectionID, error: Int32) {
         guard let connection = connections.remove(id) else { return }
-        close(connection.fd)
+        if let micro = connection.micro { http1?.drop(micro) } else { close(connection.fd) }
         context.connections.remove()
         shard.lost(id, reason: error == 0 ? "the peer hung up" : SystemError.text(of: error), now: now)
     }
 
-    private func linger(_ fd: Int32) {
+    func linger(_ fd: Int32) {
         Socket.shutdownWrite(fd)
         let number = lingering.append(fd, deadline: now.monotonic + context.limits.closeTime)
         do throws(SystemError) {
@@ -284,9 +308,10 @@ final class ShardLoop<Shard: Engine> {
     private func closeAll() {
         let count = context.connections
         connections.removeAll { connection in
-            close(connection.fd)
+            if connection.micro == nil { close(connection.fd) }
             count.remove()
         }
+        http1?.stop()
         lingering.closeAll()
         // What came behind `stop`, or while the loop failed.
         inbox.drain { item in

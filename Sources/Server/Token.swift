@@ -2,22 +2,26 @@
 
 import Core
 
-/// An event's owner in 64 bits: the high half a generation or number, the low half an index or one of two marks above
+/// An event's owner in 64 bits: the high half a generation or number, the low half an index or one of the marks above
 /// every index that the engine gives out.
 enum Token: Equatable {
     case connection(ConnectionID)
     /// A socket in the LingerQueue, by number.
     case lingering(UInt32)
     case inbox
+    /// The library that has HTTP/1.1.
+    case micro
 
     private static let inboxMark = UInt32.max
     private static let lingerMark = UInt32.max - 1
+    private static let microMark = UInt32.max - 2
 
     init(rawValue: UInt64) {
         let low = UInt32(truncatingIfNeeded: rawValue)
         let high = UInt32(truncatingIfNeeded: rawValue >> 32)
         switch low {
         case Token.inboxMark: self = .inbox
+        case Token.microMark: self = .micro
         case Token.lingerMark: self = .lingering(high)
         default: self = .connection(ConnectionID(index: low, generation: high))
         }
@@ -28,6 +32,7 @@ enum Token: Equatable {
         case .connection(let id): UInt64(id.generation) << 32 | UInt64(id.index)
         case .lingering(let number): UInt64(number) << 32 | UInt64(Token.lingerMark)
         case .inbox: UInt64(Token.inboxMark)
+        case .micro: UInt64(Token.microMark)
         }
     }
 }

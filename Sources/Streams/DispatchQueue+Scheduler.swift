@@ -41,6 +41,9 @@ extension DispatchQueue: Scheduler {
             /// In nanoseconds; may be negative. Too large ones become `Int.max` or `Int.min`.
             public var magnitude: Int
 
+            /// The name that Combine's has when it is encoded.
+            private enum CodingKeys: String, CodingKey { case magnitude = "_nanoseconds" }
+
             private init(magnitude: Int) { self.magnitude = magnitude }
 
             private init(_ value: Int, of unit: Int) {

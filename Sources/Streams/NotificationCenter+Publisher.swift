@@ -37,3 +37,9 @@ extension NotificationCenter {
         }
     }
 }
+
+extension NotificationCenter.Publisher: Equatable {
+    public static func == (lhs: Self, rhs: Self) -> Bool {
+        lhs.center === rhs.center && lhs.name == rhs.name && lhs.object === rhs.object
+    }
+}

@@ -4,15 +4,32 @@ import Foundation
 import StreamsCore
 
 extension RunLoop: Scheduler {
-    public typealias SchedulerTimeType = SchedulerDate
+    /// A moment on the clock of the day.
+    public struct SchedulerTimeType: Strideable, Codable, Hashable, Sendable {
+        public var date: Date
+
+        public init(_ date: Date) { self.date = date }
+
+        public func distance(to other: SchedulerTimeType) -> Stride { Stride(other.date.timeIntervalSince(date)) }
+        public func advanced(by n: Stride) -> SchedulerTimeType {
+            SchedulerTimeType(date.addingTimeInterval(n.timeInterval))
+        }
+
+        /// A length of time in seconds.
+        public struct Stride: SecondsStride {
+            public var magnitude: TimeInterval
+
+            public init(_ timeInterval: TimeInterval) { magnitude = timeInterval }
+        }
+    }
 
     /// There is nothing to choose.
     public struct SchedulerOptions: Sendable {
         public init() {}
     }
 
-    public var now: SchedulerDate { SchedulerDate(Date()) }
-    public var minimumTolerance: SchedulerDate.Stride { 0 }
+    public var now: SchedulerTimeType { SchedulerTimeType(Date()) }
+    public var minimumTolerance: SchedulerTimeType.Stride { 0 }
 
     /// Carries out `action` when the loop runs in its default mode.
     public func schedule(options: SchedulerOptions?, _ action: @escaping () -> Void) {
@@ -25,7 +42,7 @@ extension RunLoop: Scheduler {
     }
 
     public func schedule(
-        after date: SchedulerDate, tolerance: SchedulerDate.Stride, options: SchedulerOptions?,
+        after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
         _ action: @escaping () -> Void
     ) {
         let action = Unchecked(action)
@@ -35,7 +52,7 @@ extension RunLoop: Scheduler {
     }
 
     public func schedule(
-        after date: SchedulerDate, interval: SchedulerDate.Stride, tolerance: SchedulerDate.Stride,
+        after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
         options: SchedulerOptions?, _ action: @escaping () -> Void
     ) -> any Cancellable {
         let action = Unchecked(action)

@@ -1,8 +1,7 @@
 // ChannelPublisher: `forebay pub` through one channel under the broker's credits.
 //
 // The first message opens the channel; every other one needs credit of the broker's. Input is read only while there is
-// credit and room, so memory stays what one line and one socket buffer need. Acknowledgements cost our credit: one is
-// outstanding at a time, so that they conflate instead of coming once a message.
+// credit and room, so memory stays what one line and one socket buffer need.
 
 import Bytes
 import Client
@@ -18,7 +17,6 @@ struct ChannelPublisher: ~Copyable {
     }
 
     private let settings: PublishSettings
-    private let route: Route
     private var session: Session
     private var lines = LineReader(limit: PublishSettings.lineLimit)
     private var payload = ByteBuffer()
@@ -36,13 +34,10 @@ struct ChannelPublisher: ~Copyable {
     /// Bytes handed to the socket's queue above which no more are made.
     private static let outputLimit = 256 << 10
     private static let readQuantum = 64 << 10
-    /// Acknowledgements that may come while the channel ends.
-    private static let closingCredit: UInt32 = 64
     private static let patience: UInt64 = 2_000_000_000
 
     init(_ settings: PublishSettings, _ address: BrokerAddress) throws(ClientError) {
         self.settings = settings
-        route = Route(settings.topic, options: settings.complete ? [("complete", "true")] : [])
         session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
         let now = Clock.monotonic()
         pacer = settings.rate.map { Pacer(rate: $0, now: now) }
@@ -106,7 +101,7 @@ struct ChannelPublisher: ~Copyable {
                 endSending()
                 break
             }
-            guard session.connection.output.count < Self.outputLimit else { return .output }
+            guard session.connection.queued < Self.outputLimit else { return .output }
             guard credit > 0 else { return .credit }
             if let pacer, !pacer.isDue(now) {
                 now = Clock.monotonic()
@@ -148,10 +143,11 @@ struct ChannelPublisher: ~Copyable {
 
     private mutating func send(_ data: UnsafeRawBufferPointer) throws(ClientError) {
         if let stream {
-            guard session.connection.send(stream, data: data) else { return }
+            guard session.connection.send(stream, data) else { return }
         } else {
             let isOnly = settings.count == 1
-            stream = try session.connection.requestChannel(route, n: 1, data: data, complete: isOnly)
+            stream = try session.connection.openChannel(
+                settings.topic, completesTopic: settings.complete, first: data, isOnly: isOnly, acknowledged: true)
             if isOnly { phase = .ending }
         }
         sent += 1
@@ -164,8 +160,6 @@ struct ChannelPublisher: ~Copyable {
             phase = .ended
             return
         }
-        // Without credit the broker could not tell the last sequence, since its completion acknowledges all anyway.
-        session.connection.requestN(stream, Self.closingCredit)
         session.connection.complete(stream)
     }
 
@@ -205,9 +199,7 @@ struct ChannelPublisher: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
-        case .message(let id, let message):
-            lastSequence = UInt64(String(decoding: message.data, as: UTF8.self)) ?? lastSequence
-            session.connection.requestN(id, 1)
+        case .acknowledged(_, let sequence): lastSequence = sequence
         case .completed:
             if phase == .sending {
                 throw ClientError(.rejected, "The broker ended the channel before the last message.")
@@ -218,7 +210,7 @@ struct ChannelPublisher: ~Copyable {
             guard phase == .sending else { break }
             throw ClientError(.rejected, "The broker takes no more messages on this channel.")
         // Should the connection end of it, that is told then.
-        case .closing, .granted, .pong: break
+        case .closing, .granted, .pong, .message: break
         }
     }
 

@@ -9,7 +9,8 @@ let version = "0.1.0"
 let commonOptions: [OptionSpec] = [
     OptionSpec(
         name: "url", value: "URL", kind: .text,
-        help: "the broker; default rsocket://127.0.0.1:7690, or what FOREBAY_URL says"),
+        help: "the broker: rsocket://HOST:PORT, or http://HOST:PORT for gRPC; default rsocket://127.0.0.1:7690, or "
+            + "what FOREBAY_URL says"),
     OptionSpec(name: "json", kind: .flag, help: "print JSON, one object a line"),
     OptionSpec(name: "help", short: "h", kind: .flag, help: "explain the program or the command"),
     OptionSpec(name: "version", short: "V", kind: .flag, help: "print the version"),
@@ -56,7 +57,9 @@ let commandTable: [CommandSpec] = [
         examples: [("forebay conns", "a table"), ("forebay conns --json", "one JSON object a line")]),
     CommandSpec(
         id: .ping, path: ["ping"], summary: "measure round trips to the broker",
-        details: ["Each is a KEEPALIVE, answered by the broker ahead of all data."],
+        details: [
+            "Each is a KEEPALIVE, answered by the broker ahead of all data; over http:// a call of gRPC's health check."
+        ],
         options: [
             OptionSpec(
                 name: "count", short: "n", value: "N", kind: .number(1...1_000_000), help: "how many; default 4"),
@@ -78,7 +81,7 @@ private let subSpec = CommandSpec(
             + "subscriber does not take waits in its replay buffer, and when that is full the overflow policy decides. "
             + "Credit is asked for again only when messages have been printed.",
         "^C cancels the subscription and ends with 0, as does the completion of the topic; its failure ends with 1.",
-        "Interactive: RSocket opens a stream with at least one credit, so it begins with 1, or with --request; from "
+        "Interactive: a subscription begins with at least one credit, so with 1, or with --request; from "
             + "then on credit is granted by key only. Metadata is always on there.",
     ],
     options: [
@@ -130,9 +133,9 @@ private let pubSpec = CommandSpec(
     id: .pub, path: ["pub"], operands: ["TOPIC", "[MESSAGE]"], summary: "publish to a topic",
     details: [
         "One MESSAGE is sent fire-and-forget, then the broker is asked whether the topic took it; --ack waits for the "
-            + "broker's acknowledgement and prints the sequence. All else goes through one channel under the broker's "
-            + "credits: --stdin is read only while there is credit, and the command ends when everything is "
-            + "acknowledged.",
+            + "broker's acknowledgement and prints the sequence. Over http://, where nothing is fire-and-forget, it "
+            + "waits for that in any case. All else goes through one channel under the broker's credits: --stdin is "
+            + "read only while there is credit, and the command ends when everything is acknowledged.",
         "A line of --stdin holds at most 1 MiB; an empty line is an empty message. ^C ends the channel, and the topic "
             + "stays live even with --complete.",
     ],

@@ -8,33 +8,32 @@ import Glibc
 struct Control {
     private let command: Command
     private let name: String
-    private let route: Route
+    private let call: ControlCall
     private let json: Bool
 
-    init(_ command: Command, _ arguments: Arguments) throws(UsageError) {
+    /// - Parameter transport: RSocket's routes hold less than a call of gRPC's does.
+    init(
+        _ command: Command, _ arguments: Arguments, over transport: BrokerAddress.Transport
+    ) throws(UsageError) {
         self.command = command
         name = arguments.operands[0]
         json = arguments.has("json")
-        var options = [(name: "name", value: name)]
-        let call: String
-        switch command {
-        case .topicComplete: call = "$SYS.topic.complete"
-        case .topicFail:
-            call = "$SYS.topic.fail"
-            if let message = arguments.text("message") { options.append(("message", message)) }
-        case .topicDelete: call = "$SYS.topic.delete"
-        default: call = "$SYS.topic.info"
-        }
+        call =
+            switch command {
+            case .topicComplete: .completeTopic(name)
+            case .topicFail: .failTopic(name, message: arguments.text("message"))
+            case .topicDelete: .deleteTopic(name)
+            default: .topicInfo(name)
+            }
         if name.isEmpty { throw UsageError("The topic's name is empty: give one like host.vmstat.") }
-        route = Route(call, options: options)
-        if route.tags == nil {
+        if transport == .rsocket, call.route.tags == nil {
             throw UsageError("The name and the message must each fit into \(Route.tagLimit) bytes, percent-encoded.")
         }
     }
 
     func run(_ address: BrokerAddress) throws(ClientError) -> Int32 {
         var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
-        guard let answer = try session.ask(route) else { return ExitCode.done }
+        guard let answer = try session.ask(call) else { return ExitCode.done }
         session.finish()
         var output = Output()
         if json {
@@ -52,49 +51,42 @@ struct Control {
 }
 
 extension Session {
-    /// One REQUEST_RESPONSE and its answer as text; nil when a signal came before it.
-    mutating func ask(_ route: Route, data: String = "") throws(ClientError) -> String? {
-        var bytes = ByteBuffer()
-        bytes.append(data)
-        let id = try connection.request(route, data: bytes.readable)
+    /// One call and its answer; nil when a signal came before it.
+    mutating func ask(_ call: ControlCall) throws(ClientError) -> String? {
+        let id = try connection.call(call)
         var answer = ""
+        return try waitForEnd(of: id) {
+            if case .message(_, let message) = $0 { answer = String(decoding: message.data, as: UTF8.self) }
+        } ? answer : nil
+    }
+
+    /// Hands out what comes on a stream until its end; false when a signal came before that.
+    mutating func waitForEnd(of id: StreamID, _ take: (ClientEvent) -> Void) throws(ClientError) -> Bool {
         while true {
             while let event = try next() {
                 switch event {
-                case .message(id, let message): answer = String(decoding: message.data, as: UTF8.self)
-                case .completed(id, _): return answer
+                case .message(id, _), .acknowledged(id, _): take(event)
+                case .completed(id, _): return true
                 case .failed(id, let error): throw error
                 default: break
                 }
             }
-            if try wait(Wants()).signal != nil { return nil }
+            if try wait(Wants()).signal != nil { return false }
         }
     }
 }
 
 /// `topics`, `subs`, `conns`: a stream of JSON objects as a table.
 struct Listing {
-    enum Kind {
-        case topics, subscriptions, connections
-    }
-
-    private let kind: Kind
+    private let kind: BrokerList
     private let json: Bool
     /// Rows that are aligned with each other; more are further tables, so that a million rows need no memory.
     private static let page = 1000
     private static let batch: UInt32 = 512
 
-    init(_ kind: Kind, json: Bool) {
+    init(_ kind: BrokerList, json: Bool) {
         self.kind = kind
         self.json = json
-    }
-
-    private var call: String {
-        switch kind {
-        case .topics: "$SYS.topics"
-        case .subscriptions: "$SYS.subscriptions"
-        case .connections: "$SYS.connections"
-        }
     }
 
     private var columns: [Column] {
@@ -111,7 +103,7 @@ struct Listing {
         var refill = Refill(batch: Self.batch)
         var rows: [JSON] = []
         var hasPrinted = false
-        let id = try session.connection.requestStream(Route(call), n: refill.first())
+        let id = try session.connection.list(kind, n: refill.first())
         while true {
             var used: UInt64 = 0
             while let event = try session.next() {

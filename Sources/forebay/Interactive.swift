@@ -1,6 +1,6 @@
 // Interactive: `forebay sub --interactive`. A person grants credit by key and sees what waits and what is dropped.
 //
-// RSocket opens a stream with at least one credit, so the subscription begins with 1, or with --request. Waiting and
+// A subscription begins with at least one credit, so the subscription begins with 1, or with --request. Waiting and
 // dropped messages are the broker's to know: its list of subscriptions is asked for on the same connection, and ours
 // found by topic and address.
 
@@ -37,9 +37,9 @@ struct Interactive: ~Copyable {
     private static let textLimit = 1024
 
     init(_ settings: SubscribeSettings, _ address: BrokerAddress) throws(ClientError) {
-        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+        let session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let first = settings.request ?? 1
-        stream = try session.connection.requestStream(settings.route, n: first)
+        stream = try session.connection.subscribe(settings.topic, settings.options, n: first)
         self.session = session
         self.settings = settings
         output = Output()
@@ -88,8 +88,8 @@ struct Interactive: ~Copyable {
         case .message(listing, let message): readRow(message.data)
         case .message(stream, let message): show(message)
         case .completed(listing, _), .failed(listing, _): endListing()
-        case .completed(stream, let metadata):
-            droppedTold += metadata.flatMap { MessageInfo(metadata: $0) }?.dropped ?? 0
+        case .completed(stream, let dropped):
+            droppedTold += dropped
             state.status = .completed
             state.isFlowing = false
             state.note = "The topic is complete: nothing more will come."
@@ -105,7 +105,7 @@ struct Interactive: ~Copyable {
     }
 
     private mutating func show(_ message: ClientEvent.Message) {
-        let info = message.metadata.flatMap { MessageInfo(metadata: $0) }
+        let info = message.info
         let text = SafeText.line(message.data.slice(0..<min(message.data.count, Self.textLimit)))
         let clock = MessageFormat.clock(info?.timestamp ?? Clock.wall())
         state.messages.append(.init(sequence: info?.sequence, clock: clock, text: text, dropped: info?.dropped ?? 0))
@@ -123,7 +123,7 @@ struct Interactive: ~Copyable {
             if listing == nil, state.status != .live { nextListing = UInt64.max }
             return
         }
-        listing = try session.connection.requestStream(Route("$SYS.subscriptions"), n: Refill.unbounded)
+        listing = try session.connection.list(.subscriptions, n: Refill.unbounded)
         listingBegan = now
         nextListing = UInt64.max
     }

@@ -1,4 +1,4 @@
-// Ping: round trips to the broker, by KEEPALIVE.
+// Ping: round trips to the broker, by RSocket's KEEPALIVE or a call of gRPC's.
 
 import Bytes
 import Client
@@ -48,7 +48,9 @@ struct Ping {
     /// The time of one round trip in nanoseconds; nil when a signal came.
     private func round(_ number: UInt64, _ session: inout Session) throws(ClientError) -> UInt64? {
         let start = Clock.monotonic()
-        withUnsafeBytes(of: number.bigEndian) { session.connection.ping($0, now: start) }
+        try withUnsafeBytes(of: number.bigEndian) { (data) throws(ClientError) in
+            try session.connection.ping(data, now: start)
+        }
         var wants = Session.Wants()
         wants.until = start + Self.patience
         while true {
@@ -61,7 +63,7 @@ struct Ping {
             if woken.signal != nil { return nil }
             if woken.now >= start + Self.patience {
                 throw ClientError(
-                    .silent, "\(address) did not answer a KEEPALIVE within \(Self.patience / 1_000_000_000) s.")
+                    .silent, "\(address) did not answer within \(Self.patience / 1_000_000_000) s.")
             }
         }
     }

@@ -103,7 +103,7 @@ enum Program {
         case .subs: return try Listing(.subscriptions, json: arguments.has("json")).run(address)
         case .conns: return try Listing(.connections, json: arguments.has("json")).run(address)
         case .topicInfo, .topicComplete, .topicFail, .topicDelete:
-            return try Control(command, arguments).run(address)
+            return try Control(command, arguments, over: address.transport).run(address)
         }
     }
 
@@ -114,6 +114,7 @@ enum Program {
         case .canceled: "canceled: \(text)"
         case .setupRejected: "The broker refused the connection: \(text)"
         case .connectionError: "The broker ended the connection: \(text)"
+        case .otherStatus(let name): "\(name): \(text)"
         case .otherStreamError(let code): "error 0x\(String(code, radix: 16)): \(text)"
         default: text
         }

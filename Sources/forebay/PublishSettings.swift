@@ -48,7 +48,7 @@ struct PublishSettings {
         } else {
             throw UsageError("Say what to publish: a MESSAGE, --stdin or --size.")
         }
-        _ = try SubscribeSettings.route(topic)
+        try SubscribeSettings.check(topic: topic)
         if topic.hasPrefix("$SYS.") { throw UsageError("\(topic) is the broker's own: clients cannot publish there.") }
     }
 

@@ -23,22 +23,31 @@ struct SinglePublish {
     }
 
     private func acknowledged(_ session: inout Session) throws(ClientError) -> Int32 {
-        guard let sequence = try session.ask(Route(settings.topic), data: message) else { return interrupted() }
+        var bytes = ByteBuffer()
+        bytes.append(message)
+        let id = try session.connection.publish(settings.topic, bytes.readable)
+        var sequence: UInt64?
+        let isEnded = try session.waitForEnd(of: id) {
+            if case .acknowledged(_, let told) = $0 { sequence = told }
+        }
+        guard isEnded else { return interrupted() }
+        guard let sequence else { throw ClientError(.badAnswer, "The broker did not tell the message's sequence.") }
         var output = Output()
-        output.buffer.append(settings.json ? "{\"sequence\":\(sequence)}\n" : SafeText.line(sequence) + "\n")
+        output.buffer.append(settings.json ? "{\"sequence\":\(sequence)}\n" : "\(sequence)\n")
         output.drain()
         return ExitCode.done
     }
 
-    /// Nothing answers fire-and-forget, not even a bad name: the topic is asked about behind it. What was sent on one
-    /// connection is dealt with in order, so the answer also says that the message was reached before the end of the
-    /// connection.
+    /// Nothing answers RSocket's fire-and-forget, not even a bad name: the topic is asked about behind it. What was
+    /// sent on one connection is dealt with in order, so the answer also says that the message was reached before the
+    /// end of the connection.
     private func fire(_ session: inout Session) throws(ClientError) -> Int32 {
         var bytes = ByteBuffer()
         bytes.append(message)
-        try session.connection.fireAndForget(Route(settings.topic), data: bytes.readable)
-        let question = Route("$SYS.topic.info", options: [("name", settings.topic)])
-        guard let answer = try session.ask(question) else { return interrupted() }
+        if let id = try session.connection.fire(settings.topic, bytes.readable) {
+            return try session.waitForEnd(of: id) { _ in } ? ExitCode.done : interrupted()
+        }
+        guard let answer = try session.ask(.topicInfo(settings.topic)) else { return interrupted() }
         let state = JSON(answer)?["state"]?.text
         if let state, state != "live" {
             tell("The topic '\(settings.topic)' is \(state): it takes no more messages.")

@@ -10,7 +10,7 @@ struct SubscribeSettings {
     let meta: Bool
     let interactive: Bool
     let format: MessageFormat.Kind
-    let route: Route
+    let options: SubscribeOptions
 
     init(_ arguments: Arguments) throws(UsageError) {
         topic = arguments.operands[0]
@@ -39,21 +39,27 @@ struct SubscribeSettings {
         if format == .raw, arguments.has("meta") {
             throw UsageError("--meta cannot be shown with --format raw, which is the bytes alone.")
         }
-        var options: [(name: String, value: String)] = []
-        for name in ["replay", "from", "epoch", "buffer", "overflow", "gap"] {
-            if let value = arguments.text(name) { options.append((name, value)) }
+        var options = SubscribeOptions()
+        if arguments.text("replay") == "all" {
+            options.start = .all
+        } else if let count = arguments.number("replay") {
+            options.start = .last(UInt32(count))
+        } else if let sequence = arguments.number("from") {
+            options.start = .from(sequence, epoch: arguments.number("epoch"))
         }
-        if meta { options.append(("meta", "on")) }
-        route = try Self.route(topic, options)
+        options.buffer = arguments.number("buffer").map { UInt32($0) }
+        options.overflow = arguments.text("overflow").flatMap { SubscribeOptions.Overflow(rawValue: $0) }
+        options.gap = arguments.text("gap").flatMap { SubscribeOptions.Gap(rawValue: $0) }
+        options.meta = meta
+        self.options = options
+        try Self.check(topic: topic)
     }
 
-    /// A route to `topic`, which must fit into a tag; all else about the name is for the broker to judge.
-    static func route(_ topic: String, _ options: [(name: String, value: String)] = []) throws(UsageError) -> Route {
+    /// All else about the name is for the broker to judge.
+    static func check(topic: String) throws(UsageError) {
         if topic.isEmpty { throw UsageError("The topic's name is empty: give one like host.vmstat.") }
-        let route = Route(topic, options: options)
-        if route.tags == nil {
+        if Route(topic).tags == nil {
             throw UsageError("The topic's name is longer than the \(Route.tagLimit) bytes it may have.")
         }
-        return route
     }
 }

@@ -25,9 +25,9 @@ struct Subscriber: ~Copyable {
     private var end: End?
 
     init(_ settings: SubscribeSettings, _ address: BrokerAddress) throws(ClientError) {
-        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+        let session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
         var refill = Refill(batch: settings.request, once: settings.once, limit: settings.count)
-        stream = try session.connection.requestStream(settings.route, n: refill.first())
+        stream = try session.connection.subscribe(settings.topic, settings.options, n: refill.first())
         self.session = session
         self.refill = refill
         self.settings = settings
@@ -78,7 +78,7 @@ struct Subscriber: ~Copyable {
     private mutating func handle(_ event: ClientEvent) {
         switch event {
         case .message(_, let message):
-            let info = settings.meta ? message.metadata.flatMap { MessageInfo(metadata: $0) } : nil
+            let info = settings.meta ? message.info : nil
             if let info { tellOf(info) }
             format.append(message.data, info: info, metadata: message.metadata, to: &output.buffer)
             delivered += 1
@@ -87,15 +87,15 @@ struct Subscriber: ~Copyable {
                 session.connection.cancel(stream)
                 end = .enough
             }
-        case .completed(_, let metadata):
-            if settings.meta, let dropped = metadata.flatMap({ MessageInfo(metadata: $0) })?.dropped, dropped > 0 {
+        case .completed(_, let dropped):
+            if settings.meta, dropped > 0 {
                 output.flush()
                 tell("\(Self.messages(dropped)) dropped before the end.")
             }
             end = .completed
         case .failed(_, let error): end = .failed(error)
         // Should the connection end of it, that is told then.
-        case .closing, .granted, .declined, .pong: break
+        case .closing, .granted, .declined, .pong, .acknowledged: break
         }
     }
 

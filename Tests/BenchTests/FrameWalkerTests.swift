@@ -32,7 +32,7 @@ struct FrameWalkerTests {
         return stamps
     }
 
-    @Test(arguments: System.allCases)
+    @Test(arguments: System.brokers.filter { !$0.wire.answersWithResponses })
     func everyCutFindsEveryStamp(_ system: System) {
         let wire = system.wire
         let frame = wire.delivered(to: Subscription(), payload: 16)

@@ -80,8 +80,8 @@ final class Loop {
 
     deinit { pieces.deallocate() }
 
-    func connect(shard: Int) throws(Fault) -> Peer {
-        guard let id = shards[shard].open(peer: "127.0.0.1:\(1000 + peers[shard].count)", face: .rsocket, now: now),
+    func connect(shard: Int, face: Face = .rsocket) throws(Fault) -> Peer {
+        guard let id = shards[shard].open(peer: "127.0.0.1:\(1000 + peers[shard].count)", face: face, now: now),
             id.index == UInt32(peers[shard].count)
         else { throw Fault(message: "a connection was refused") }
         let peer = Peer(shard: shard, id: id)

@@ -35,7 +35,7 @@ final class Publisher {
         switch scenario.source {
         case .channels(.messages(let count)): quantum = count * frame
         case .channels(.quantum): quantum = Limits.readQuantum
-        case .acknowledged, .fired, .keepalives: return
+        case .acknowledged, .fired, .posted, .keepalives: return
         }
         let count = quantum / frame + 2
         items = Run.lasting { out in
@@ -66,6 +66,23 @@ final class Publisher {
                             }
                             stream += 2
                         }
+                    }
+                })
+        }
+    }
+
+    func preparePosts(_ topic: String, count: Int) {
+        let payload = Run.payload(scenario)
+        perRead = count
+        var stream: UInt32 = 1
+        for _ in 0..<reads {
+            requests.append(
+                Run.lasting { out in
+                    for _ in 0..<count {
+                        HTTPClient.post(stream: stream, topic: topic, payload: payload).withUnsafeBytes {
+                            out.append($0)
+                        }
+                        stream += 2
                     }
                 })
         }

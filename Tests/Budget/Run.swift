@@ -29,7 +29,10 @@ final class Run {
             try subscribe(index)
         }
         for topic in 0..<scenario.topics {
-            let peer = try connect(shard: topic % scenario.shards)
+            var isPost = false
+            if case .posted = scenario.source { isPost = true }
+            let shard = topic % scenario.shards
+            let peer = isPost ? try connectHTTP(shard: shard) : try connect(shard: shard)
             try publish(Publisher(peer, scenario, reads: scenario.warmUp + scenario.rounds), topic)
         }
     }
@@ -65,19 +68,15 @@ final class Run {
     private func round() throws(Fault) {
         switch scenario.source {
         case .keepalives: for peer in subscribers { loop.arrived(keepalive, from: peer) }
-        case .channels, .acknowledged, .fired: for publisher in publishers { publisher.send(loop) }
+        case .channels, .acknowledged, .fired, .posted: for publisher in publishers { publisher.send(loop) }
         }
         try loop.run()
     }
 
     /// Every subscriber that reads took every message, and every publisher was answered, unless it wants none.
     private func check(messages: Int, taken: [Int], answered: [Int]) throws(Fault) -> Int {
-        var expected = messages / scenario.topics
-        switch scenario.source {
-        case .keepalives: expected = scenario.rounds * Run.keepaliveSize
-        case .channels, .acknowledged, .fired: expected *= Run.delivered(scenario)
-        }
-        for (peer, bytes) in zip(subscribers, taken) where bytes != (peer.isStalled ? 0 : expected) {
+        let expected = expected(messages / scenario.topics)
+        for (peer, bytes) in zip(subscribers, taken) where !(peer.isStalled ? 0...0 : expected).contains(bytes) {
             throw Fault(message: "a subscriber took \(bytes) bytes where \(expected) were expected")
         }
         var isAnswered = true
@@ -92,15 +91,42 @@ final class Run {
         }
     }
 
+    /// Bytes that a subscriber takes of so many messages, which are the last of those published.
+    private func expected(_ messages: Int) -> ClosedRange<Int> {
+        if case .keepalives = scenario.source {
+            let bytes = scenario.rounds * Run.keepaliveSize
+            return bytes...bytes
+        }
+        guard scenario.isGRPC else {
+            let bytes = messages * Run.delivered(scenario)
+            return bytes...bytes
+        }
+        var bytes = 0
+        // The channel's first message came with its request.
+        let last = publishers[0].published + 1
+        for sequence in (last - messages)..<last {
+            bytes += HTTPClient.entry(sequence: UInt64(sequence + 1), payload: scenario.payload)
+        }
+        return bytes...(bytes + scenario.rounds * Run.responses * HTTPClient.responseOverhead)
+    }
+
+    /// At most so many responses tell the messages of one read.
+    private static let responses = 5
+
     // MARK: Connections
 
     private func subscribe(_ index: Int) throws(Fault) {
-        let peer = try connect(shard: index % scenario.shards)
+        let isGRPC = scenario.isGRPC
+        let shard = index % scenario.shards
+        let peer = isGRPC ? try connectHTTP(shard: shard) : try connect(shard: shard)
         let of = index / scenario.topics
         peer.isStalled = of >= scenario.subscribers
+        subscribers.append(peer)
+        let topic = "budget\(index % scenario.topics)"
+        guard !isGRPC else { return try exchange(HTTPClient.subscribe(topic), peer) }
         let stream = scenario.ownStreams ? 3 + 2 * UInt32(index) : 1
         var out = ByteBuffer()
-        let route = try Run.route("budget\(index % scenario.topics)?" + scenario.options)
+        let route = try Run.route(topic + "?" + scenario.options)
         FrameWriter.requestStream(
             stream: stream, initialN: scenario.window.map(UInt32.init) ?? 0x7fff_ffff, metadata: route.readable,
             data: Run.nothing, fragment: 0, into: &out)
@@ -111,7 +137,6 @@ final class Run {
                 request: UnsafeMutableRawBufferPointer(mutating: request))
         }
         try exchange(out.readable, peer)
-        subscribers.append(peer)
     }
 
     private func publish(_ publisher: Publisher, _ topic: Int) throws(Fault) {
@@ -128,6 +153,7 @@ final class Run {
             publisher.prepareItems()
         case .acknowledged(let count): publisher.prepareRequests(route.readable, count: count, isAnswered: true)
         case .fired(let count): publisher.prepareRequests(route.readable, count: count, isAnswered: false)
+        case .posted(let count): publisher.preparePosts("budget\(topic)", count: count)
         case .keepalives: return
         }
         publishers.append(publisher)
@@ -139,6 +165,16 @@ final class Run {
         FrameWriter.setup(SetupRequest(), into: &out)
         try exchange(out.readable, peer)
         return peer
+    }
+
+    private func connectHTTP(shard: Int) throws(Fault) -> Peer {
+        let peer = try loop.connect(shard: shard, face: .http)
+        try exchange(HTTPClient.opening, peer)
+        return peer
+    }
+
+    private func exchange(_ bytes: [UInt8], _ peer: Peer) throws(Fault) {
+        try exchange(Run.lasting { out in bytes.withUnsafeBytes { out.append($0) } }, peer)
     }
 
     private func exchange(_ bytes: UnsafeRawBufferPointer, _ peer: Peer) throws(Fault) {

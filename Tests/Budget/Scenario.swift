@@ -25,6 +25,8 @@ struct Scenario {
         case acknowledged(Int)
         /// The same of fire publishes.
         case fired(Int)
+        /// The same of POSTs over HTTP/2.
+        case posted(Int)
         /// A KEEPALIVE of each subscriber, all of them in one turn.
         case keepalives
     }
@@ -47,6 +49,8 @@ struct Scenario {
     /// The options of a subscriber's route.
     var options = Scenario.unlimited
     var hasMetadata = false
+    /// Subscribers speak gRPC.
+    var isGRPC = false
     /// Reads of each publisher: so many before counting begins, until everything has grown to its size, and then so
     /// many that are counted.
     var warmUp = 50
@@ -91,6 +95,18 @@ enum Catalogue {
         Scenario(
             name: "fired-64", title: "fire publishes, 64 a read, 1 subscriber", unit: .message, source: .fired(64),
             subscribers: 1, warmUp: 30, rounds: 100),
+        Scenario(
+            name: "grpc-10", title: "10 gRPC subscribers, 128 bytes, 100 a read", subscribers: 10, isGRPC: true,
+            rounds: 200),
+        Scenario(
+            name: "grpc-100", title: "100 gRPC subscribers, 128 bytes, 100 a read", subscribers: 100, isGRPC: true,
+            rounds: 100),
+        Scenario(
+            name: "grpc-100-full", title: "100 gRPC subscribers, 128 bytes, reads of 128 KiB",
+            source: .channels(.quantum), subscribers: 100, isGRPC: true, warmUp: 10, rounds: 20),
+        Scenario(
+            name: "posted-64", title: "publishes by POST, 64 a read, 1 subscriber", unit: .message,
+            source: .posted(64), subscribers: 1, warmUp: 30, rounds: 100),
         Scenario(
             name: "keepalive", title: "KEEPALIVE of 100 connections, answered", unit: .keepalive, source: .keepalives,
             subscribers: 100, warmUp: 10, rounds: 100),

@@ -136,8 +136,19 @@ import Testing
         #expect(try BrokerAddress(url: url) == BrokerAddress(host: host, port: port))
     }
 
+    @Test(
+        arguments: [
+            ("http://127.0.0.1:1", "127.0.0.1", 1), ("http://broker/", "broker", 7691), ("HTTP://[::1]", "::1", 7691),
+        ] as [(String, String, UInt16)])
+    func readsThatOfGRPC(url: String, host: String, port: UInt16) throws {
+        let address = try BrokerAddress(url: url)
+        #expect(address == BrokerAddress(host: host, port: port, transport: .http))
+        #expect(address != BrokerAddress(host: host, port: port))
+    }
+
     @Test(arguments: [
-        "http://x", "https://x", "rsockets://x", "ws://x", "gopher://x", "rsocket://", "rsocket://x:", "rsocket://x:0",
+        "https://x", "http://", "http://x/topics", "rsockets://x", "ws://x", "gopher://x", "rsocket://", "rsocket://x:",
+        "rsocket://x:0",
         "rsocket://x:65536", "rsocket://x:+1", "rsocket://x:1x", "rsocket://::1:7690", "rsocket://[::1",
         "rsocket://a/b",
         "rsocket://[::1]x", "rsocket://u@h:1", "", "rsocket://h h", "rsocket://x:١",

@@ -17,7 +17,7 @@ import Testing
             case .sub: _ = try SubscribeSettings(arguments)
             case .pub: _ = try PublishSettings(arguments)
             case .bench: _ = try BenchSettings(arguments)
-            case .topicFail: _ = try Control(.topicFail, arguments)
+            case .topicFail: _ = try Control(.topicFail, arguments, over: .rsocket)
             default: break
             }
             return "taken"
@@ -169,10 +169,10 @@ import Testing
     @Test func routeOfASubscription() throws {
         let settings = try SubscribeSettings(
             parse("sub", "a.b", "--meta", "--replay", "all", "--buffer", "7", "--overflow", "latest"))
-        #expect(settings.route.tags == ["a.b?replay=all&buffer=7&overflow=latest&meta=on"])
+        #expect(settings.options.route(to: settings.topic).tags == ["a.b?replay=all&buffer=7&overflow=latest&meta=on"])
         let resumed = try SubscribeSettings(parse("sub", "a", "--from", "5", "--epoch", "9", "--gap", "fail"))
-        #expect(resumed.route.tags == ["a?from=5&epoch=9&gap=fail"])
-        #expect(try SubscribeSettings(parse("sub", "a", "-i")).route.tags == ["a?meta=on"])
+        #expect(resumed.options.route(to: "a").tags == ["a?from=5&epoch=9&gap=fail"])
+        #expect(try SubscribeSettings(parse("sub", "a", "-i")).options.route(to: "a").tags == ["a?meta=on"])
     }
 
     @Test func whatGoesWithoutAChannel() throws {

@@ -1,9 +1,10 @@
 // What several tests of the client use: scripted frames of a broker, and events as values that can be compared.
 
 import Bytes
-import Client
 import RSocket
 import Testing
+
+@testable import Client
 
 /// A fresh byte buffer's content as an array.
 func bytes(_ body: (inout ByteBuffer) -> Void) -> [UInt8] {
@@ -23,7 +24,8 @@ func hex(_ text: String) -> [UInt8] {
 /// An event without pointers.
 enum Seen: Equatable {
     case message(UInt32, metadata: [UInt8]?, String)
-    case completed(UInt32, metadata: [UInt8]?)
+    case acknowledged(UInt32, UInt64)
+    case completed(UInt32, dropped: UInt64)
     case failed(UInt32, ClientError)
     case granted(UInt32, UInt32)
     case declined(UInt32)
@@ -37,7 +39,8 @@ enum Seen: Equatable {
         case .message(let id, let message):
             self = .message(
                 id.value, metadata: message.metadata.map { Array($0) }, String(decoding: message.data, as: UTF8.self))
-        case .completed(let id, let metadata): self = .completed(id.value, metadata: metadata.map { Array($0) })
+        case .acknowledged(let id, let sequence): self = .acknowledged(id.value, sequence)
+        case .completed(let id, let dropped): self = .completed(id.value, dropped: dropped)
         case .failed(let id, let error): self = .failed(id.value, error)
         case .granted(let id, let n): self = .granted(id.value, n)
         case .declined(let id): self = .declined(id.value)
@@ -47,7 +50,7 @@ enum Seen: Equatable {
     }
 }
 
-extension ClientConnection {
+extension RSocketRequester {
     /// Takes `input` in pieces of `step` bytes and returns all events.
     mutating func feed(_ input: [UInt8], step: Int = .max) -> [Seen] {
         var seen: [Seen] = []
@@ -105,4 +108,17 @@ var none: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) 
 /// `#expect(a == b)` for values that come from calls on a connection: the macro would copy it, and it cannot be copied.
 func same<T: Equatable>(_ a: T, _ b: T, _ comment: String = "", sourceLocation: SourceLocation = #_sourceLocation) {
     #expect(a == b, "\(comment)", sourceLocation: sourceLocation)
+}
+
+/// Numbers that are the same in every run (xorshift).
+struct Numbers: RandomNumberGenerator {
+    private var state: UInt64
+    init(seed: UInt64) { state = seed | 1 }
+
+    mutating func next() -> UInt64 {
+        state ^= state << 13
+        state ^= state >> 7
+        state ^= state << 17
+        return state
+    }
 }

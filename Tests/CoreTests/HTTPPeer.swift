@@ -139,12 +139,20 @@ final class TestGRPC {
     var opensWindows = true
     /// Streams whose window stays as it is.
     var closed: Set<UInt32> = []
+    /// The window is so small that the broker fills it by single frames, a few each second.
+    private(set) var isNarrow: Bool
+    /// What the broker's windows allow, by stream; 0 is the connection.
+    private var room: [UInt32: Int] = [0: 65_535]
+    private var initialRoom = 65_535
+    /// DATA for which there is no room yet, and whether the half is to end behind it.
+    private var unsent: [UInt32: (bytes: [UInt8], size: Int, end: Bool)] = [:]
 
     /// - Parameters:
     ///   - window: of a stream at its beginning.
     ///   - connectionWindow: of all streams together.
     init(_ broker: TestBroker, _ shard: Int = 0, window: UInt32 = 65_535, connectionWindow: UInt32 = 65_535) {
         client = TestClient(broker, shard, face: .http)
+        isNarrow = window < HTTP2Limits().tinyData
         var hello = preface + settings((4, window))
         if connectionWindow > 65_535 { hello += windowUpdate(0, connectionWindow - 65_535) }
         send(hello)
@@ -170,24 +178,66 @@ final class TestGRPC {
     }
 
     func say(_ stream: UInt32, _ messages: [[UInt8]], end: Bool = false, by size: Int = 16_384) {
-        let bytes = messages.flatMap { TestGRPC.framed($0) }
-        var frames: [UInt8] = []
-        for start in stride(from: 0, to: bytes.count, by: size) {
-            frames += data(stream, Array(bytes[start..<min(start + size, bytes.count)]))
-        }
-        if end { frames += data(stream, [UInt8](), end: true) }
-        send(frames)
+        let rest = unsent[stream]
+        unsent[stream] = ((rest?.bytes ?? []) + messages.flatMap { TestGRPC.framed($0) }, size, end)
+        sendUnsent()
         read()
     }
 
     func halfClose(_ stream: UInt32) {
-        send(data(stream, [UInt8](), end: true))
+        unsent[stream] = (unsent[stream]?.bytes ?? [], 16_384, true)
+        sendUnsent()
         read()
     }
 
     func cancel(_ stream: UInt32) {
+        unsent[stream] = nil
         send(reset(stream))
         calls[stream]?.isEnded = true
+    }
+
+    /// Sends what the broker's windows allow.
+    private func sendUnsent() {
+        var frames: [UInt8] = []
+        for stream in unsent.keys.sorted() {
+            var (bytes, size, end) = unsent[stream]!
+            var start = 0
+            while start < bytes.count {
+                let count = min(size, bytes.count - start, room[0]!, room[stream, default: initialRoom])
+                guard count > 0 else { break }
+                frames += data(stream, Array(bytes[start..<start + count]))
+                room[0]! -= count
+                room[stream, default: initialRoom] -= count
+                start += count
+            }
+            bytes.removeFirst(start)
+            unsent[stream] = bytes.isEmpty ? nil : (bytes, size, end)
+            if bytes.isEmpty, end { frames += data(stream, [UInt8](), end: true) }
+        }
+        if !frames.isEmpty, !client.isClosed { send(frames) }
+    }
+
+    /// What the broker says of its windows.
+    private func takeRoom(_ received: Received) {
+        if received.type == Type.windowUpdate {
+            room[received.stream, default: initialRoom] += received.increment
+        } else {
+            for start in stride(from: 0, to: received.payload.count, by: 6) {
+                let (id, value) = received.payload.withUnsafeBytes {
+                    ($0.bigEndian(at: start, as: UInt16.self), Int($0.bigEndian(at: start + 2, as: UInt32.self)))
+                }
+                guard id == 4 else { continue }
+                for stream in room.keys where stream != 0 { room[stream]! += value - initialRoom }
+                initialRoom = value
+            }
+        }
+    }
+
+    /// Every stream has a usual window from now on.
+    func widen() {
+        guard isNarrow, !client.isClosed else { return }
+        isNarrow = false
+        send(settings((4, 65_535)))
     }
 
     /// Takes what came, and gives the windows back, until nothing more comes.
@@ -198,13 +248,17 @@ final class TestGRPC {
             var answer: [UInt8] = []
             for frame in reader.read(bytes) { take(frame, &answer) }
             if !answer.isEmpty, !client.isClosed { send(answer) }
+            if !unsent.isEmpty { sendUnsent() }
         }
     }
 
     private func take(_ received: Received, _ answer: inout [UInt8]) {
         let call = calls[received.stream]
         switch received.type {
-        case Type.settings where received.flags & Flag.ack == 0: answer += frame(Type.settings, Flag.ack)
+        case Type.settings where received.flags & Flag.ack == 0:
+            takeRoom(received)
+            answer += frame(Type.settings, Flag.ack)
+        case Type.windowUpdate: takeRoom(received)
         case Type.ping where received.flags & Flag.ack == 0:
             answer += frame(Type.ping, Flag.ack, received.payload)
         case Type.data:
@@ -219,7 +273,10 @@ final class TestGRPC {
             answer += windowUpdate(0, UInt32(received.payload.count))
             if !received.isEnd { answer += windowUpdate(received.stream, UInt32(received.payload.count)) }
         case Type.headers: call?.heads.append(received.fields)
-        case Type.reset: call?.resetCode = received.code
+        case Type.reset:
+            call?.resetCode = received.code
+            call?.isEnded = true
+            unsent[received.stream] = nil
         case Type.goAway: goAway = received
         default: break
         }
@@ -261,6 +318,18 @@ final class TestGRPC {
             stream,
             TestGRPC.open(
                 topic, n: n, all: all, from: from, buffer: buffer, overflow: overflow, gapFails: gapFails))
+        return stream
+    }
+
+    /// A stream of plain HTTP, as lines of JSON.
+    func listen(_ topic: String, all: Bool = false) -> UInt32 {
+        let stream = nextStream
+        nextStream += 2
+        calls[stream] = TestCall()
+        let path = "/v1/topics/\(topic)/messages?replay=\(all ? "all" : "0")"
+        let head = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", path)]
+        send(headers(stream, head + [("accept", "application/x-ndjson")], end: true))
+        read()
         return stream
     }
 

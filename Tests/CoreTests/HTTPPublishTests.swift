@@ -37,6 +37,52 @@ import Testing
         #expect(peer.face!.exchangeCount == 0 && broker.shards[shard].find(peer.client.id)!.publishers == 0)
     }
 
+    /// However many pieces it comes in. A call that has always one message under way, but each in time, goes on.
+    @Test(arguments: [false, true]) func aMessageThatDribblesIsRefused(isFirst: Bool) {
+        let broker = TestBroker()
+        let reader = TestGRPC(broker)
+        let subscription = reader.subscribe("t")
+        let peer = TestGRPC(broker)
+        let dribbling = isFirst ? peer.call(.publishOne) : peer.channel("t")
+        let steady = peer.channel("t")
+        let long = TestGRPC.framed(TestGRPC.item(String(repeating: "x", count: 200)))
+        let short = TestGRPC.framed(TestGRPC.item("y"))
+        var sent = 0
+        for second in 0..<36 where peer[dribbling].status == nil {
+            // The end of a message, and the beginning of the next.
+            let pieces = [second == 0 ? [] : Array(short.suffix(3)), Array(short.dropLast(3))]
+            peer.send(data(steady, pieces.flatMap { $0 }) + data(dribbling, Array(long[second...second])))
+            sent = second
+            broker.advance(seconds: 1)
+            peer.read()
+        }
+        // A tick is a quarter of a second.
+        #expect((29...30).contains(sent), "after \(sent) s")
+        #expect(peer[dribbling].status == "4" && peer[dribbling].isEnded)
+        #expect(peer[dribbling].message?.contains("within 30 s") == true)
+        #expect(!peer[steady].isEnded && peer.face!.held == peer.exchange(steady)!.deframer.heldBytes)
+        peer.say(steady, [UInt8]())
+        reader.read()
+        #expect(reader[subscription].texts().count == sent)
+        if isFirst { return }
+        // Nothing is left behind of either.
+        peer.cancel(steady)
+        peer.send(data(dribbling, Array(long[...3])))
+        #expect(peer.face!.exchangeCount <= 1 && broker.shards[0].streams.count == 1)
+    }
+
+    /// A peer that opens no window learns why its publishing came to nothing.
+    @Test(arguments: [0, 1]) func aRefusalNeedsNoWindow(_ shard: Int) {
+        let broker = TestBroker(shards: 2)
+        let holder = broker.connect()
+        holder.subscribe("t")
+        holder.publish("$SYS.topic.complete?name=t", "", stream: 3)
+        let peer = TestGRPC(broker, shard, window: 0)
+        let stream = peer.channel("t")
+        peer.say(stream, TestGRPC.item("a"))
+        #expect(peer[stream].status == "9" && peer[stream].isEnded)
+    }
+
     @Test(arguments: [0, 1]) func theFirstMessageNeedsNoCredit(_ shard: Int) {
         var limits = Limits()
         limits.grant = 2

@@ -20,7 +20,7 @@ final class LedgerGRPCPeer: LedgerPeer {
         super.init(grpc.client)
     }
 
-    override var isReading: Bool { super.isReading && grpc.opensWindows }
+    override var isReading: Bool { super.isReading && grpc.opensWindows && !grpc.isNarrow }
 
     /// The one that the next call will have.
     override func freshStream() -> UInt32 { grpc.nextStream }
@@ -77,6 +77,7 @@ final class LedgerGRPCPeer: LedgerPeer {
     override func readAll() {
         client.read(.max)
         grpc.read()
+        grpc.widen()
         grpc.openAllWindows()
     }
 

@@ -12,8 +12,10 @@ import Testing
 /// Nobody receives more than was asked for; each sees messages in order and at most once, what is missing is told;
 /// credits are neither lost nor invented; and when all have left, nothing is left of them.
 @Suite struct LedgerTests {
-    /// `LEDGER_SEEDS=20000` tries so many.
-    private static let seeds = 0..<(getenv("LEDGER_SEEDS").flatMap { Int(String(cString: $0)) } ?? 150)
+    /// `LEDGER_SEEDS=20000` tries so many, `LEDGER_SEED=121` only that one.
+    private static let seeds = number("LEDGER_SEED").map { $0..<$0 + 1 } ?? 0..<(number("LEDGER_SEEDS") ?? 150)
+
+    private static func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 
     @Test(arguments: seeds)
     func ledgersBalance(_ seed: Int) { Scenario(seed: seed).play() }
@@ -42,6 +44,7 @@ private final class Scenario {
         limits.retainBytes = random.pick([2000, 20_000, 16 << 20])
         limits.memory = random.pick([60_000, 1 << 20, 1 << 30])
         limits.output = random.pick([200, 2000, 256 << 10])
+        limits.beyondWindows = random.pick([500, 50_000, 4 << 20])
         limits.grant = random.pick([1, 5, 64])
         limits.forwarded = random.pick([1000, 1 << 20])
         limits.parkedCount = random.pick([4, 4096])
@@ -100,7 +103,7 @@ private final class Scenario {
         if !speaksRSocket, random.next(2) == 0 {
             peer = LedgerGRPCPeer(
                 TestGRPC(
-                    broker, random.next(shards), window: UInt32(random.pick([1024, 5000, 65_535, 1 << 24])),
+                    broker, random.next(shards), window: UInt32(random.pick([1, 7, 100, 1024, 5000, 65_535, 1 << 24])),
                     connectionWindow: UInt32(random.pick([65_535, 1 << 24]))))
         } else {
             peer = LedgerPeer(broker.connect(random.next(shards)))
@@ -317,6 +320,8 @@ private final class Scenario {
     private func check(_ http: HTTPFace, _ connection: Connection) {
         #expect(http.held == http.all.reduce(0) { $0 + $1.deframer.heldBytes })
         #expect(http.queued == http.all.reduce(0) { $0 + $1.body.memory })
+        #expect(http.bodies == http.all.reduce(0) { $0 + $1.body.count })
+        #expect(http.beyond == http.all.reduce(0) { $0 + $1.beyond } && http.ready >= 0)
         #expect(http.exchangeCount <= http.session.openStreams)
         #expect(connection.streams.allSatisfy { $0.exchange?.bound === $0 })
     }

@@ -162,6 +162,31 @@ import Testing
         #expect(peer.events().suffix(2).sorted() == ["closed 1", "closed 3"])
     }
 
+    /// A peer that opens no window at all still learns how its requests went.
+    @Test(arguments: [false, true]) func trailersBehindNoBodyNeedNoWindow(laterThanTheHead: Bool) {
+        let peer = Peer()
+        // Of the second, the client's half is still open.
+        peer.feed(settings((4, 0)) + get(1) + post(3) + get(5))
+        _ = peer.flush()
+        var written: [String] = []
+        for stream in [UInt32(1), 3, 5] { peer.respond(stream) }
+        if laterThanTheHead { written += peer.flush() }
+        peer.session.finish(1, trailers: ["a": "b"])
+        peer.session.finish(3, trailers: ["c": "d"])
+        peer.session.finish(5)
+        written += peer.flush()
+        let heads = [1, 3, 5].map { "HEADERS \($0) :status=200 content-type=text/plain" }
+        let ends = ["HEADERS 1 a=b END", "HEADERS 3 c=d END", "RST_STREAM 3 0", "HEADERS 5  END"]
+        #expect(written.sorted() == (heads + ends).sorted())
+        for stream in [1, 3, 5] {
+            let own = written.filter { $0.hasPrefix("HEADERS \(stream) ") }
+            #expect(own.first?.contains(":status") == true, "\(own)")
+        }
+        #expect(peer.events().filter { $0.hasPrefix("closed") }.sorted() == ["closed 1", "closed 3", "closed 5"])
+        // Windows that open afterwards bring nothing more.
+        #expect(peer.talk(settings((4, 1000))) == ["SETTINGS ACK"] && peer.serves(7))
+    }
+
     @Test func theEndWaitsForWhatIsQueued() {
         let peer = Peer()
         peer.feed(settings((4, 1_000)) + get(1))

@@ -104,6 +104,7 @@ final class Peer {
             log.append("closed \(stream)")
         case .writable(let stream, _): log.append("writable \(stream)")
         case .pong(let number): log.append("pong \(number)")
+        case .response, .closing: preconditionFailure("a server was told what clients are told")
         case .fatal(let error):
             log.append("fatal \(error.code.rawValue)")
             fatal = error

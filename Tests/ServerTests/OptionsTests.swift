@@ -40,6 +40,12 @@ import Testing
             "--listen a:0 --http a:0",
             { ($0.listen, $0.http) = (Endpoint(host: "a", port: 0), Endpoint(host: "a", port: 0)) }
         ),
+        ("--allow-origin https://a.org", { $0.origins = .listed(["https://a.org"]) }),
+        (
+            "--allow-origin https://a.org --allow-origin http://[::1]:8080",
+            { $0.origins = .listed(["https://a.org", "http://[::1]:8080"]) }
+        ),
+        ("--allow-origin http://a --allow-origin * --allow-origin http://b", { $0.origins = .any }),
         ("--threads 2 --threads 3", { $0.threads = 3 }),
     ]
 
@@ -65,6 +71,10 @@ import Testing
         ("--retain 0", "--retain 0 is no number from 1 to 2147483647"), ("--retain -1", "--retain -1 is no number"),
         ("--retain-bytes 4095", "from 4K to 1024G"), ("--retain-bytes 5X", "--retain-bytes 5X is no size"),
         ("--memory 1K", "--memory 1K is no size from 16M to"), ("--memory 99999999999G", "is no size"),
+        ("--allow-origin https://a.org/", "is no origin"), ("--allow-origin a.org", "is no origin"),
+        ("--allow-origin null", "is no origin"), ("--allow-origin https://A.org", "is no origin"),
+        ("--allow-origin http://", "is no origin"), ("--allow-origin", "--allow-origin needs a value"),
+        (String(repeating: "--allow-origin http://a ", count: 65), "more than 64 times"),
         ("--log-level loud", "none of debug, info, warn, error"), ("--log-format xml", "neither text nor json"),
         ("--admin 127.0.0.1:7692", "no admin listener"),
         ("-c broker.conf", "reads no configuration file"), ("-t", "reads no configuration file"),
@@ -91,7 +101,8 @@ import Testing
 
     @Test func theHelpNamesEveryOptionOfThisVersion() {
         for option in [
-            "--listen", "--http", "--threads", "--retain", "--retain-bytes", "--memory", "--log-level",
+            "--listen", "--http", "--threads", "--retain", "--retain-bytes", "--memory", "--allow-origin",
+            "--log-level",
             "--log-format", "--version", "--help",
         ] {
             #expect(usage.contains("  \(option) ") || usage.contains(", \(option) "), "\(option)")

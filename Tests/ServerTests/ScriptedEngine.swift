@@ -26,7 +26,7 @@ final class EngineRecord: @unchecked Sendable {
 ///     pause     sends "paused", reads nothing for 50 ms, then sends "resumed"
 ///     refuse    refuses every connection after this one
 ///
-/// Anything else is only counted.
+/// Anything else is only counted. "PRI", with which HTTP/2 begins, may stand before it.
 final class ScriptedEngine: Engine {
     private struct Peer {
         var generation: UInt32
@@ -72,7 +72,8 @@ final class ScriptedEngine: Engine {
         defer { peers[id.index] = peer }
         if peer.told { return }
         peer.told = true
-        let words = String(decoding: bytes.prefix(32), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        var words = String(decoding: bytes.prefix(32), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+        if words.first == "PRI" { words.removeFirst() }
         switch words.first {
         case "flood":
             let count = Int(words[1])!
@@ -143,6 +144,15 @@ final class ScriptedEngine: Engine {
             forget(id)
         }
     }
+
+    // Of HTTP/1.1 it has nothing to tell.
+    func speaksHTTP1(on id: ConnectionID, now: Instant) {}
+    func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {}
+    func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {}
+    func requestEnded(on id: ConnectionID, now: Instant) {}
+    func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? { nil }
+    func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece { .gone }
+    func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {}
 
     func writable(_ id: ConnectionID, now: Instant) {
         record.writable += 1

@@ -43,8 +43,8 @@ struct ConnectionTableTests {
 
 struct TokenTests {
     @Test(arguments: [
-        Token.inbox, .lingering(0), .lingering(.max), .connection(ConnectionID(index: 0, generation: 0)),
-        .connection(ConnectionID(index: .max - 2, generation: .max)),
+        Token.inbox, .micro, .lingering(0), .lingering(.max), .connection(ConnectionID(index: 0, generation: 0)),
+        .connection(ConnectionID(index: .max - 3, generation: .max)),
     ])
     func comesBackAsItWas(token: Token) {
         #expect(Token(rawValue: token.rawValue) == token)

@@ -144,14 +144,17 @@ struct SchedulerTests {
         let encoded = try JSONEncoder().encode([early])
         #expect(String(decoding: encoded, as: UTF8.self) == "[10000]")
         #expect(try JSONDecoder().decode([Time].self, from: encoded) == [early])
+        let stride = try JSONEncoder().encode([Stride.nanoseconds(42)])
+        #expect(String(decoding: stride, as: UTF8.self) == #"[{"_nanoseconds":42}]"#)
+        #expect(try JSONDecoder().decode([Stride].self, from: stride) == [.nanoseconds(42)])
     }
 
     @Test("moments of RunLoop and OperationQueue are dates, and lengths of time seconds")
     func dateStride() {
         let time = RunLoop.SchedulerTimeType(Date(timeIntervalSince1970: 100))
         #expect(time.advanced(by: 1.5).date.timeIntervalSince1970 == 101.5)
-        #expect(time.distance(to: OperationQueue.SchedulerTimeType(Date(timeIntervalSince1970: 90))) == -10)
-        #expect(RunLoop.SchedulerTimeType.Stride.milliseconds(1500) == 1.5)
+        #expect(time.distance(to: RunLoop.SchedulerTimeType(Date(timeIntervalSince1970: 90))) == -10)
+        #expect(OperationQueue.SchedulerTimeType.Stride.milliseconds(1500) == 1.5)
     }
 
     // receive(on:), subscribe(on:)
@@ -206,6 +209,19 @@ struct SchedulerTests {
         #expect(recorder.values == [1])
         scheduler.advance()
         #expect(recorder.events == [1, 3].asEvents(failure: Broken.self, completion: .failure(.once)))
+    }
+
+    @Test("buffer(…) before receive(on:) loses nothing")
+    func bufferBefore() {
+        let scheduler = VirtualTimeScheduler()
+        let subject = PassthroughSubject<Int, Broken>()
+        let recorder = subject.buffer(size: 100, prefetch: .byRequest, whenFull: .dropOldest)
+            .receive(on: scheduler).record(demand: .max(1))
+        recorder.onValue = { _, _ in .max(1) }
+        subject.send(sequence: 1...50, completion: .failure(.once))
+        #expect(recorder.history == [.subscription])
+        scheduler.run()
+        #expect(recorder.events == Array(1...50).asEvents(failure: Broken.self, completion: .failure(.once)))
     }
 
     @Test("what waits for the scheduler is not delivered after cancel")

@@ -10,6 +10,8 @@ A client is a `Peer` of `client.py` (RSocket) or of `grpc_client.py` (gRPC), on 
     peer, end, close            the connection: its address as the broker tells it, its end by the broker, and by us
 
 and what `Observer` makes of these. A path is `TOPIC?option=value&…`. A test that uses nothing else runs over both.
+Requests of one connection reach the broker in order over RSocket alone: a test that needs one before another waits
+for what the first does.
 """
 
 import enum
@@ -188,6 +190,10 @@ class Observer:
         """Waits until the topic has exactly `count` subscriptions."""
         self.until(topic, lambda info: info["subscriptions"] == count)
 
+    def parked(self, topic: str, count: int):
+        """Waits until exactly `count` publishes of the topic are parked for lack of room."""
+        self.until(topic, lambda info: info["parked"] == count)
+
     def until(self, topic: str, condition, timeout=DEADLINE) -> dict:
         """Waits until `condition` holds of what `info` tells, once the topic has come into being."""
         return eventually(lambda: self.barrier(topic, 1), lambda info: info is not None and condition(info), timeout)
@@ -214,6 +220,15 @@ def arrive(subscriber: Observer, publisher: Observer, topic: str, first: int, la
     asks for afterwards comes after them."""
     publisher.numbers(topic, first, last)
     subscriber.barrier(topic)
+
+
+def park(peer: Observer, topic: str, first: int, last: int) -> list:
+    """Publishes of b"first"… b"last" that wait for room in this order, the only ones of the topic that do."""
+    offers = []
+    for one in numbers(first, last):
+        offers.append(peer.offer(topic, one))
+        peer.parked(topic, len(offers))
+    return offers
 
 
 def datas(messages: list[Message]) -> list[bytes]:

@@ -15,15 +15,16 @@ import raw
 from client import Peer
 from common import Observer
 
-# What forebayd serves. Without "grpc" the suite runs over RSocket alone; "plain" waits for HTTP/1.1, which its tests
-# need too. Adding one runs each test of the broker's behaviour over that transport, and collects the transport's own.
-SERVED = {"rsocket", "grpc"}
+# What forebayd serves. Without "grpc" the suite runs over RSocket alone, without "plain" HTTP is left out. Adding one
+# runs each test of the broker's behaviour over that transport, and collects the transport's own.
+SERVED = {"rsocket", "grpc", "plain"}
 
 TRANSPORTS = [transport for transport in ("rsocket", "grpc") if transport in SERVED]
 OWN_TESTS = {
     "test_grpc.py": {"grpc"}, "test_grpc_wire.py": {"grpc"}, "test_grpc_mixed.py": {"grpc"},
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
-    "test_http_requests.py": {"plain"},
+    "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"}, "test_http1.py": {"plain"},
+    "test_http1_rules.py": {"plain"}, "test_http1_bodies.py": {"plain"},
 }
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
 
@@ -121,26 +122,6 @@ class Broker:
             json.loads(line)
 
 
-# Over gRPC these are not right yet, in the broker or in the test's own client; over RSocket all of them pass.
-OPEN_OVER_GRPC = {
-    "test_memory_stays_bounded_under_stalled_subscribers",
-    "test_an_unbounded_subscriber_that_does_not_read_is_treated_as_one_without_credit",
-    "test_streams_of_one_connection_share_its_output_fairly",
-    "test_what_is_buffered_is_delivered",
-    "test_block_of_one_transport_holds_up_publishers_of_the_other",
-    # They count on an order between calls of one connection, which HTTP/2 does not promise.
-    "test_channels_by_turns_on_one_connection",
-    "test_room_comes_back_when_the_block_subscription_leaves",
-}
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        spec = getattr(item, "callspec", None)
-        if spec and spec.params.get("transport") == "grpc" and item.originalname in OPEN_OVER_GRPC:
-            item.add_marker(pytest.mark.skip(reason="not right over gRPC yet"))
-
-
 def pytest_generate_tests(metafunc):
     """A test of what the broker does runs over each transport; one that is about RSocket's frames says so."""
     if "transport" in metafunc.fixturenames:
@@ -214,12 +195,34 @@ def wire(broker):
         one.close()
 
 
-@pytest.fixture(params=["1.1", "2"])
-def curl(broker, request):
+@pytest.fixture
+def http1(broker):
+    """Opens connections on which HTTP/1.1 is written at will."""
+    from http1 import Line
+
+    opened = []
+
+    def open_line(to=broker, **how) -> Line:
+        opened.append(Line(to.http, **how))
+        return opened[-1]
+
+    yield open_line
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(params=["1.1", "2"] if "plain" in SERVED else ["2"])
+def http_version(request) -> str:
+    """The versions of HTTP that a plain client may speak."""
+    return request.param
+
+
+@pytest.fixture
+def curl(broker, http_version):
     """`curl(path, …)` waits for an answer, `curl.stream(path, …)` reads one that goes on. Over each version of HTTP."""
     from curl import VERSIONS, Curl
 
-    this = Curl(broker.http, VERSIONS[request.param])
+    this = Curl(broker.http, VERSIONS[http_version])
     yield this
     this.stop()
 

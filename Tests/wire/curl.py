@@ -77,11 +77,11 @@ class Stream:
         assert line is None or line.endswith(b"\n"), f"a line that was cut: {line}"
         return None if line is None else line[:-1].decode()
 
-    def event(self) -> Event | None:
+    def event(self, timeout=DEADLINE) -> Event | None:
         """The next event that is not a sign of life; None at the end."""
         data, this = [], Event()
         while True:
-            line = self.line()
+            line = self.line(timeout)
             if line is None:
                 assert not data, "an event that was cut"
                 return None
@@ -111,6 +111,10 @@ class Stream:
 
     def objects(self, count: int) -> list[dict]:
         return [json.loads(self.line()) for _ in range(count)]
+
+    def pending(self) -> int:
+        """Lines that have come and were not looked at."""
+        return self._lines.qsize()
 
     def nothing(self):
         assert self._lines.empty(), self._lines.get()

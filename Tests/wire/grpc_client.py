@@ -137,18 +137,20 @@ class Call:
             raise TimeoutError("the stream has not ended")
 
     def _read(self):
-        responses = iter(self.call)
+        responses, events = iter(self.call), None
         while True:
-            if self.peer.lazy:
+            # A permit is for an event: a response without one, as the first is, does not use it up.
+            if self.peer.lazy and events != []:
                 self._permits.acquire()
             try:
                 response = next(responses)
             except (StopIteration, grpc.RpcError):
                 break
             try:
-                self._add(self._expand(response))
+                events = self._expand(response)
             except AssertionError as wrong:
-                self._add([wrong])
+                events = [wrong]
+            self._add(events)
         self._out.put(None)  # What feeds the requests need not wait any longer.
         code, text = self.call.code(), self.call.details() or ""
         self.trailers = dict(self.call.trailing_metadata() or ())

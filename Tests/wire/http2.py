@@ -50,12 +50,18 @@ def framed(message: bytes, compressed=0) -> bytes:
     return struct.pack(">BI", compressed, len(message)) + message
 
 
-def open_of(topic: str, n=10) -> bytes:
+def open_of(topic: str, n=10, replay_all=False) -> bytes:
     """A SubscribeRequest with its `open`, by hand; for names of fewer than 100 bytes and demands below 128."""
     name = topic.encode()
-    body = b"\x0a" + bytes([len(name)]) + name + b"\x10" + bytes([n])
+    body = b"\x0a" + bytes([len(name)]) + name + b"\x10" + bytes([n]) + (b"\x20\x01" if replay_all else b"")
     assert len(body) < 128 and n < 128
     return b"\x0a" + bytes([len(body)]) + body
+
+
+def channel_of(topic: str) -> bytes:
+    """A PublishRequest with its `open`; for names of fewer than 100 bytes."""
+    name = topic.encode()
+    return b"\x0a" + bytes([len(name) + 2]) + b"\x0a" + bytes([len(name)]) + name
 
 
 @dataclass

@@ -18,8 +18,7 @@ def blocked(a, b, topic, buffer=1) -> Stream:
 
 def test_an_acknowledged_publish_is_parked_until_there_is_room(a, b, topic):
     sub = blocked(a, b, topic)
-    offer = b.offer(topic, b"3")
-    b.barrier(topic)
+    (offer,) = park(b, topic, 3, 3)
     assert not offer.answered()
     sub.request(1)
     assert offer.sequence() == 3
@@ -34,7 +33,7 @@ def test_parked_publishes_go_in_order_of_arrival(connect, a, topic):
     for i in range(3, 11):
         peer = peers[i % 4]
         offers.append(peer.offer(topic, b"%d" % i))
-        peer.barrier(topic)  # It has arrived before the next is sent.
+        peer.parked(topic, len(offers))  # It has arrived before the next is sent.
     sub.request(100)
     assert [offer.sequence() for offer in offers] == list(range(3, 11))
     assert datas(sub.take(9)) == numbers(2, 10)
@@ -42,8 +41,7 @@ def test_parked_publishes_go_in_order_of_arrival(connect, a, topic):
 
 def test_room_lets_as_many_go_as_there_is_room_for(a, b, topic):
     sub = blocked(a, b, topic, buffer=2)
-    offers = [b.offer(topic, b"%d" % i) for i in range(4, 9)]
-    b.barrier(topic)
+    offers = park(b, topic, 4, 8)
     for i in range(3):
         sub.request(1)
         assert offers[i].sequence() == 4 + i
@@ -143,8 +141,7 @@ def test_only_what_arrived_after_joining_counts(a, b, topic):
     sub = a.subscribe(f"{topic}?overflow=block&buffer=5&replay=all", n=1)
     a.joined(topic, 1)
     assert b.numbers(topic, 21, 25) == list(range(21, 26))
-    offer = b.offer(topic, b"26")
-    b.barrier(topic)
+    (offer,) = park(b, topic, 26, 26)
     assert not offer.answered()
     sub.request(100)
     assert offer.sequence() == 26
@@ -156,8 +153,7 @@ def test_others_are_paced_but_lose_nothing_beside_a_block_subscription(connect, 
     sub = blocked(a, b, topic)
     plain = other.subscribe(topic)
     b.joined(topic, 2)
-    offers = [b.offer(topic, b"%d" % i) for i in range(3, 6)]
-    b.barrier(topic)
+    offers = park(b, topic, 3, 5)
     other.barrier(topic)
     plain.nothing()
     sub.request(10)
@@ -169,9 +165,9 @@ def test_others_are_paced_but_lose_nothing_beside_a_block_subscription(connect, 
 def test_room_comes_back_when_the_block_subscription_leaves(connect, b, topic, how):
     a = connect()
     sub = blocked(a, b, topic)
-    offer = b.offer(topic, b"3")
+    (offer,) = park(b, topic, 3, 3)
     channel = b.channel(topic, b"4")
-    b.barrier(topic)
+    b.parked(topic, 2)
     assert not offer.answered()
     if how == "cancel":
         sub.cancel()
@@ -185,7 +181,7 @@ def test_room_comes_back_when_the_block_subscription_leaves(connect, b, topic, h
 def test_a_parked_publish_whose_caller_cancels_is_answered_no_more(a, b, topic):
     """Whether it is still appended is open: the cancel takes the answer."""
     sub = blocked(a, b, topic)
-    offer = b.offer(topic, b"unwanted")
+    (offer,) = park(b, topic, 3, 3)
     offer.cancel()
     b.barrier(topic)
     sub.request(10)
@@ -196,8 +192,7 @@ def test_a_parked_publish_whose_caller_cancels_is_answered_no_more(a, b, topic):
 
 def test_a_parked_publish_of_a_lost_connection_leaves_the_topic_working(connect, a, b, topic):
     sub, lost = blocked(a, b, topic), connect()
-    lost.offer(topic, b"at least once, or never")
-    lost.barrier(topic)
+    park(lost, topic, 3, 3)
     lost.close()
     sub.request(10)
     assert b.publish(topic, b"next")[0] in (3, 4)

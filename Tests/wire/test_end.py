@@ -280,7 +280,7 @@ def test_parked_publishes_are_rejected_by_the_end(a, b, topic):
     a.joined(topic, 1)
     b.numbers(topic, 1, 2)
     offer, channel = b.offer(topic, b"3"), b.channel(topic, b"4")
-    b.barrier(topic)
+    b.parked(topic, 2)
     b.control("$SYS.topic.complete", name=topic)
     with pytest.raises(StreamError) as refused:
         offer.sequence()

@@ -1,4 +1,4 @@
-"""Plain HTTP over HTTP/2, as Protocol/http.md has it."""
+"""Plain HTTP over HTTP/1.1 and HTTP/2, as Protocol/http.md has it."""
 
 import base64
 import os
@@ -12,12 +12,14 @@ import pytest
 from client import *
 from web import Web
 
+pytestmark = pytest.mark.rsocket  # Who publishes and looks up beside; gRPC does in test_faces.py.
+
 DEAD_ID = "0123456789abcdef0123456789ab"
 
 
 @pytest.fixture
-def web(broker):
-    this = Web(broker)
+def web(broker, http_version):
+    this = Web(broker, http_version)
     yield this
     this.close()
 
@@ -110,8 +112,8 @@ def test_resuming_loses_and_repeats_nothing(web, topic, form):
     assert seen == [str(number) for number in range(1, 8)]
 
 
-def test_what_is_no_longer_retained_is_a_gap(small, topic):
-    web = Web(small)
+def test_what_is_no_longer_retained_is_a_gap(small, http_version, topic):
+    web = Web(small, http_version)
     web.publish(topic, b"1")
     last = web.events(topic, "replay=all").event().id
     web.publish(topic, *[b"%d" % number for number in range(2, 13)])
@@ -227,9 +229,9 @@ def test_overflow_fails_the_stream(web, a, topic):
     assert stream.ended() == 0
 
 
-def test_shutdown(start, topic):
+def test_shutdown(start, http_version, topic):
     broker = start()
-    web = Web(broker)
+    web = Web(broker, http_version)
     events, lines = web.events(topic), web.lines(topic)
     broker.process.send_signal(signal.SIGTERM)
     assert lines.line() == {"end": "draining"}

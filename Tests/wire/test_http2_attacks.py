@@ -1,5 +1,6 @@
 """Attacks on HTTP/2 servers, mounted: each ends its own connection or stream, and costs nobody else anything."""
 
+import json
 import time
 
 import pytest
@@ -31,6 +32,77 @@ def steady(broker, witness):
     before = broker.status("VmHWM")
     yield
     assert broker.status("VmHWM") - before < 8 << 20
+
+
+# Each goes a little beyond its limit, so that all of it is read and the GOAWAY with it.
+FLOODS = {
+    "rapid reset": lambda w: b"".join(w.call(i, SUBSCRIBE) + reset(i) for i in range(1, 411, 2)),
+    "CONTINUATION": lambda w: frame(HEADERS, 0, 1, w.request("GET", "/")) + frame(CONTINUATION, 0, 1) * 8,
+    "empty DATA": lambda w: w.call(1, PUBLISH) + data(1) * 5,
+    "PING": lambda w: frame(PING, 0, 0, bytes(8)) * 250,
+    "SETTINGS": lambda w: settings() * 150,
+    "PRIORITY": lambda w: frame(PRIORITY, 0, 1, bytes([0, 0, 0, 3, 1])) * 250,
+    "WINDOW_UPDATE": lambda w: w.call(1, SUBSCRIBE, open_of(TOPIC)) + window_update(1, 1) * 2100,
+    "unknown frames": lambda w: frame(0x77, 0, 0, b"x") * 2100,
+}
+
+
+def figures(peer, seconds: int) -> dict:
+    """The broker's own figures after so many times that it tells them, which it does every second."""
+    return json.loads(peer.subscribe("$SYS.stats", n=seconds).take(seconds)[-1].data)
+
+
+def test_attacks_have_a_reason_and_are_counted(wire, witness):
+    """A GOAWAY says what was too much, and the broker's figures have each connection and stream that was ended."""
+    # What other tests did is counted by then, on every shard.
+    before = figures(witness, 3)
+    for name, flood in FLOODS.items():
+        this = wire()
+        this.roundtrip()
+        this.send(flood(this))
+        verdict = ends(this)
+        assert verdict.what == "goaway" and len(verdict.text) > 20, (name, verdict)
+    this = wire()
+    this.until(lambda w: w.settings)
+    most = this.settings[3]
+    # Two streams too many, headers that are too long, and a window that is opened too far.
+    this.send(*(this.call(i, SUBSCRIBE, open_of(f"{TOPIC}.counted")) for i in range(1, 2 * (most + 2), 2)))
+    this.until(lambda w: 2 * most + 3 in w.ended)
+    this.send(reset(1), window_update(3, 0x7FFFFFFF))
+    this.until(lambda w: 3 in w.ended)
+    fields = [("x-%d" % i, "y" * 250) for i in range(60)]
+    this.send(frame(HEADERS, END_HEADERS | END_STREAM, 2 * most + 5, this.request("GET", "/", *fields)))
+    this.until(lambda w: 2 * most + 5 in w.ended)
+    counts = lambda: {key: figures(witness, 1)[key] - before[key] for key in ("protocol_errors", "stream_errors")}
+    eventually(counts, lambda seen: seen == {"protocol_errors": len(FLOODS), "stream_errors": 4})
+    this.close()
+    forgotten(witness, this)
+
+
+def test_messages_begun_on_many_streams(wire, witness):
+    """Each window holds the beginning of its stream's message, so that the rest has to wait in the broker: bounded for
+    all streams of a connection together."""
+    topics = [f"{TOPIC}.begun.{i}" for i in range(40)]
+    for name in topics:
+        witness.publish(name, bytes(500_000))
+    memory = lambda: witness.control("$SYS.info")["memory"]
+    before = memory()
+    this = wire((4, 1000))
+    this.send(*(this.call(2 * i + 1, SUBSCRIBE, open_of(name, replay_all=True)) for i, name in enumerate(topics)))
+    for name in topics:
+        witness.joined(name, 1)
+    begun = lambda: sum(len(one.body) == 1000 for one in this.answers.values())
+    this.until(lambda w: begun() >= 9)
+    this.roundtrip()
+    assert memory() - before < 8 << 20
+    # Whoever waits has its turn as others are read.
+    for i in range(40):
+        this.send(window_update(2 * i + 1, 1 << 20))
+    this.until(lambda w: all(len(w.answers[2 * i + 1].body) > 500_000 for i in range(40)))
+    this.close()
+    forgotten(witness, this)
+    for name in topics:
+        witness.control("$SYS.topic.delete", name=name)
 
 
 def test_rapid_reset(wire, witness, steady):

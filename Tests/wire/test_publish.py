@@ -211,14 +211,19 @@ def test_the_topic_goes_on_after_a_channel(a, b, topic):
 
 
 def test_channels_by_turns_on_one_connection(a, b, topic):
+    """Each in its own order, whatever the order between them."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
-    one, two = b.channel(topic, b"one"), b.channel(topic, b"two")
-    for i in range(100):
-        one.send(b"one")
-        two.send(b"two")
-    two.acknowledged(202)
-    assert sorted(sub.data(202)) == [b"one"] * 101 + [b"two"] * 101
+    channels = [b.channel(topic, b"%d:0" % at) for at in range(2)]
+    for i in range(1, 101):
+        for at, channel in enumerate(channels):
+            channel.send(b"%d:%d" % (at, i))
+    for channel in channels:
+        channel.until(lambda: channel.acks and channel.acks[-1][1] == 101)
+    assert max(channel.acks[-1][0] for channel in channels) == 202
+    got = sub.data(202)
+    for at in range(2):
+        assert [one for one in got if one.startswith(b"%d:" % at)] == [b"%d:%d" % (at, i) for i in range(101)]
 
 
 def test_channel_credit_is_given_again_as_it_is_used(b, topic):

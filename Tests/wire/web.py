@@ -7,7 +7,9 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
-CURL = ["curl", "-sS", "--http2-prior-knowledge"]
+from curl import VERSIONS
+
+CURL = ["curl", "-sS"]
 DEADLINE = 15
 
 
@@ -44,10 +46,10 @@ class Event:
 class Stream:
     """A GET whose body is read as it comes. `status` and `headers` are there at once, or the refusal in `body`."""
 
-    def __init__(self, url: str, *options: str):
+    def __init__(self, curl: list[str], url: str, *options: str):
         # Or curl would keep the head back until there is some of the body.
         self.process = subprocess.Popen(
-            ["stdbuf", "-o0", *CURL, "-N", "-i", *options, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            ["stdbuf", "-o0", *curl, "-N", "-i", *options, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         lines = []
@@ -108,17 +110,17 @@ class Stream:
 
 
 class Web:
-    """A broker's HTTP."""
+    """A broker's HTTP of a version: 1.1 or 2."""
 
-    def __init__(self, broker):
-        self.base = "http://%s:%d" % broker.http
+    def __init__(self, broker, version="2"):
+        self.base, self.curl = "http://%s:%d" % broker.http, [*CURL, *VERSIONS[version]]
         self._streams = []
 
     def topic(self, name: str, query: str = "") -> str:
         return f"{self.base}/v1/topics/{name}/messages" + (f"?{query}" if query else "")
 
     def send(self, url: str, *options: str, body: bytes | None = None, most: int = DEADLINE) -> Answer:
-        command = [*CURL, "-i", "--max-time", str(most), *options]
+        command = [*self.curl, "-i", "--max-time", str(most), *options]
         if body is not None and "-T" not in options:
             command += ["--data-binary", "@-"]
         done = subprocess.run([*command, url], input=body, capture_output=True, timeout=DEADLINE + 5)
@@ -137,7 +139,7 @@ class Web:
         return [answer.json["sequence"] for answer in answers]
 
     def open(self, name: str, query: str = "", *options: str) -> Stream:
-        self._streams.append(Stream(self.topic(name, query), *options))
+        self._streams.append(Stream(self.curl, self.topic(name, query), *options))
         return self._streams[-1]
 
     def events(self, name: str, query: str = "", *options: str) -> Stream:

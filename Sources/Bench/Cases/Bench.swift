@@ -59,7 +59,11 @@ final class Bench {
     /// Takes one figure.
     func run(_ kind: Case.Kind, _ contender: Contender) throws(BenchError) -> Figure {
         switch kind {
-        case .throughput(let throughput): return try run(throughput, contender)
+        case .throughput(let throughput):
+            var contender = contender
+            contender.payload = throughput.payload
+            return try run(throughput, contender)
+        case .requests(let requests): return try run(requests, contender)
         case .latency(let latency): return try run(latency, contender)
         case .acknowledged(let inFlight, let payload):
             return try acknowledged(inFlight: inFlight, payload: payload, contender)
@@ -73,6 +77,13 @@ final class Bench {
     func withBroker(
         _ contender: Contender, _ body: (BrokerProcess) throws(BenchError) -> Figure
     ) throws(BenchError) -> Figure {
+        try withBroker(contender) { (broker, _) throws(BenchError) in try body(broker) }
+    }
+
+    /// The same, `body` being told the directory in which the broker runs, and which goes with it.
+    func withBroker(
+        _ contender: Contender, _ body: (BrokerProcess, String) throws(BenchError) -> Figure
+    ) throws(BenchError) -> Figure {
         started += 1
         let directory = "\(scratch)/\(started)"
         guard mkdir(directory, 0o755) == 0 else { throw BenchError("cannot make \(directory)") }
@@ -81,7 +92,7 @@ final class Bench {
             broker.stop()
             Files.remove(directory)
         }
-        return try body(broker)
+        return try body(broker, directory)
     }
 
     /// One CPU for each thread, the generator's last.

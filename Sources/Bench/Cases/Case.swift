@@ -14,6 +14,8 @@ struct Case {
     enum Kind {
         case throughput(Throughput)
         case latency(Latency)
+        /// Requests of HTTP/2, made by h2load.
+        case requests(Requests)
         /// Publishes that are answered one by one, so many of them in flight.
         case acknowledged(inFlight: Int, payload: Int)
         /// Subscribers that join with a window and want everything retained.

@@ -4,7 +4,8 @@ enum Catalogue {
     /// The most connections that a case has.
     static let connections = 20_000
 
-    static let cases: [Case] = fanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle]
+    static let cases: [Case] =
+        fanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle] + http
 
     private static func all(_ systems: [System]) -> [Contender] { systems.map { Contender(system: $0) } }
 
@@ -44,6 +45,30 @@ enum Catalogue {
             name: "large-10", title: "10 subscribers, 16 KiB", contenders: all([.forebay, .pump, .nats, .redis]),
             kind: .throughput(Throughput(subscribers: 10, payload: 16 << 10)), compared: .cpuPerDelivery,
             goals: [ratio("nats", "forebay", .atLeast(1)), ratio("redis", "forebay", .atLeast(1))]),
+    ]
+
+    private static let http: [Case] = [
+        Case(
+            name: "grpc-100",
+            title: "100 subscribers, 128 B, over RSocket and gRPC; grpcio: one message, or up to 256, a response",
+            contenders: all([.forebay, .forebayHTTP, .grpcio]) + [Contender(system: .grpcio, perResponse: 256)],
+            kind: .throughput(Throughput(subscribers: 100)), compared: .cpuPerDelivery,
+            goals: [
+                ratio("forebay-http", "forebay", .atMost(2)), ratio("grpcio", "forebay-http", .atLeast(20)),
+            ]),
+        Case(
+            name: "grpc-window", title: "100 subscribers, credit window 256, refilled at half",
+            contenders: all([.forebay, .forebayHTTP]),
+            kind: .throughput(Throughput(subscribers: 100, window: 256)), compared: .cpuPerDelivery,
+            goals: [ratio("forebay-http", "forebay", .atMost(2))]),
+        Case(
+            name: "post", title: "publishes of 128 B by POST, beside a file of 128 B",
+            contenders: all([.forebayHTTP, .nghttpd, .h2o]), kind: .requests(Requests()),
+            compared: .requestsPerCPUSecond,
+            // Of the one that is made of the same library; h2o is told beside.
+            goals: [Metric.requestsPerCPUSecond, .requestsPerSecond].map {
+                Goal(.ratio("forebay-http", over: "nghttpd"), $0, .atLeast(0.5))
+            }),
     ]
 
     private static let acknowledged = Case(

@@ -13,7 +13,7 @@ extension Bench {
             let load = try makeLoad(throughput, contender, broker)
             let stalled = try (0..<contender.stalled).map { (_) throws(BenchError) in
                 try Connector.open(
-                    port: broker.port, try contender.system.wire.subscriber(Subscription(options: "")))
+                    port: broker.subscriberPort, try contender.system.wire.subscriber(Subscription(options: "")))
             }
             defer { for fd in stalled { close(fd) } }
             try load.probe()
@@ -41,7 +41,7 @@ extension Bench {
             lanes.append(Lane(publisher: publisher, receivers: first..<(first + throughput.subscribers)))
         }
         let receivers = try Receivers(
-            throughput.subscriptions, wire, payload: throughput.payload, port: broker.port)
+            throughput.subscriptions, wire, payload: throughput.payload, port: broker.subscriberPort)
         return try Load(receivers, lanes)
     }
 

@@ -1,6 +1,6 @@
 // Receivers: the subscribers' sockets. In a throughput case a read takes the bytes off the socket without copying and
 // adds their number to one counter; where latencies or the order are wanted it also looks at the first eight bytes of
-// each payload.
+// each payload. Responses of gRPC are copied and read: each of their messages counts as the bytes of its payload.
 
 import CBench
 import EventLoop
@@ -39,6 +39,8 @@ final class Receivers {
     /// Bytes of each since its last refill.
     private let unrefilled: UnsafeMutablePointer<Int>
     private let walkers: UnsafeMutablePointer<FrameWalker>
+    /// Nil where bytes count messages.
+    private let readers: UnsafeMutablePointer<ResponseReader>?
     private let subscriptions: [Subscription]
     private let wire: any Wire
     private let buffer: UnsafeMutableRawBufferPointer
@@ -62,6 +64,8 @@ final class Receivers {
         unrefilled.initialize(repeating: 0, count: max(1, count))
         walkers = .allocate(capacity: max(1, count))
         walkers.initialize(repeating: FrameWalker(frame, noise: wire.noise), count: max(1, count))
+        readers = wire.answersWithResponses ? .allocate(capacity: max(1, count)) : nil
+        readers?.initialize(repeating: ResponseReader(payload: payload), count: max(1, count))
         buffer = .allocate(byteCount: Receivers.readSize, alignment: 16)
         sockets.reserveCapacity(count)
         for subscription in subscriptions {
@@ -74,7 +78,10 @@ final class Receivers {
         for fd in sockets where fd >= 0 { close(fd) }
         received.deallocate()
         unrefilled.deallocate()
+        walkers.deinitialize(count: max(1, count))
         walkers.deallocate()
+        readers?.deinitialize(count: max(1, count))
+        readers?.deallocate()
         buffer.deallocate()
     }
 
@@ -82,7 +89,7 @@ final class Receivers {
     func read(_ index: Int) {
         let fd = sockets[index]
         let count: Int
-        if reception == .count {
+        if reception == .count, readers == nil {
             count = Int(cb_discard(fd, Receivers.readSize))
         } else {
             switch Socket.read(fd, into: buffer) {
@@ -95,11 +102,32 @@ final class Receivers {
             if count != -Int(EAGAIN) { end(index) }
             return
         }
-        if reception != .count { look(at: UnsafeRawBufferPointer(rebasing: buffer[..<count]), index) }
-        received[index] += count
         reads += 1
+        let content = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+        if let readers {
+            return take(content, &readers[index], index)
+        } else if reception != .count {
+            look(at: content, index)
+        }
+        add(count, index)
+    }
+
+    private func add(_ count: Int, _ index: Int) {
+        received[index] += count
         bytes += count
         if window > 0 { refill(index, count) }
+    }
+
+    private func take(_ content: UnsafeRawBufferPointer, _ reader: inout ResponseReader, _ index: Int) {
+        do throws(BenchError) {
+            add(try reader.take(content, comparing: reception == .compare) * frame.size, index)
+        } catch {
+            complaint = error.description
+        }
+        guard !reader.replies.isEmpty else { return }
+        // A few bytes, now and then: the socket has room.
+        _ = reader.replies.withUnsafeBytes { Socket.write(sockets[index], $0) }
+        reader.clearReplies()
     }
 
     private func look(at bytes: UnsafeRawBufferPointer, _ index: Int) {

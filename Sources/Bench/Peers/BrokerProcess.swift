@@ -6,7 +6,9 @@ import Glibc
 
 final class BrokerProcess {
     let id: Int32
+    /// Where publishers connect, and where subscribers do: mostly the same.
     let port: UInt16
+    let subscriberPort: UInt16
     private let log: String
 
     private static let patience: UInt64 = 10_000_000_000
@@ -16,16 +18,19 @@ final class BrokerProcess {
     /// - Parameter directory: an empty one for it alone.
     init(_ contender: Contender, _ programs: Programs, cpus: [Int], directory: String) throws(BenchError) {
         let port = try BrokerProcess.freePort()
-        let launch = Launch(contender, port: port)
+        var other = port
+        while contender.system.hasTwoPorts, other == port { other = try BrokerProcess.freePort() }
+        let launch = Launch(contender, port: port, subscriberPort: other)
         let path = programs.path(contender.system)
         self.port = port
+        subscriberPort = other
         log = directory + "/log"
         if let configuration = launch.configuration {
             try Files.write(configuration, to: directory + "/" + Launch.configurationFile)
         }
         id = try BrokerProcess.spawn([path] + launch.arguments, cpus: cpus, directory: directory, log: log)
         do throws(BenchError) {
-            try waitUntilListening()
+            for port in Set([port, other]) { try waitUntilListening(port) }
         } catch {
             stop()
             throw error
@@ -39,7 +44,7 @@ final class BrokerProcess {
         waitpid(id, &status, 0)
     }
 
-    private func waitUntilListening() throws(BenchError) {
+    private func waitUntilListening(_ port: UInt16) throws(BenchError) {
         let deadline = Clock.monotonic() + BrokerProcess.patience
         while true {
             do throws(SystemError) {

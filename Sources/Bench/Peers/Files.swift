@@ -26,6 +26,13 @@ enum Files {
         return String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
+    /// Brokers run in directories of their own. A link, such as a virtual environment's Python, is not followed.
+    static func absolute(_ path: String) -> String {
+        guard !path.hasPrefix("/"), let directory = getcwd(nil, 0) else { return path }
+        defer { free(directory) }
+        return String(cString: directory) + "/" + path
+    }
+
     /// Removes a directory with all that is in it.
     static func remove(_ directory: String) {
         for name in ProcessFigures.entries(of: directory) {

@@ -1,12 +1,31 @@
 // System: what is compared, and how each is started: as its makers deliver it, on one address and port, without
 // persistence. What is set beside that is set so that nothing is lost or ended while throughput is measured.
 
+import Glibc
+
 enum System: String, CaseIterable {
     case forebay, pump, nats, redis, mosquitto
+    /// Forebay's HTTP: subscribers speak gRPC, publishers RSocket, or requests are POSTs.
+    case forebayHTTP = "forebay-http"
+    /// A minimal gRPC server in Python, over gRPC's C core.
+    case grpcio
+    // They answer with files.
+    case nghttpd, h2o
+
+    /// Those that carry messages.
+    static let brokers = allCases.filter { !$0.servesFiles }
+
+    var servesFiles: Bool { self == .nghttpd || self == .h2o }
+
+    /// Subscribers have a port of their own.
+    var hasTwoPorts: Bool { self == .forebayHTTP || self == .grpcio }
 
     var wire: any Wire {
         switch self {
         case .forebay: return RSocketWire()
+        case .forebayHTTP: return GRPCWire(publishers: RSocketWire())
+        case .grpcio: return GRPCWire(publishers: BareWire())
+        case .nghttpd, .h2o: preconditionFailure("who serves files has no subscribers")
         case .pump: return PumpWire()
         case .nats: return NATSWire()
         case .redis: return RedisWire()
@@ -17,8 +36,8 @@ enum System: String, CaseIterable {
     /// The command that prints the version.
     var versionArguments: [String] {
         switch self {
-        case .forebay: return ["--version"]
-        case .nats, .redis: return ["--version"]
+        case .forebay, .forebayHTTP, .nats, .redis, .nghttpd, .h2o: return ["--version"]
+        case .grpcio: return [Launch.grpcioServer, "--version"]
         case .mosquitto: return ["-h"]
         case .pump: return ["pump", "--version"]
         }
@@ -38,11 +57,16 @@ struct Contender {
     var acknowledges = false
     /// Connections that must be possible.
     var connections = 1024
+    /// Bytes of a payload, which the grpcio server is told.
+    var payload = 128
+    /// Messages in a response of grpcio, at most.
+    var perResponse = 1
 
     var name: String {
         var name = system.rawValue
         if threads > 1 { name += " \(threads) threads" }
         if stalled > 0 { name += " +\(stalled) stalled" }
+        if perResponse > 1 { name += " ×\(perResponse)" }
         return name
     }
 }
@@ -51,7 +75,7 @@ struct Contender {
 struct Programs {
     var paths: [System: String]
 
-    func path(_ system: System) -> String { paths[system] ?? system.rawValue }
+    func path(_ system: System) -> String { paths[system == .forebayHTTP ? .forebay : system] ?? system.rawValue }
 }
 
 /// How to start a contender: arguments, and a configuration file if it wants one.
@@ -60,15 +84,39 @@ struct Launch {
     var configuration: String?
 
     static let configurationFile = "bench.conf"
+    /// Absolute, as brokers run in directories of their own.
+    static let grpcioServer = Files.absolute("Bench/grpcio_server.py")
+    /// What those that serve files serve.
+    static let file = "file"
 
-    init(_ contender: Contender, port: UInt16) {
+    init(_ contender: Contender, port: UInt16, subscriberPort: UInt16) {
         switch contender.system {
-        case .forebay:
+        case .forebay, .forebayHTTP:
             arguments = [
-                "--listen", "127.0.0.1:\(port)", "--http", "off", "--threads", String(contender.threads),
-                "--log-level", "warn",
+                "--listen", "127.0.0.1:\(port)", "--http",
+                contender.system == .forebay ? "off" : "127.0.0.1:\(subscriberPort)", "--threads",
+                String(contender.threads), "--log-level", "warn",
             ]
             arguments += contender.arguments
+        case .grpcio:
+            arguments = [Launch.grpcioServer, "\(subscriberPort)", "\(port)", "\(contender.payload)"]
+            arguments.append("\(contender.perResponse)")
+        case .nghttpd:
+            arguments = ["--no-tls", "--workers=1", "--htdocs=.", "--address=127.0.0.1", "\(port)"]
+        case .h2o:
+            arguments = ["-c", Launch.configurationFile]
+            // Started by root it would become a user that may not read the directory.
+            configuration = """
+                listen: { host: 127.0.0.1, port: \(port) }
+                num-threads: 1
+                \(geteuid() == 0 ? "user: root" : "")
+                hosts:
+                  default:
+                    paths:
+                      /:
+                        file.dir: .
+
+                """
         case .pump:
             arguments = ["pump", String(port)]
         case .nats:

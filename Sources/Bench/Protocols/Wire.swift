@@ -1,6 +1,6 @@
-// Wire: what a protocol looks like to the load generator, as bytes made beforehand. While a figure is taken no protocol
-// has code of its own: a publisher sends copies of one frame, a subscriber counts bytes, whatever the protocol is. Only
-// credits (RSocket) and acknowledgements are read.
+// Wire: what a protocol looks like to the load generator, as bytes made beforehand. While a figure is taken a publisher
+// sends copies of one frame and a subscriber counts bytes, whatever the protocol is. Only credits (RSocket),
+// acknowledgements and responses (gRPC), which hold as many messages as the server likes, are read.
 
 /// What is said first on a connection, and the bytes at the end of the answer that tell that it took effect.
 struct Greeting: Equatable {
@@ -49,9 +49,9 @@ struct Subscription: Equatable {
     var topic = 0
     /// RSocket: the id of its stream.
     var stream: UInt32 = 1
-    /// RSocket: messages asked for at a time, refilled when half are used; nil asks for all.
+    /// RSocket and gRPC: messages asked for at a time, refilled when half are used; nil asks for all.
     var window: Int?
-    /// RSocket: the options of its route.
+    /// RSocket and gRPC: options, as in an RSocket route.
     var options = Subscription.unlimited
 
     /// What a throughput case subscribes with: nothing is dropped, publishers are held back before it would be.
@@ -63,6 +63,8 @@ protocol Wire {
     var noise: Noise? { get }
     /// The broker grants each message of a publisher, beginning with the second.
     var grantsPublishers: Bool { get }
+    /// What a subscriber receives is read by a `ResponseReader`: its bytes do not tell how many messages they are.
+    var answersWithResponses: Bool { get }
 
     func subscriber(_ subscription: Subscription) throws(BenchError) -> Greeting
     func publisher(topic: Int, payload: Int) throws(BenchError) -> Greeting
@@ -75,6 +77,7 @@ protocol Wire {
 extension Wire {
     var noise: Noise? { nil }
     var grantsPublishers: Bool { false }
+    var answersWithResponses: Bool { false }
 
     func refill(_ subscription: Subscription, _ count: Int) -> [UInt8]? { nil }
 

@@ -19,8 +19,9 @@ struct Results {
 
     /// Columns beside the compared figure; each is left out where nobody has it.
     private static let columns: [(title: String, metric: Metric)] = [
-        ("deliveries/s", .deliveriesPerSecond), ("msg/read", .batch), ("broker", .utilisation),
-        ("generator", .generator), ("p50 µs", .p50), ("p99 µs", .p99), ("p99.9 µs", .p999), ("p99.99 µs", .p9999),
+        ("deliveries/s", .deliveriesPerSecond), ("requests/s", .requestsPerSecond), ("msg/read", .batch),
+        ("broker", .utilisation), ("generator", .generator), ("p50 µs", .p50), ("p99 µs", .p99), ("p99.9 µs", .p999),
+        ("p99.99 µs", .p9999),
         ("max µs", .maximum), ("RSS MiB", .resident), ("peak MiB", .peak), ("lost", .lost),
         ("disconnected", .disconnected), ("connections", .connections),
     ]
@@ -34,8 +35,8 @@ struct Results {
                 rows.append(row(entry, contender, series[place][index], first: series[place][0], index == 0))
             }
         }
-        var text = "\n" + machine.map { "\(Text.pad($0.name, 11))\($0.value)\n" }.joined()
-        text += systems.map { "\(Text.pad($0.name, 11))\($0.version)\n" }.joined() + "\n"
+        var text = "\n" + machine.map { "\(Text.pad($0.name, 14))\($0.value)\n" }.joined()
+        text += systems.map { "\(Text.pad($0.name, 14))\($0.version)\n" }.joined() + "\n"
         text += layOut(rows) + "\n" + legend + goals() + disturbances() + failures()
         return text
     }

@@ -5,7 +5,7 @@
 import Glibc
 import Streams
 
-final class NaiveShareReplay<Upstream: Publisher>: Publisher {
+final class NaiveShareReplay<Upstream: Streams.Publisher>: Streams.Publisher {
     typealias Output = Upstream.Output
     typealias Failure = Upstream.Failure
 

@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 
 // Bits of `ready` and `interest`; they have epoll's own values.
-enum { FB_READABLE = 0x1, FB_WRITABLE = 0x4, FB_ERROR = 0x8, FB_HANGUP = 0x10 };
+enum { FB_READABLE = 0x1, FB_WRITABLE = 0x4, FB_ERROR = 0x8, FB_HANGUP = 0x10, FB_ENDED = 0x2000 };
 
 // Operations of fb_poll_change; they have epoll's own values.
 enum { FB_ADD = 1, FB_REMOVE = 2, FB_MODIFY = 3 };
@@ -46,6 +46,8 @@ int fb_name(int fd, int peer, struct sockaddr_storage *address, socklen_t *lengt
 int fb_set_option(int fd, int level, int option, int value);
 int fb_socket_error(int fd);
 ptrdiff_t fb_read(int fd, void *bytes, size_t count);
+// As fb_read, of a socket, but leaves the bytes where they are.
+ptrdiff_t fb_peek(int fd, void *bytes, size_t count);
 // Never raises SIGPIPE.
 ptrdiff_t fb_send(int fd, const struct iovec *pieces, size_t count);
 

@@ -75,8 +75,10 @@ final class Connection {
 
     var id: ConnectionID { ConnectionID(index: handle.index, generation: handle.generation) }
     var isOpen: Bool { if case .open = phase { true } else { false } }
+    /// Bytes that go as soon as the socket takes them.
+    var handedOver: Int { output.count + (http?.ready ?? 0) }
     /// All that was to be written has gone.
-    var isWritten: Bool { output.isEmpty && http?.session.wantsOutput != true }
+    var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
 
     func attach(_ stream: BoundStream) {
@@ -85,6 +87,12 @@ final class Connection {
         guard let http else { return rsocket.setHandle(stream.handle.index, stream: stream.stream) }
         stream.exchange = http.exchange(of: stream.stream)
         stream.exchange?.bound = stream
+    }
+
+    /// Nothing more of the engine's is said on a stream. RSocket's is over with that; HTTP's lasts until its response
+    /// is written, which its session sees to.
+    func close(stream: UInt32) {
+        if http == nil { rsocket.closeStream(stream) }
     }
 
     func detach(_ stream: BoundStream) {

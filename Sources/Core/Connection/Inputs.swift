@@ -40,6 +40,7 @@ extension Shard {
             connection.rsocket.feed(bytes, now: now.monotonic)
         }
         take(connection, now: now)
+        if let http = connection.http { feedCrowded(http, now: now) }
         charge(connection)
         settle(now)
     }
@@ -79,7 +80,7 @@ extension Shard {
         return true
     }
 
-    private func accept(_ connection: Connection) {
+    func accept(_ connection: Connection) {
         connection.lifetime = limits.httpSilence
         connection.phase = .open
         connection.isAnnounced = true
@@ -109,6 +110,10 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         if case .closing = connection.phase, !connection.isWritten { return }
+        if let http = connection.http, http.single != nil {
+            ended(connection, http, now: now)
+            return settle(now)
+        }
         close(connection, reason: "closed by the peer", now: now)
         settle(now)
     }
@@ -154,7 +159,10 @@ extension Shard {
     /// The output has room: what waited for it goes on.
     private func fill(_ connection: Connection, now: Instant) {
         feedHungry(connection, now: now)
-        if let http = connection.http { answerHeldBack(http, now: now) }
+        if let http = connection.http {
+            feedCrowded(http, now: now)
+            answerHeldBack(http, now: now)
+        }
         if !connection.waitingListings.isEmpty {
             let listings = connection.waitingListings
             connection.waitingListings.removeAll()
@@ -214,13 +222,18 @@ extension Shard {
         case .closing, .closed: return
         }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
-        for exchange in connection.http?.all ?? [] { finish(exchange, Refusal(error)) }
+        for exchange in connection.http?.all ?? [] {
+            // What it would still send is waited for no more.
+            if connection.http?.single != nil { exchange.isHalfClosed = true }
+            finish(exchange, Refusal(error))
+        }
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
         sayFatal(error, on: connection)
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }
         updateReading(connection)
+        if connection.http?.single?.isIdle == true { return close(connection, reason: error.message, now: now) }
         flush(connection)
     }
 
@@ -228,6 +241,7 @@ extension Shard {
     func close(_ connection: Connection, reason: String, now: Instant) {
         guard !connection.isClosed else { return }
         dropStreams(of: connection, now: now)
+        if let http = connection.http { counters.streamErrors &+= http.takeErrors() }
         connection.phase = .closed
         charge(connection)
         connection.output.removeAll()

@@ -54,6 +54,11 @@ struct Refusal: Error, Sendable {
     static func invalid(_ message: String) -> Refusal { Refusal(.invalid, message) }
     static func rejected(_ message: String) -> Refusal { Refusal(.limit, message) }
 
+    /// Of a message, when all of a connection's that are not complete need more than `limit` bytes.
+    static func unfinished(limit: Int) -> Refusal {
+        rejected("The connection's unfinished messages need more than \(limit) bytes: send fewer at a time.")
+    }
+
     /// RSocket's.
     var code: ErrorCode {
         switch kind {

@@ -128,6 +128,20 @@ extension Shard {
         return target
     }
 
+    /// The same by the name of a topic that may be published to, which as a route names itself.
+    func target(named name: String) -> PublishTarget {
+        var route = name
+        return route.withUTF8 { bytes in
+            guard let tags = try? RouteTags(UnsafeRawBufferPointer(bytes), form: .plain) else {
+                return PublishTarget(name: name, owner: owner(of: name))
+            }
+            if let known = publishTargets.find(tags) { return known }
+            let target = PublishTarget(name: name, owner: owner(of: name))
+            publishTargets.insert(target, for: tags)
+            return target
+        }
+    }
+
     /// A publisher's own metadata, without route and authentication; nil where there is none.
     private func carried(_ metadata: UnsafeRawBufferPointer?, of connection: Connection) -> UnsafeRawBufferPointer? {
         let form = connection.rsocket.metadataForm
@@ -196,7 +210,7 @@ extension Shard {
 
     /// Forgets a stream: its end has been told, or nobody wants to know.
     func drop(_ stream: BoundStream) {
-        if stream.connection.http == nil { stream.connection.rsocket.closeStream(stream.stream) }
+        stream.connection.close(stream: stream.stream)
         stream.exchange?.bound = nil
         stream.exchange = nil
         stream.connection.detach(stream)

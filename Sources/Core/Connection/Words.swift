@@ -15,7 +15,7 @@ extension Shard {
     /// The connection is over for this reason; it is closed once that is written.
     func sayFatal(_ error: RSocketError, on connection: Connection) {
         if let http = connection.http {
-            http.session.goAway(.noError, error.message)
+            http.goAway(error.message)
             return
         }
         connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
@@ -24,7 +24,7 @@ extension Shard {
     /// Are you there?
     func sayProbe(on connection: Connection) {
         if let http = connection.http {
-            http.session.ping(moment.monotonic)
+            http.ping(moment.monotonic)
             flush(connection)
             return
         }
@@ -90,7 +90,8 @@ extension Shard {
         if let http = connection.http {
             guard let exchange = http.exchange(of: stream) else { return }
             if let plain = exchange.plain {
-                let answer = plainFace.answerPublished(sequence: sequence.value, epoch: epoch, to: plain.request)
+                let answer = plainFace.answerPublished(
+                    sequence: sequence.value, epoch: epoch, origin: plain.request.origin)
                 return self.answer(exchange, answer)
             }
             let response = PublishOneResponse(sequence: sequence.value, epoch: epoch)

@@ -107,7 +107,10 @@ extension Shard {
                 guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
                 topic.finish(.failed(message), now: now)
             case .delete:
+                // As it was: by now it is nothing but a failure that its subscribers still have to hear of.
+                let description = describe(topic)
                 delete(topic, now: now)
+                return .success(description)
             }
             return .success(describe(topic))
         } catch {

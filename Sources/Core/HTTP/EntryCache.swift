@@ -38,6 +38,16 @@ final class EntryRun {
     var end: SequenceNumber { first.advanced(by: ends.count) }
     var memory: Int { capacity }
 
+    /// Bytes of the entry that a message of `log` will have.
+    static func size(of sequence: SequenceNumber, in log: Log) -> Int {
+        let piece = log.piece(of: sequence)
+        let entry = piece.chunk.entry(sequence - piece.first)
+        return MessageEntry(
+            sequence: sequence.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
+            metadata: piece.chunk.metadata(entry)
+        ).size
+    }
+
     /// Where the entry of `sequence` begins.
     private func offset(_ position: Int) -> Int { position == 0 ? 0 : ends[position - 1] }
 
@@ -139,12 +149,7 @@ struct EntryCache {
     private mutating func make(
         at sequence: SequenceNumber, _ place: Int, _ log: Log, _ budget: MemoryBudget
     ) -> EntryRun {
-        let piece = log.piece(of: sequence)
-        let entry = piece.chunk.entry(sequence - piece.first)
-        let needed = MessageEntry(
-            sequence: sequence.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
-            metadata: piece.chunk.metadata(entry)
-        ).size
+        let needed = EntryRun.size(of: sequence, in: log)
         let run = EntryRun(first: sequence, capacity: Swift.max(nextCapacity, needed), budget: budget)
         nextCapacity = Swift.min(nextCapacity * 2, EntryRun.largest)
         run.lastUse = uses

@@ -6,6 +6,14 @@ import HTTP2
 import Replay
 
 extension Shard {
+    /// Streams whose message goes beyond their window have their turns, as far as others have gone.
+    func feedCrowded(_ http: HTTPFace, now: Instant) {
+        while let exchange = http.nextCrowded(limit: limits.beyondWindows) {
+            guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
+            deliver(unsafeDowncast(bound, to: Subscriber.self), now: now)
+        }
+    }
+
     /// Bytes of entries in one response, unless a single one has more.
     static let largestResponse = 1 << 20
 
@@ -17,25 +25,26 @@ extension Shard {
         let mirror = subscriber.mirror
         let log = mirror.log
         var given = 0
-        while true {
-            let range = subscriber.cursor.deliverable
-            guard !range.isEmpty else { return false }
-            guard range.lower >= log.head else {
-                subscriber.cursor.evict(before: log.head)
-                continue
-            }
+        while let range = subscriber.deliverable(in: log) {
             let window = http.session.room(exchange.stream)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 exchange.body.detach()
                 http.weigh(exchange)
+                http.weighAgainstWindow(exchange)
                 charge(connection)
                 return false
             }
-            let output = limits.output - connection.output.count - exchange.body.count
+            let output = limits.output - connection.handedOver
             guard output > 0, connection.isOpen, given < quantum else { return true }
-            let room = Swift.min(output, window - exchange.body.count, Shard.largestResponse)
+            let allowed = window - exchange.body.count
+            let room = Swift.min(output, allowed, Shard.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
+            // Before its entry is made, which takes as much memory.
+            if http.beyond >= limits.beyondWindows, EntryRun.size(of: range.lower, in: log) > allowed {
+                http.crowd(exchange)
+                return false
+            }
             mirror.entries.evict(before: log.head)
             let run = mirror.entries.run(for: range.lower, in: log, budget: memory)
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
@@ -60,5 +69,6 @@ extension Shard {
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
+        return false
     }
 }

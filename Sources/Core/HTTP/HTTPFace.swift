@@ -1,33 +1,68 @@
-// HTTPFace: what a connection that speaks HTTP/2 has beside its output: the protocol's state, and an exchange – a
-// request and its response – for each open stream.
+// HTTPFace: what a connection that speaks HTTP has beside its output: the protocol's state, and an exchange – a request
+// and its response – for each open stream.
 
 import Bytes
 import HTTP2
 
 final class HTTPFace {
-    var session: ServerSession
+    private var sessionPlace: UnsafeMutablePointer<ServerSession>?
+    /// What a connection of HTTP/1.1 has, which has no session.
+    var single: HTTP1Carrier?
     private var exchanges = Slab<Exchange>()
     /// Bytes of unfinished messages, of all exchanges.
     private(set) var held = 0
     /// Bytes of memory that the bodies of all exchanges hold for themselves.
     private(set) var queued = 0
+    /// Bytes of all bodies that wait.
+    private(set) var bodies = 0
+    /// Those of them that the peer's windows did not allow when they were handed over. They wait for the peer alone.
+    private(set) var beyond = 0
+    /// Streams with a message that goes beyond their window, and has to wait until `beyond` is less. In turn.
+    private var crowded: [Exchange] = []
     /// The earliest deadline of an exchange may be this; nil when none has one.
     var nextDeadline: UInt64?
     /// A stream may need a sign of life by then; nil when there is none that has them.
     var nextHeartbeat: UInt64?
+    /// Errors of the peer's that its session dealt with by itself, as far as the shard's counters have them.
+    private var countedErrors: UInt64 = 0
     /// Calls of reflection that are open, at most `Limits.listingsPerConnection`.
     var reflections = 0
     /// Those of them with requests that wait until the answer before is sent.
     var heldBack: [Exchange] = []
 
     init(limits: Limits) {
-        session = ServerSession(limits: limits.ofHTTP)
+        let place = UnsafeMutablePointer<ServerSession>.allocate(capacity: 1)
+        place.initialize(to: ServerSession(limits: limits.ofHTTP))
+        sessionPlace = place
+    }
+
+    deinit { dropSession() }
+
+    /// HTTP/2's. It is there unless `single` is.
+    var session: ServerSession {
+        _read { yield sessionPlace!.pointee }
+        _modify { yield &sessionPlace!.pointee }
+    }
+
+    /// The connection speaks HTTP/1.1.
+    func becomeSingle(now: UInt64) {
+        dropSession()
+        single = HTTP1Carrier(now: now)
+    }
+
+    private func dropSession() {
+        sessionPlace?.deinitialize(count: 1)
+        sessionPlace?.deallocate()
+        sessionPlace = nil
     }
 
     var exchangeCount: Int { exchanges.count }
 
+    /// Bytes of bodies that go as soon as the output takes them.
+    var ready: Int { bodies - beyond }
+
     /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { session.bufferedBytes + held + queued }
+    var bufferedBytes: Int { (single == nil ? session.bufferedBytes : 0) + held + queued }
 
     /// - Parameters:
     ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
@@ -38,7 +73,7 @@ final class HTTPFace {
         let exchange = exchanges.insert { handle in
             Exchange(stream: stream, handle: handle, connection: connection, form: form, limit: limit)
         }
-        session.setHandle(exchange.handle.index, stream: stream)
+        name(exchange)
         if let timeout { limitTime(of: exchange, to: timeout, now: now) }
         return exchange
     }
@@ -50,13 +85,24 @@ final class HTTPFace {
         nextDeadline = Swift.min(nextDeadline ?? .max, exchange.deadline!)
     }
 
+    /// Gives a message of a call that has begun, if there is one, `timeout` nanoseconds to be complete, in however many
+    /// pieces it comes.
+    func limitMessage(of exchange: Exchange, to timeout: UInt64, now: UInt64) {
+        guard exchange.deframer.heldBytes > 0 else { return exchange.messageDue = nil }
+        let number = exchange.deframer.count
+        if let due = exchange.messageDue, due.number == number { return }
+        let (time, overflow) = now.addingReportingOverflow(timeout)
+        exchange.messageDue = (overflow ? .max : time, number)
+        nextDeadline = Swift.min(nextDeadline ?? .max, exchange.messageDue!.time)
+    }
+
     /// The exchange that an event of the session named.
     func exchange(at handle: UInt32) -> Exchange? {
         Int(handle) < exchanges.bound ? exchanges.at(Int(handle)) : nil
     }
 
     func exchange(of stream: UInt32) -> Exchange? {
-        session.handle(of: stream).flatMap { exchange(at: $0) }
+        handle(of: stream).flatMap { exchange(at: $0) }
     }
 
     /// The stream is over; nothing more is told or written of it.
@@ -65,6 +111,10 @@ final class HTTPFace {
         exchange.body.removeAll()
         weigh(exchange)
         release(exchange)
+        if exchange.isCrowded {
+            exchange.isCrowded = false
+            crowded.removeAll { $0 === exchange }
+        }
         if exchange.isReflecting {
             exchange.isReflecting = false
             reflections -= 1
@@ -86,14 +136,67 @@ final class HTTPFace {
         exchange.backlog = ByteBuffer()
         exchange.plain?.dropContent()
         exchange.deframer = GRPCDeframer(limit: exchange.deframer.limit)
+        exchange.messageDue = nil
         count(exchange)
     }
 
-    /// Counts the memory of its body, which has changed.
+    /// Counts its body, which has changed.
     func weigh(_ exchange: Exchange) {
         let memory = exchange.body.memory
         queued += memory - exchange.queued
         exchange.queued = memory
+        let count = exchange.body.count
+        let grew = count > exchange.waiting
+        bodies += count - exchange.waiting
+        exchange.waiting = count
+        if grew {
+            weighAgainstWindow(exchange)
+        } else if exchange.beyond > count {
+            setBeyond(count, of: exchange)
+        }
+    }
+
+    /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly. There
+    /// are no windows over HTTP/1.1.
+    func weighAgainstWindow(_ exchange: Exchange) {
+        let window = window(exchange)
+        setBeyond(Swift.max(0, exchange.waiting - (window < HTTPFace.smallWindow ? 0 : window)), of: exchange)
+    }
+
+    /// As `HTTP2Limits.tinyData`.
+    private static let smallWindow = HTTP2Limits().tinyData
+
+    private func setBeyond(_ bytes: Int, of exchange: Exchange) {
+        beyond += bytes - exchange.beyond
+        exchange.beyond = bytes
+    }
+
+    /// Has an exchange wait until less of all bodies goes beyond the windows, or its own window has grown.
+    func crowd(_ exchange: Exchange) {
+        exchange.isStalled = true
+        awaitRoom(exchange)
+        guard !exchange.isCrowded else { return }
+        exchange.isCrowded = true
+        crowded.append(exchange)
+    }
+
+    /// The one that has waited longest for others' bodies, if there is room beyond the windows for its message.
+    func nextCrowded(limit: Int) -> Exchange? {
+        guard beyond < limit, !crowded.isEmpty else { return nil }
+        let exchange = crowded.removeFirst()
+        exchange.isCrowded = false
+        exchange.isStalled = false
+        return exchange
+    }
+
+    /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
+    /// one too many, or whose headers were too long, among them.
+    func takeErrors() -> UInt64 {
+        // Over HTTP/1.1 there is no session, and an error ends the connection.
+        guard single == nil else { return 0 }
+        let errors = session.counters.streamErrors
+        defer { countedErrors = errors }
+        return errors &- countedErrors
     }
 
     /// Something that was handed over, or could be, waits for the peer's windows.
@@ -105,7 +208,7 @@ final class HTTPFace {
 
     /// Moves what may be sent into `output`, at most about `limit` bytes.
     func produce(into connection: Connection, atMost limit: Int) {
-        guard limit > 0, session.wantsOutput else { return }
+        guard single == nil, limit > 0, session.wantsOutput else { return }
         var sink = OutputSink(face: self, connection: connection)
         session.produce(into: &sink, atMost: limit)
     }
@@ -140,6 +243,11 @@ final class Exchange {
     /// Bytes of an unfinished message, and of memory of `body`, as they are counted with the connection's.
     var held = 0
     var queued = 0
+    /// Bytes of `body` as they are counted with the connection's, and those of them beyond the peer's windows.
+    var waiting = 0
+    var beyond = 0
+    /// It waits until other bodies need less beyond the windows.
+    var isCrowded = false
     /// Bytes that came are being dealt with.
     var isTaking = false
     /// Of a publishing stream: its end is the topic's.
@@ -150,6 +258,8 @@ final class Exchange {
     var isStalled = false
     /// When it is refused for having taken too long, on the monotonic clock.
     var deadline: UInt64?
+    /// When the message of a call that has begun is to be complete, on the monotonic clock, and which one that is.
+    var messageDue: (time: UInt64, number: UInt64)?
     /// The last answer of Health's Watch.
     var watched: HealthStatus?
     /// It is one of the connection's `reflections`.
@@ -170,6 +280,12 @@ final class Exchange {
     var method: GRPCMethod? { if case .call(let method) = form { method } else { nil } }
     /// Nil if it is a gRPC call.
     var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
+
+    /// How many messages its subscription lost since the last one delivered; 0 where there is none.
+    var dropped: UInt64 {
+        guard let bound, bound.kind == .subscriber else { return 0 }
+        return unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
+    }
 }
 
 /// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.

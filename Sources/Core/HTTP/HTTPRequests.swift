@@ -38,7 +38,8 @@ extension Shard {
                 if subscriber.hasJoined { deliver(subscriber, now: now) }
             }
             flush(connection)
-        case .pong:
+        // The latter are told to clients alone.
+        case .pong, .response, .closing:
             break
         case .fatal(let error):
             lose(connection, reason: error.message, now: now)
@@ -72,7 +73,8 @@ extension Shard {
         _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
     ) {
         guard Shard.isCall(head) else {
-            return plainRequest(connection, http, stream, head, complete: complete, now: now)
+            let request = plainRequest(head)
+            return plainRequest(connection, http, stream, request, complete: complete, now: now)
         }
         var fields: [(name: String, value: String)] = []
         for index in 0..<head.fields.count {
@@ -100,6 +102,15 @@ extension Shard {
         }
     }
 
+    private func plainRequest(_ head: RequestHead) -> PlainRequest {
+        var request = PlainRequest(
+            method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
+            authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
+            limits: plainFace.limits)
+        for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
+        return request
+    }
+
     private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         guard !exchange.isFinished else { return }
         if let plain = exchange.plain { return take(bytes, for: exchange, plain, http) }
@@ -123,10 +134,10 @@ extension Shard {
     func checkHeld(_ exchange: Exchange, _ http: HTTPFace) throws(GRPCError) {
         guard !exchange.isFinished else { return }
         http.count(exchange)
+        http.limitMessage(of: exchange, to: limits.reassemblyTime, now: moment.monotonic)
         guard http.held <= limits.reassembly else {
-            throw GRPCError(
-                .resourceExhausted,
-                "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a time.")
+            let refusal = Refusal.unfinished(limit: limits.reassembly)
+            throw GRPCError(refusal.status, refusal.message)
         }
     }
 
@@ -261,9 +272,8 @@ extension Shard {
         guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
         do throws(Refusal) {
             try checkPublish(to: topic)
-            let target = PublishTarget(name: topic, owner: owner(of: topic))
             try publish(
-                exchange.connection, stream: exchange.stream, to: target, metadata: metadata,
+                exchange.connection, stream: exchange.stream, to: target(named: topic), metadata: metadata,
                 payload: published.payload, now: now)
         } catch {
             finish(exchange, error)
@@ -311,20 +321,31 @@ extension Shard {
         guard let next = http.nextDeadline, next <= now.monotonic else { return }
         http.nextDeadline = nil
         for exchange in http.all where !exchange.isFinished || exchange.isLingering {
-            guard let deadline = exchange.deadline else { continue }
-            if deadline <= now.monotonic, exchange.plain != nil {
-                bodyLate(exchange, now: now)
-            } else if deadline <= now.monotonic, exchange.bound?.kind == .listing, !exchange.body.isEmpty {
-                // A status would stand behind rows that the peer may never take, and lists are counted no more then.
-                leave(exchange, .cancelled, now: now)
-                http.session.reset(exchange.stream, .cancel)
-                http.forget(exchange)
-                flush(exchange.connection)
-            } else if deadline <= now.monotonic {
-                refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
-            } else {
-                http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline)
+            let deadline = exchange.deadline ?? .max
+            let messageDue = exchange.messageDue?.time ?? .max
+            if deadline <= now.monotonic {
+                expire(exchange, http, now: now)
+            } else if messageDue <= now.monotonic {
+                let seconds = limits.reassemblyTime / Limits.second
+                let reason = "A message that had begun was not complete within \(seconds) s: send messages whole."
+                refuse(exchange, GRPCError(.deadlineExceeded, reason), now: now)
+            } else if Swift.min(deadline, messageDue) < .max {
+                http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline, messageDue)
             }
+        }
+    }
+
+    private func expire(_ exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        if exchange.plain != nil {
+            bodyLate(exchange, now: now)
+        } else if exchange.bound?.kind == .listing, !exchange.body.isEmpty {
+            // A status would stand behind rows that the peer may never take, and lists are counted no more then.
+            leave(exchange, .cancelled, now: now)
+            http.session.reset(exchange.stream, .cancel)
+            http.forget(exchange)
+            flush(exchange.connection)
+        } else {
+            refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
         }
     }
 }

@@ -63,11 +63,7 @@ extension Shard {
         var end: SubscriptionEnd?
         if refusal.kind == .topicFailed { end = .failed }
         if refusal.kind == .overflow { end = .overflow }
-        var dropped: UInt64 = 0
-        if let bound = exchange.bound, bound.kind == .subscriber {
-            dropped = unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
-        }
-        finish(exchange, refusal.status, refusal.message, end: end, dropped: dropped)
+        finish(exchange, refusal.status, refusal.message, end: end, dropped: exchange.dropped)
         counters.streamErrors += 1
     }
 }

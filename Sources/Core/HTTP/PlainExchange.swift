@@ -19,5 +19,5 @@ final class PlainExchange {
     /// When something was written last, on the monotonic clock.
     var lastSign: UInt64 = 0
 
-    init(_ request: PlainRequest) { self.request = request }
+    init(_ request: consuming PlainRequest) { self.request = request }
 }

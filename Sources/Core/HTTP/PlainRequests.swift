@@ -10,22 +10,28 @@ extension Shard {
     private static let shardBits: UInt64 = 0xFFFF
 
     func plainRequest(
-        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
+        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ request: consuming PlainRequest,
+        refusedFor problem: Problem? = nil, complete: Bool, now: Instant
     ) {
-        var request = PlainRequest(
-            method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
-            authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
-            limits: plainFace.limits)
-        for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
+        // First, so that the request, a dozen texts, goes into its exchange without a copy.
+        let call = problem.map { .failure($0) } ?? call(request)
         let plain = PlainExchange(request)
         let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
         exchange.isHalfClosed = complete
         do throws(Problem) {
-            let call = try plainFace.call(request)
+            let call = try call.get()
             plain.call = call
             try perform(call, exchange, plain, http, now: now)
         } catch {
             refuse(exchange, plain, error)
+        }
+    }
+
+    private func call(_ request: PlainRequest) -> Result<PlainCall, Problem> {
+        do throws(Problem) {
+            return .success(try plainFace.call(request))
+        } catch {
+            return .failure(error)
         }
     }
 
@@ -48,7 +54,7 @@ extension Shard {
             if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
             if plain.request.expectsContinue {
-                http.session.inform(exchange.stream, status: 100)
+                http.wantBody(exchange)
                 flush(exchange.connection)
             }
         case .request(let id, let n):
@@ -136,10 +142,7 @@ extension Shard {
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
             guard http.held + bytes.count <= limits.reassembly else {
-                throw Problem(
-                    .overLimit,
-                    "The connection's unfinished messages need more than \(limits.reassembly) bytes: send fewer at a "
-                        + "time.")
+                throw Refusal.unfinished(limit: limits.reassembly).problem
             }
             plain.content.append(bytes)
             http.count(exchange)
@@ -157,9 +160,8 @@ extension Shard {
         call.appendMetadata(into: &carriedMetadata)
         exchange.isTaking = true
         do throws(Refusal) {
-            let target = PublishTarget(name: call.topic, owner: owner(of: call.topic))
             try publish(
-                exchange.connection, stream: exchange.stream, to: target,
+                exchange.connection, stream: exchange.stream, to: target(named: call.topic),
                 metadata: carriedMetadata.isEmpty ? nil : carriedMetadata.readable, payload: plain.content.readable,
                 now: now)
         } catch {
@@ -173,6 +175,8 @@ extension Shard {
     /// The request was not complete in time.
     func bodyLate(_ exchange: Exchange, now: Instant) {
         if exchange.isLingering { return endLingering(exchange) }
+        // Over HTTP/1.1 the answer is not kept back any longer, as the connection ends behind it.
+        if exchange.connection.http?.single != nil { exchange.isHalfClosed = true }
         let seconds = limits.reassemblyTime / Limits.second
         finish(exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
     }

@@ -15,15 +15,6 @@ extension PlainExchange {
     }
 }
 
-extension HTTPFace {
-    /// - Parameter wall: the time, in nanoseconds since 1970 UTC.
-    static func fields(_ answer: PlainAnswer, wall: Int64) -> HTTPFields {
-        var fields: HTTPFields = ["date": HTTPDate.text(wall)]
-        for header in answer.headers { fields.add(header.name, header.value) }
-        return fields
-    }
-}
-
 extension Shard {
     // Answers
 
@@ -31,15 +22,16 @@ extension Shard {
     func answer(_ exchange: Exchange, _ answer: PlainAnswer) {
         guard !exchange.isFinished, !exchange.isAnswered, let http = exchange.connection.http else { return }
         exchange.isAnswered = true
+        let isAwaited = http.isAwaited(exchange)
         exchange.deadline = nil
         http.release(exchange)
-        var fields = HTTPFace.fields(answer, wall: moment.wall)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
-        if !answer.body.isEmpty { fields.add("content-length", String(answer.body.count)) }
-        http.session.respond(exchange.stream, status: answer.status, fields: fields, complete: !hasBody)
-        if hasBody {
-            send(exchange) { $0.append(answer.body) }
-            if exchange.isHalfClosed { end(exchange) } else { linger(exchange, http) }
+        http.respond(exchange, answer, heads: &answerHeads, complete: !hasBody, now: moment)
+        if hasBody { send(exchange) { $0.append(answer.body) } }
+        if isAwaited, hasBody || http.single != nil {
+            linger(exchange, http)
+        } else if hasBody || http.single != nil {
+            end(exchange)
         } else {
             exchange.isFinished = true
             flush(exchange.connection)
@@ -60,10 +52,7 @@ extension Shard {
             // That is no end of the subscription: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
-            var dropped: UInt64 = 0
-            if let bound = exchange.bound, bound.kind == .subscriber {
-                dropped = unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
-            }
+            let dropped = exchange.dropped
             send(exchange) {
                 plain.format.appendFailed(after: plain.last, message: refusal.message, dropped: dropped, into: &$0)
             }
@@ -72,7 +61,8 @@ extension Shard {
     }
 
     /// A response that ends before its request resets the stream, and clients such as curl then forget what they were
-    /// told. So the end is kept back until the request's, or until it has had time to be read.
+    /// told. So the end is kept back until the request's, or until it has had time to be read. Over HTTP/1.1 there is
+    /// no stream to be reset, but the connection: there all of the answer is kept back.
     private func linger(_ exchange: Exchange, _ http: HTTPFace) {
         exchange.isFinished = true
         exchange.isLingering = true
@@ -97,8 +87,7 @@ extension Shard {
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
-        let fields = HTTPFace.fields(head, wall: moment.wall)
-        http.session.respond(exchange.stream, status: head.status, fields: fields, complete: false)
+        http.respond(exchange, head, heads: &answerHeads, complete: false, now: moment)
         if plain.format == .eventStream {
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
         }
@@ -131,14 +120,14 @@ extension Shard {
     private func send(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         exchange.body.append(write)
         exchange.connection.http?.weigh(exchange)
-        exchange.connection.http?.session.bodyAvailable(exchange.stream)
+        exchange.connection.http?.bodyAvailable(exchange)
         flush(exchange.connection)
     }
 
     /// The body ends behind what is queued.
     private func end(_ exchange: Exchange) {
         exchange.isFinished = true
-        exchange.connection.http?.session.finish(exchange.stream)
+        exchange.connection.http?.finish(exchange, now: moment)
         flush(exchange.connection)
     }
 }

@@ -18,42 +18,45 @@ extension Shard {
         guard let http = connection.http else { return false }
         let log = subscriber.mirror.log
         var given = 0
-        while true {
-            let range = subscriber.cursor.deliverable
-            guard !range.isEmpty else { return false }
-            guard range.lower >= log.head else {
-                subscriber.cursor.evict(before: log.head)
-                continue
-            }
-            let window = http.session.room(exchange.stream)
+        while let range = subscriber.deliverable(in: log) {
+            let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
+                http.weighAgainstWindow(exchange)
                 return false
             }
             let waiting = exchange.body.count
-            let output = Swift.min(limits.output - connection.output.count, Shard.largestRecords) - waiting
+            let output = Swift.min(
+                limits.output - connection.handedOver, Shard.largestRecords - waiting)
             guard output > 0, connection.isOpen, given < quantum else { return true }
             let piece = log.piece(of: range.lower)
             let position = range.lower - piece.first
             let most = Swift.min(range.count, piece.visible - position)
+            let allowed = http.beyond < limits.beyondWindows ? Int.max : window
             let count = write(
-                piece.chunk, position, most, room: Swift.min(output, window - waiting), of: subscriber, exchange, plain)
+                piece.chunk, position, most, room: Swift.min(output, window - waiting), alone: allowed, of: subscriber,
+                exchange, plain)
+            if count == 0, exchange.body.isEmpty {
+                http.crowd(exchange)
+                return false
+            }
             guard count > 0 else { return true }
             plain.lastSign = now.monotonic
             given += exchange.body.count - waiting
             subscriber.cursor.handOver(count)
             http.weigh(exchange)
-            http.session.bodyAvailable(exchange.stream)
+            http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
+        return false
     }
 
     /// Writes up to `most` messages from `position` on behind the body; returns how many had room. One message larger
-    /// than all the room goes alone.
+    /// than all the room goes alone, if it has at most `alone` bytes.
     private func write(
-        _ chunk: Chunk, _ position: Int, _ most: Int, room: Int, of subscriber: Subscriber, _ exchange: Exchange,
-        _ plain: PlainExchange
+        _ chunk: Chunk, _ position: Int, _ most: Int, room: Int, alone: Int, of subscriber: Subscriber,
+        _ exchange: Exchange, _ plain: PlainExchange
     ) -> Int {
         let format = plain.format
         let epoch = subscriber.mirror.epoch
@@ -70,7 +73,7 @@ extension Shard {
                 message.restarts = plain.subscribed?.restarts(epoch: epoch, sequence: sequence) ?? false
             }
             let record = StreamRecord(message, as: format)
-            guard record.size <= left || exchange.body.isEmpty else { break }
+            guard record.size <= left || exchange.body.isEmpty && record.size <= alone else { break }
             exchange.body.append { record.append(into: &$0) }
             plain.last.sequence = sequence
             dropped = 0

@@ -41,7 +41,7 @@ extension Shard {
             let topic = try topic(of: target, now: now)
             if let sequence = try topic.place(metadata: metadata, payload: payload, now: now) {
                 sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
-                if connection.http == nil { connection.rsocket.closeStream(stream) }
+                connection.close(stream: stream)
                 return
             }
         }

@@ -45,13 +45,7 @@ extension Shard {
         let connection = subscriber.connection
         let log = subscriber.mirror.log
         let start = connection.output.count
-        while true {
-            let range = subscriber.cursor.deliverable
-            guard !range.isEmpty else { return false }
-            guard range.lower >= log.head else {
-                subscriber.cursor.evict(before: log.head)
-                continue
-            }
+        while let range = subscriber.deliverable(in: log) {
             let room = limits.output - connection.output.count
             guard room > 0, connection.isOpen, connection.output.count - start < quantum else { return true }
             let piece = log.piece(of: range.lower)
@@ -68,6 +62,7 @@ extension Shard {
             counters.delivered &+= UInt64(count)
             flush(connection)
         }
+        return false
     }
 
     /// Hands over up to `most` messages from `position` on as they are framed; returns how many had room.
@@ -141,7 +136,7 @@ extension Shard {
     /// Output has room again: subscribers that waited for it have their turns.
     func feedHungry(_ connection: Connection, now: Instant) {
         for _ in 0..<connection.hungryCount {
-            guard connection.output.count < limits.output, !connection.output.blocked,
+            guard connection.handedOver < limits.output, !connection.output.blocked,
                 let subscriber = connection.nextHungry()
             else { return }
             deliver(subscriber, quantum: connection.hungryCount > 0 ? Shard.subscriptionQuantum : .max, now: now)

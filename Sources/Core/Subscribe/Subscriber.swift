@@ -43,6 +43,18 @@ final class Subscriber: BoundStream {
     /// `cursor`, nil before there is one.
     var knownCursor: Subscription? { hasJoined ? cursor : nil }
 
+    /// The messages to hand over next, as far as its credit reaches; nil if there are none. What `log` has given up of
+    /// them is lost.
+    @inline(__always)
+    func deliverable(in log: Log) -> SequenceRange? {
+        while true {
+            let range = cursor.deliverable
+            guard !range.isEmpty else { return nil }
+            if range.lower >= log.head { return range }
+            cursor.evict(before: log.head)
+        }
+    }
+
     /// Gives it its place, once.
     func join(at cursor: Subscription) {
         precondition(!hasJoined)

@@ -20,6 +20,8 @@ public struct GRPCDeframer: ~Copyable {
     /// Bytes at the front of `held` that were handed out by the last `next`.
     private var handedOut = 0
     private var isBroken = false
+    /// Messages handed out so far.
+    public private(set) var count: UInt64 = 0
 
     /// - Parameter limit: the largest message, in bytes without prefix; 1 or more.
     public init(limit: Int) {
@@ -42,7 +44,9 @@ public struct GRPCDeframer: ~Copyable {
             rest = .nothing
             return nil
         }
-        return held.isEmpty ? try inPlace(&rest) : try putTogether(&rest)
+        guard let message = held.isEmpty ? try inPlace(&rest) : try putTogether(&rest) else { return nil }
+        count &+= 1
+        return message
     }
 
     /// The client has half-closed: no message may be left half.

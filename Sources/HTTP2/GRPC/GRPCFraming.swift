@@ -25,12 +25,22 @@ public enum GRPCFraming {
         out.withMutableReadable { writePrefix(count: count, to: $0.baseAddress! + start) }
     }
 
-    /// Appends a message of known size, which `write` writes at the place it is given.
-    static func append(size: Int, to out: inout ByteBuffer, _ write: (inout ProtobufWriter) -> Void) {
+    /// Appends a message of `size` bytes, which `body` writes.
+    @inline(__always)
+    static func append(size: Int, to out: inout ByteBuffer, _ body: (inout RawWriter) -> Void) {
         let target = out.reserve(prefix + size)
         writePrefix(count: size, to: target)
-        var writer = ProtobufWriter(target + prefix)
-        write(&writer)
+        var writer = RawWriter(target + prefix)
+        body(&writer)
         out.commit(prefix + size)
+    }
+
+    /// Appends a message of numbers, which are its fields 1, 2 and 3.
+    static func append(numbers one: UInt64, _ two: UInt64, _ three: UInt64 = 0, to out: inout ByteBuffer) {
+        append(size: Protobuf.size(field: one) + Protobuf.size(field: two) + Protobuf.size(field: three), to: &out) {
+            $0.field(1, one)
+            $0.field(2, two)
+            $0.field(3, three)
+        }
     }
 }

@@ -39,11 +39,11 @@ public struct MessageEntry {
     /// - Returns: where the payload goes.
     @discardableResult
     public func writeHead(to target: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
-        var writer = ProtobufWriter(target)
+        var writer = RawWriter(target)
         writer.head(1, count: messageSize)
         writer.field(1, sequence)
         if payloadCount > 0 { writer.head(2, count: payloadCount) }
-        return writer.cursor
+        return writer.end
     }
 
     /// Writes what stands behind the payload.
@@ -52,18 +52,18 @@ public struct MessageEntry {
     /// - Returns: the entry's end, `size` bytes behind its beginning.
     @discardableResult
     public func writeTail(to target: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
-        var writer = ProtobufWriter(target)
+        var writer = RawWriter(target)
         writer.field(3, UInt64(bitPattern: timestamp))
         if carriedSize > 0 { MessageEntry.writeCarried(metadata, to: &writer) }
-        return writer.cursor
+        return writer.end
     }
 
     /// Writes the whole entry; `target` has room for `size` bytes.
     public func write(_ payload: UnsafeRawBufferPointer, to target: UnsafeMutableRawPointer) {
         precondition(payload.count == payloadCount)
-        var writer = ProtobufWriter(writeHead(to: target))
-        writer.raw(payload)
-        writeTail(to: writer.cursor)
+        var writer = RawWriter(writeHead(to: target))
+        writer.put(payload)
+        writeTail(to: writer.end)
     }
 
     private static func carriedSize(_ metadata: UnsafeRawBufferPointer) -> Int {
@@ -72,18 +72,18 @@ public struct MessageEntry {
         while let item = items.next() {
             switch item {
             case .contentType(let type): size += Protobuf.size(bytes: type.count)
-            case .header(let header): size += header.size
+            case .header(let header): size += Protobuf.size(header)
             }
         }
         return size
     }
 
-    private static func writeCarried(_ metadata: UnsafeRawBufferPointer, to writer: inout ProtobufWriter) {
+    private static func writeCarried(_ metadata: UnsafeRawBufferPointer, to writer: inout RawWriter) {
         var items = CarriedItems(metadata)
         while let item = items.next() {
             switch item {
             case .contentType(let type): writer.field(4, type)
-            case .header(let header): header.write(5, to: &writer)
+            case .header(let header): writer.field(5, header)
             }
         }
     }
@@ -116,7 +116,7 @@ public struct SubscribeTail: Equatable, Sendable {
 
     /// Writes `size` bytes.
     public func write(to target: UnsafeMutableRawPointer) {
-        var writer = ProtobufWriter(target)
+        var writer = RawWriter(target)
         writer.field(2, outstandingCredit)
         writer.field(3, epoch)
         writer.field(4, dropped)

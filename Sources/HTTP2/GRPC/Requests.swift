@@ -134,12 +134,6 @@ private struct OpenFields {
     }
 }
 
-/// A header of a message, in the message's bytes; both are UTF-8.
-public struct HeaderView {
-    public var name: UnsafeRawBufferPointer
-    public var value: UnsafeRawBufferPointer
-}
-
 /// What a publisher sets in a `Message`, in the bytes that it was read from. Keep one for each call: its array of
 /// headers is used again.
 public struct PublishedMessage {

@@ -18,14 +18,7 @@ public struct PublishResponse: Equatable, Sendable {
     }
 
     public func append(to out: inout ByteBuffer) {
-        let size =
-            Protobuf.size(field: grantedCredit) + Protobuf.size(field: acknowledgedSequence)
-            + Protobuf.size(field: acceptedCount)
-        GRPCFraming.append(size: size, to: &out) { writer in
-            writer.field(1, grantedCredit)
-            writer.field(2, acknowledgedSequence)
-            writer.field(3, acceptedCount)
-        }
+        GRPCFraming.append(numbers: grantedCredit, acknowledgedSequence, acceptedCount, to: &out)
     }
 }
 
@@ -40,10 +33,7 @@ public struct PublishOneResponse: Equatable, Sendable {
     }
 
     public func append(to out: inout ByteBuffer) {
-        GRPCFraming.append(size: Protobuf.size(field: sequence) + Protobuf.size(field: epoch), to: &out) { writer in
-            writer.field(1, sequence)
-            writer.field(2, epoch)
-        }
+        GRPCFraming.append(numbers: sequence, epoch, to: &out)
     }
 }
 

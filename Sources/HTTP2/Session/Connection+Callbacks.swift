@@ -16,6 +16,7 @@ extension Connection {
         nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, onInvalidFrame)
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, onFrameSent)
+        nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, onFrameNotSent)
         nghttp2_session_callbacks_set_send_data_callback(callbacks, onSendData)
         var option: OpaquePointer?
         nghttp2_option_new(&option)
@@ -26,8 +27,11 @@ extension Connection {
         nghttp2_option_set_stream_reset_rate_limit(option, 1 << 40, 1 << 40)
         nghttp2_option_set_max_continuations(option, 1 << 30)
         var made: OpaquePointer?
-        let result = nghttp2_session_server_new2(
-            &made, callbacks, Unmanaged.passUnretained(self).toOpaque(), option)
+        let user = Unmanaged.passUnretained(self).toOpaque()
+        let result =
+            role == .server
+            ? nghttp2_session_server_new2(&made, callbacks, user, option)
+            : nghttp2_session_client_new2(&made, callbacks, user, option)
         nghttp2_option_del(option)
         nghttp2_session_callbacks_del(callbacks)
         // It fails for lack of memory alone, as which Swift's own allocations end the process too.
@@ -46,8 +50,10 @@ extension Connection {
             entry(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, min(limits.streamWindow, Int(Int32.max))),
             entry(NGHTTP2_SETTINGS_MAX_FRAME_SIZE, min(max(limits.maxFrame, 1 << 14), 1 << 24 - 1)),
             entry(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.maxHeaderList),
-            // Streams take turns whatever the peer thinks of their priorities (RFC 9113, 5.3.2; RFC 9218, 2.1).
-            entry(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1),
+            // Streams take turns whatever a client thinks of their priorities (RFC 9113, 5.3.2; RFC 9218, 2.1). What a
+            // client has not asked for it does not want (RFC 9113, 8.4).
+            role == .server
+                ? entry(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1) : entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0),
         ]
         var result = nghttp2_submit_settings(session, 0, settings, settings.count)
         precondition(result == 0, "our SETTINGS are not valid: \(String(cString: nghttp2_strerror(result)))")
@@ -93,6 +99,7 @@ extension Connection {
         guard let index = streams.find(id) else { return }
         let ended = frame.hd.flags & FrameHead.endStream != 0
         if ended { streams[index].remoteDone = true }
+        guard role == .server else { return receivedResponse(at: index, ended: ended) }
         let isTooLarge = section.size > limits.maxHeaderList
         guard frame.headers.cat == NGHTTP2_HCAT_REQUEST else {
             guard !streams[index].finishing, streams[index].announced, ended else { return }
@@ -117,7 +124,7 @@ extension Connection {
 
     fileprivate func receivedData(_ stream: UInt32, _ bytes: UnsafeRawBufferPointer) {
         flood.receivedData()
-        guard let index = streams.find(stream), !streams[index].finishing else {
+        guard let index = streams.find(stream), role == .client || !streams[index].finishing else {
             flood.counters.lateBytes += UInt64(bytes.count)
             _ = nghttp2_session_consume(session, Int32(bitPattern: stream), bytes.count)
             return
@@ -137,7 +144,7 @@ extension Connection {
         flood.receivedData()
         guard let index = streams.find(id) else { return }
         streams[index].remoteDone = true
-        if !streams[index].finishing {
+        if role == .client || !streams[index].finishing {
             events.append(.complete(stream: id, handle: streams[index].handle, trailers: nil))
         }
     }
@@ -169,7 +176,10 @@ extension Connection {
 
     private func receivedGoAway(_ frame: nghttp2_goaway) {
         // Without an error the peer opens no more streams, but those it has go on.
-        guard frame.error_code != HTTP2Code.noError.rawValue else { return }
+        guard frame.error_code != HTTP2Code.noError.rawValue else {
+            if role == .client { closing(text(frame), last: UInt32(bitPattern: frame.last_stream_id)) }
+            return
+        }
         finish(.closedByPeer(HTTP2Error(HTTP2Code(rawValue: frame.error_code), text(frame))))
     }
 
@@ -194,7 +204,7 @@ extension Connection {
         let entry = forget(at: index)
         guard entry.announced else { return }
         events.append(
-            entry.localDone
+            (role == .server ? entry.localDone : entry.remoteDone)
                 ? .closed(stream: stream, handle: entry.handle)
                 : .reset(stream: stream, handle: entry.handle, code: HTTP2Code(rawValue: code)))
     }
@@ -226,7 +236,7 @@ extension Connection {
             let index = streams.find(UInt32(bitPattern: frame.hd.stream_id))
         else { return }
         streams[index].localDone = true
-        guard !streams[index].remoteDone else { return }
+        guard role == .server, !streams[index].remoteDone else { return }
         _ = nghttp2_submit_rst_stream(session, 0, frame.hd.stream_id, HTTP2Code.noError.rawValue)
     }
 }
@@ -286,6 +296,13 @@ private func onFrameSent(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, user: UnsafeMutableRawPointer?
 ) -> Int32 {
     connection(user).sent(frame!.pointee)
+    return 0
+}
+
+private func onFrameNotSent(
+    _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, code: Int32, user: UnsafeMutableRawPointer?
+) -> Int32 {
+    connection(user).notSent(frame!.pointee)
     return 0
 }
 

@@ -58,11 +58,11 @@ extension Connection {
         streams[index].finishing = true
         streams[index].trailers = trailers
         let id = Int32(bitPattern: stream)
-        if streams[index].body == .idle && streams[index].asked
-            && (trailers != nil || room(at: index) == 0)
-        {
+        // A client ends by DATA alone, though that waits for the window.
+        if role == .server && streams[index].body == .idle && (trailers != nil || room(at: index) == 0) {
             // Nothing is queued, so there need be no DATA, for which the peer may have left no window: trailers need
-            // none, even if they are empty.
+            // none, even if they are empty. Where the head of the response is not out they wait behind it.
+            streams[index].trailers = nil
             submitTrailers(trailers ?? [:], id)
             return
         }
@@ -83,7 +83,7 @@ extension Connection {
     }
 
     /// Hands `fields` out as nghttp2 wants them; it copies them.
-    private func withFields(
+    func withFields(
         _ fields: HTTPFields, status: Int?, _ body: (UnsafePointer<nghttp2_nv>?, Int) -> Void
     ) {
         var text: (UInt8, UInt8, UInt8) = (0x32, 0x30, 0x30)
@@ -124,6 +124,12 @@ extension Connection {
     private func room(at index: Int) -> Int {
         let stream = nghttp2_session_get_stream_remote_window_size(session, Int32(bitPattern: streams[index].id))
         return max(0, Int(min(stream, nghttp2_session_get_remote_window_size(session))))
+    }
+
+    func window(_ stream: UInt32) -> Int { streams.find(stream).map { room(at: $0) } ?? 0 }
+
+    func awaitRoom(_ stream: UInt32) {
+        if let index = streams.find(stream) { block(index) }
     }
 
     func room(_ stream: UInt32) -> Int {
@@ -242,7 +248,6 @@ extension Connection {
     fileprivate func readBody(_ stream: Int32, _ length: Int, _ flags: UnsafeMutablePointer<UInt32>) -> Int {
         let deferred = Int(NGHTTP2_ERR_DEFERRED.rawValue)
         guard phase == .open, let port, let index = streams.find(UInt32(bitPattern: stream)) else { return deferred }
-        streams[index].asked = true
         guard streams[index].body == .ready else { return deferred }
         let most = min(length, max(budget - produced, HTTP2Limits.minDataFrame), HTTP2Limits.maxDataFrame)
         let answer = port.body(port.sink, streams[index].id, streams[index].handle, most)
@@ -290,7 +295,7 @@ extension Connection {
     }
 }
 
-private func onReadBody(
+func onReadBody(
     _: OpaquePointer?, stream: Int32, buffer: UnsafeMutablePointer<UInt8>?, length: Int,
     flags: UnsafeMutablePointer<UInt32>?, source: UnsafeMutablePointer<nghttp2_data_source>?,
     user: UnsafeMutableRawPointer?

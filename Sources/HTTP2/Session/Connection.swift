@@ -1,12 +1,16 @@
-// Connection: what is behind a ServerSession. It owns nghttp2's session, whose callbacks have its address, and so is a
-// class. This file reads: it hands frames to nghttp2 one at a time, so that what a frame means is told before the next
-// is looked at, and whatever is not dealt with stays as bytes.
+// Connection: what is behind a ServerSession and a ClientSession. It owns nghttp2's session, whose callbacks have its
+// address, and so is a class. This file reads: it hands frames to nghttp2 one at a time, so that what a frame means is
+// told before the next is looked at, and whatever is not dealt with stays as bytes.
 
 import Bytes
 import CNGHTTP2
 
 @usableFromInline
 final class Connection {
+    enum Role {
+        case server, client
+    }
+
     enum Phase {
         /// Frames are read and written.
         case open
@@ -16,12 +20,13 @@ final class Connection {
         case finished
     }
 
+    let role: Role
     let limits: HTTP2Limits
     var phase = Phase.open
     /// The newest time that was handed in.
     var now: UInt64 = 0
     var streams = HTTPStreamTable()
-    /// The highest stream that the peer has opened.
+    /// The highest stream that the client has opened.
     var lastStream: UInt32 = 0
     var flood: FloodGuard
     var section = HeaderSection()
@@ -33,7 +38,9 @@ final class Connection {
     /// The peer has taken our SETTINGS: its windows are ours.
     var isAcknowledged = false
     /// GOAWAY without an error was sent: new streams are ignored.
-    private var isDraining = false
+    private(set) var isDraining = false
+    /// The server has said that it takes no more requests.
+    var isClosing = false
     /// Streams whose `blocked` is true.
     var blocked = 0
     /// Streams whose body is `held`.
@@ -53,10 +60,14 @@ final class Connection {
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
     /// Bytes that came earlier than `input`, put aside by `hold`.
     private var aside = ByteBuffer()
-    private var walker = FrameWalker()
+    private var walker: FrameWalker
 
-    init(limits: HTTP2Limits) {
+    init(_ role: Role, limits: HTTP2Limits) {
+        self.role = role
         self.limits = limits
+        walker = FrameWalker(role)
+        // Only a server has something to add.
+        settingsWritten = role == .client
         flood = FloodGuard(limits)
         session = makeSession()
     }
@@ -117,11 +128,13 @@ final class Connection {
         }
         if let head {
             let isLate = head.stream % 2 == 1 && head.stream <= lastStream && streams.find(head.stream) == nil
-            if let error = flood.received(head, late: isLate, now: now) ?? Connection.misplaced(head) {
+            if let error = flood.received(head, late: isLate, now: now) ?? misplaced(head) {
                 die(error)
                 return true
             }
-            if head.type == FrameHead.Kind.headers && head.stream % 2 == 1 && head.stream > lastStream {
+            if role == .server && head.type == FrameHead.Kind.headers && head.stream % 2 == 1
+                && head.stream > lastStream
+            {
                 lastStream = head.stream
                 if isDraining { flood.streamEnded(window: freshWindow) }
             }
@@ -135,8 +148,12 @@ final class Connection {
         return true
     }
 
-    /// What nghttp2 overlooks as we take no priorities (RFC 9113, 6.3).
-    private static func misplaced(_ head: FrameHead) -> HTTP2Error? {
+    /// What nghttp2 overlooks as we take no priorities (RFC 9113, 6.3), and pushes before the server has heard that we
+    /// take none (8.4).
+    private func misplaced(_ head: FrameHead) -> HTTP2Error? {
+        if head.type == FrameHead.Kind.pushPromise && role == .client {
+            return HTTP2Error(.protocolError, "A PUSH_PROMISE came, and pushes are not taken: send none.")
+        }
         guard head.type == FrameHead.Kind.priority && head.stream == 0 else { return nil }
         return HTTP2Error(.protocolError, "A PRIORITY frame came on stream 0: name the stream that it is for.")
     }

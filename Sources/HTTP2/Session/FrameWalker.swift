@@ -18,6 +18,7 @@ struct FrameHead {
         static let priority: UInt8 = 2
         static let resetStream: UInt8 = 3
         static let settings: UInt8 = 4
+        static let pushPromise: UInt8 = 5
         static let ping: UInt8 = 6
         static let goAway: UInt8 = 7
         static let windowUpdate: UInt8 = 8
@@ -38,8 +39,11 @@ struct FrameWalker {
         case payload(left: Int)
     }
 
-    private var state = State.preface(left: 24)
+    private var state: State
     private var partial = InlineArray<9, UInt8>(repeating: 0)
+
+    /// - Parameter role: this side's: only clients send a preface.
+    init(_ role: Connection.Role) { state = role == .server ? .preface(left: 24) : .header(have: 0) }
 
     /// A header section has begun that CONTINUATION is to complete.
     private var isInSection = false

@@ -4,7 +4,7 @@
 /// connection may live for ever at any rate below them.
 public struct HTTP2Limits: Sendable {
     /// Streams open at a time, told to the peer as SETTINGS_MAX_CONCURRENT_STREAMS. One more is refused alone, by
-    /// REFUSED_STREAM (RFC 9113, 5.1.2).
+    /// REFUSED_STREAM (RFC 9113, 5.1.2). A client opens no more itself.
     public var maxStreams = 1_000
     /// What a peer may send on a stream before it is consumed (SETTINGS_INITIAL_WINDOW_SIZE): 1 to 2³¹−1.
     public var streamWindow = 256 << 10
@@ -54,4 +54,14 @@ public struct HTTP2Limits: Sendable {
     public static let maxPeerText = 1 << 10
 
     public init() {}
+
+    /// As a client holds a server to. What would be an attack by a client is how a server ends things: it may reset
+    /// every call that it refuses.
+    public static var client: HTTP2Limits {
+        var limits = HTTP2Limits()
+        limits.streamWindow = 1 << 20
+        limits.maxResets = 10_000
+        limits.maxMeaningless = 10_000
+        return limits
+    }
 }

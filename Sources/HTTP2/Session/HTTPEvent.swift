@@ -2,22 +2,29 @@
 
 /// One thing that came from the peer. Pointers are valid until the next call of `next`, `feed` or `hold`.
 ///
-/// Every stream that was told by `request` ends in exactly one of `closed` and `reset`, unless the owner itself called
-/// `reset`, or the connection ended first. After either nothing more is told of it.
+/// A ServerSession tells `request`, a ClientSession `response` and `closing`; all else is told by both.
+///
+/// Every stream that was told by `request`, or opened by a client, ends in exactly one of `closed` and `reset`, unless
+/// the owner itself called `reset`, or the connection ended first. After either nothing more is told of it.
 public enum HTTPEvent {
     /// A request. `complete`: it has no body.
     case request(stream: UInt32, head: RequestHead, complete: Bool)
-    /// Bytes of a request's body, at least one. They count against the peer's windows until `consume`.
+    /// The head of the response to a request; informational ones are not told. `complete`: it has no body, and nothing
+    /// else comes but `closed`.
+    case response(stream: UInt32, handle: UInt32, head: ResponseHead, complete: Bool)
+    /// Bytes of the peer's body, at least one. They count against the peer's windows until `consume`.
     case data(stream: UInt32, handle: UInt32, bytes: UnsafeRawBufferPointer)
-    /// The request's body has ended, and with it the peer's half of the stream.
+    /// The peer's body has ended, and with it the peer's half of the stream.
     case complete(stream: UInt32, handle: UInt32, trailers: HTTPFieldsView?)
     /// The stream ended before its response did: by the peer's RST_STREAM with this code, or by an error of the peer's
-    /// that was answered with RST_STREAM. It is forgotten.
+    /// that was answered with RST_STREAM; for a client also when the peer takes no more streams. It is forgotten.
     case reset(stream: UInt32, handle: UInt32, code: HTTP2Code)
-    /// The response was written to its end. The stream is forgotten.
+    /// The response was written, or for a client read, to its end, and the request with it. The stream is forgotten.
     case closed(stream: UInt32, handle: UInt32)
     /// The peer made room on a stream that had none for what the owner has: `produce` will ask for its body.
     case writable(stream: UInt32, handle: UInt32)
+    /// The peer will end the connection, for this reason: it takes no more requests, and those it has go on.
+    case closing(String)
     /// The peer answered `ping`.
     case pong(UInt64)
     /// The peer broke a rule or a limit. Call `produce` until it has nothing more, write that, and close; all streams

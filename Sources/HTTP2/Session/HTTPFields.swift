@@ -18,10 +18,16 @@ public struct HTTPFields: Sendable, ExpressibleByDictionaryLiteral {
     public var count: Int { ends.count }
 
     public mutating func add(_ name: String, _ value: String) {
-        bytes.append(contentsOf: name.utf8)
+        append(name)
         let middle = bytes.count
-        bytes.append(contentsOf: value.utf8)
+        append(value)
         ends.append((middle, bytes.count))
+    }
+
+    /// By memory, not byte by byte.
+    private mutating func append(_ text: String) {
+        var text = text
+        text.withUTF8 { bytes.append(contentsOf: $0) }
     }
 
     public mutating func add(_ name: String, _ value: UnsafeRawBufferPointer) {
@@ -90,6 +96,13 @@ public struct RequestHead {
     public var fields: HTTPFieldsView
 }
 
+/// The head of a response. Valid as `HTTPFieldsView` is.
+public struct ResponseHead {
+    /// 200 to 999 (RFC 9110, 15).
+    public var status: Int
+    public var fields: HTTPFieldsView
+}
+
 /// A header section while it comes.
 struct HeaderSection: ~Copyable {
     private var bytes = ByteBuffer()
@@ -105,6 +118,7 @@ struct HeaderSection: ~Copyable {
         var scheme = 0..<0
         var authority = 0..<0
         var path = 0..<0
+        var status = 0..<0
     }
 
     deinit { ranges.deallocate() }
@@ -136,6 +150,7 @@ struct HeaderSection: ~Copyable {
             switch name.count {
             case 5: pseudo.path = range
             case 7 where name[1] == UInt8(ascii: "m"): pseudo.method = range
+            case 7 where name[2] == UInt8(ascii: "t"): pseudo.status = range
             case 7: pseudo.scheme = range
             case 10: pseudo.authority = range
             default: break
@@ -161,6 +176,11 @@ struct HeaderSection: ~Copyable {
     /// Hands out the fields; the pointers are valid until the next change.
     func fields() -> HTTPFieldsView {
         HTTPFieldsView(base: bytes.readable, ranges: UnsafeBufferPointer(rebasing: ranges[0..<count]))
+    }
+
+    /// The status of a response, nil in trailers. Nghttp2 has seen that it is three digits.
+    var status: Int? {
+        pseudo.status.isEmpty ? nil : bytes.readable.slice(pseudo.status).reduce(0) { $0 * 10 + Int($1 & 15) }
     }
 
     func head() -> RequestHead {

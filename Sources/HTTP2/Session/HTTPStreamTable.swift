@@ -17,15 +17,13 @@ struct HTTPStream {
     /// Bytes told to the owner and not consumed yet.
     var unconsumed = 0
     var body = Body.idle
-    /// The request has been told to the owner.
+    /// The request has been told to the owner, or is the owner's.
     var announced = false
-    /// The sink has been asked, so the response's header section is out.
-    var asked = false
-    /// The owner has responded.
+    /// The owner has responded, or is a client.
     var responded = false
-    /// The end of the response is known: what comes of the request's body is discarded.
+    /// The end of the owner's half is known. For a server: what comes of the request's body is discarded.
     var finishing = false
-    /// The end of the response has been written.
+    /// The end of the owner's half has been written.
     var localDone = false
     /// The peer's half has ended.
     var remoteDone = false

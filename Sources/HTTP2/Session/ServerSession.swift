@@ -14,7 +14,7 @@ public struct ServerSession: ~Copyable {
     @usableFromInline let connection: Connection
 
     public init(limits: HTTP2Limits = HTTP2Limits()) {
-        connection = Connection(limits: limits)
+        connection = Connection(.server, limits: limits)
     }
 
     // MARK: In
@@ -88,6 +88,12 @@ public struct ServerSession: ~Copyable {
 
     /// How many bytes the peer's windows allow on a stream for now. When it is 0, `writable` tells the change.
     public mutating func room(_ stream: UInt32) -> Int { connection.room(stream) }
+
+    /// As `room`, but a change from 0 is not told.
+    public func window(_ stream: UInt32) -> Int { connection.window(stream) }
+
+    /// Has `writable` tell when the peer's windows have grown on a stream, though they allow something already.
+    public mutating func awaitRoom(_ stream: UInt32) { connection.awaitRoom(stream) }
 
     /// Asks the peer for a `pong`.
     public mutating func ping(_ number: UInt64) { connection.ping(number) }

@@ -2,6 +2,7 @@
 
 import Core
 import EventLoop
+import HTTP2
 
 /// A command line that cannot be obeyed. `description` is a sentence that tells what to write instead.
 public struct UsageError: Error, Equatable, CustomStringConvertible, Sendable {
@@ -29,6 +30,8 @@ public struct Options: Equatable, Sendable {
     public var retainBytes: Int = Limits().retainBytes
     /// Bytes of all logs and queues; nil for a quarter of what the cgroup or machine has.
     public var memory: Int?
+    /// Pages that may use HTTP, beside the broker's own.
+    public var origins = CORSPolicy.Origins.none
     public var logLevel = LogRecord.Level.info
     public var logFormat = LogFormat.text
 
@@ -36,6 +39,7 @@ public struct Options: Equatable, Sendable {
     static let retainRange = 1...Int(Int32.max)
     static let retainBytesRange = (4 << 10)...(1 << 40)
     static let memoryRange = (16 << 20)...(1 << 46)
+    static let mostOrigins = 64
 
     public init() {}
 
@@ -72,6 +76,7 @@ public struct Options: Equatable, Sendable {
         case "retain": retain = try Options.number(name, value, in: Options.retainRange)
         case "retain-bytes": retainBytes = try Options.size(name, value, in: Options.retainBytesRange)
         case "memory": memory = try Options.size(name, value, in: Options.memoryRange)
+        case "allow-origin": try allow(value)
         case "log-level":
             guard let level = LogRecord.Level(name: value) else {
                 throw UsageError("--log-level \(value) is none of debug, info, warn, error")
@@ -89,6 +94,27 @@ public struct Options: Equatable, Sendable {
         case "config", "test":
             throw UsageError("this version reads no configuration file: give options instead of -c and -t")
         default: preconditionFailure("option \(name) is in the table but is not read")
+        }
+    }
+
+    /// Each time it is given, one more origin.
+    private mutating func allow(_ origin: String) throws(UsageError) {
+        if origin == "*" {
+            origins = .any
+            return
+        }
+        guard CORSPolicy.isOrigin(origin) else {
+            throw UsageError(
+                "--allow-origin \(origin) is no origin: write it as browsers do, for example https://example.org, or *")
+        }
+        switch origins {
+        case .any: break
+        case .none: origins = .listed([origin])
+        case .listed(let list):
+            guard list.count < Options.mostOrigins else {
+                throw UsageError("--allow-origin is given more than \(Options.mostOrigins) times")
+            }
+            origins = .listed(list + [origin])
         }
     }
 

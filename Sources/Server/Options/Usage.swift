@@ -20,6 +20,8 @@ let usage = """
       --retain-bytes SIZE   bytes that a topic may hold (default \(formatByteSize(defaults.retainBytes)))
       --memory SIZE         bytes of all topics and queues together (default: a quarter of what the
                             control group, or else the machine, has)
+      --allow-origin ORIGIN pages that may use HTTP from elsewhere, for example https://example.org;
+                            may be given several times, * is all (default: none)
       --log-level LEVEL     debug, info, warn or error (default info)
       --log-format FORMAT   text or json (default text); the log goes to standard error
       -V, --version         print the version

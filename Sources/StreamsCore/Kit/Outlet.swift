@@ -34,8 +34,11 @@ public class Outlet<Output, Failure: Error> {
     /// Wants nothing more of upstream, though the stream goes on. Of use to operators with a single upstream.
     public func cancelUpstream() { preconditionFailure("a subclass does this") }
 
-    /// Has another upstream take the place of the one that has ended. It is asked for all that is outstanding.
-    func replaceUpstream(with upstream: any Subscription) { preconditionFailure("a subclass does this") }
+    /// Has another upstream take the place of the one that has ended. The link is still to be subscribed, and asks then
+    /// for all that is outstanding.
+    func replaceUpstream<Input, InputFailure>(with upstream: Link<Input, InputFailure>) {
+        preconditionFailure("a subclass does this")
+    }
 
     /// Has something done when the operator is not at work any more: whatever may call it back at once, such as
     /// subscribing to another publisher.

@@ -6,8 +6,8 @@ struct Relay<Output, Failure: Error>: StreamMachine {
     enum Signal {
         case value(Output)
         case end(Subscribers.Completion<Failure>)
-        /// The upstream has ended; `subscribe` subscribes the link to the next one.
-        case next(link: any Subscription, subscribe: () -> Void)
+        /// The upstream has ended; `replace` puts a link in its place, and `subscribe` subscribes it to the next one.
+        case next(replace: (Outlet<Output, Failure>) -> Void, subscribe: () -> Void)
     }
 
     private let trampoline = Trampoline()
@@ -18,8 +18,8 @@ struct Relay<Output, Failure: Error>: StreamMachine {
             outlet.send(value)
         case .end(let completion):
             outlet.send(completion: completion)
-        case .next(let link, let subscribe):
-            outlet.replaceUpstream(with: link)
+        case .next(let replace, let subscribe):
+            replace(outlet)
             outlet.afterwards { [trampoline] in trampoline.run(subscribe) }
         }
     }
@@ -57,7 +57,7 @@ extension Runner where Machine == Relay<Downstream.Input, Downstream.Failure> {
     ) where Upstream.Output == Downstream.Input {
         let link = Link<Upstream.Output, Upstream.Failure>(name: description)
         link.handle(with: .init(value: { self.take(.value($0)) }, completion: onEnd))
-        submit(.next(link: link) { upstream.subscribe(link) })
+        submit(.next(replace: { $0.replaceUpstream(with: link) }, subscribe: { upstream.subscribe(link) }))
     }
 }
 

@@ -269,12 +269,14 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         upstream?.cancel()
     }
 
-    override final func replaceUpstream(with upstream: any Subscription) {
+    override final func replaceUpstream<Input, InputFailure>(with upstream: Link<Input, InputFailure>) {
         let isWanted = lock.with {
             if !isOver { self.upstream = upstream }
             return !isOver
         }
-        if isWanted { wanted = demand } else { upstream.cancel() }
+        guard isWanted else { return upstream.cancel() }
+        wanted = .none
+        if demand > .none { upstream.request(demand) }
     }
 
     override final func cancelUpstream() {

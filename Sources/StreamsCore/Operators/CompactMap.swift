@@ -35,10 +35,8 @@ extension Publishers {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            let behavior = StepBehavior<Void, Upstream.Output, Failure, Output, Failure>(()) { [transform] _, value in
-                transform(value).map { .send($0) } ?? .skip
-            }
-            upstream.subscribe(Operator(behavior, name: "CompactMap", downstream: subscriber))
+            upstream.subscribe(
+                Sieve<Upstream.Output, S>(downstream: subscriber, description: "CompactMap", transform: transform))
         }
     }
 

@@ -1,4 +1,4 @@
-// filter: only the values that a condition holds for.
+// filter: only the values that a condition holds for. Where nothing can be thrown, it has no subscription of its own.
 
 extension Publisher {
     /// Publishes the values that `isIncluded` is true for.
@@ -27,10 +27,10 @@ extension Publishers {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            let behavior = StepBehavior<Void, Output, Failure, Output, Failure>(()) { [isIncluded] _, value in
-                isIncluded(value) ? .send(value) : .skip
-            }
-            upstream.subscribe(Operator(behavior, name: "Filter", downstream: subscriber))
+            upstream.subscribe(
+                Sieve<Output, S>(downstream: subscriber, description: "Filter") { [isIncluded] value in
+                    isIncluded(value) ? value : nil
+                })
         }
     }
 
@@ -80,4 +80,17 @@ extension Publishers.TryFilter {
         let first = self.isIncluded
         return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }
     }
+}
+
+/// Lets pass what `transform` makes of values. Has no state of its own, so it stands between publisher and subscriber
+/// as map does.
+struct Sieve<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible {
+    let downstream: Downstream
+    let description: String
+    let transform: (Input) -> Downstream.Input?
+    let combineIdentifier = CombineIdentifier()
+
+    func receive(subscription: any Subscription) { downstream.receive(subscription: subscription) }
+    func receive(_ input: Input) -> Subscribers.Demand { transform(input).map { downstream.receive($0) } ?? .max(1) }
+    func receive(completion: Subscribers.Completion<Downstream.Failure>) { downstream.receive(completion: completion) }
 }

@@ -74,7 +74,7 @@ extension Publishers {
             } result: {
                 $0
             }
-            upstream.subscribe(Operator(behavior, name: "FirstWhere", downstream: subscriber))
+            upstream.subscribe(Operator(behavior, name: "TryFirst", downstream: subscriber))
         }
     }
 

@@ -142,14 +142,7 @@ extension Publishers {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            let behavior = SummaryBehavior<Void, Upstream.Output, Upstream.Failure, Output, Failure>(()) {
-                _, _ in
-                .more
-            } result: {
-                _ in
-                nil
-            }
-            upstream.subscribe(Operator(behavior, name: "IgnoreOutput", downstream: subscriber))
+            upstream.subscribe(Ignorer<Upstream.Output, S>(downstream: subscriber))
         }
     }
 }
@@ -157,3 +150,17 @@ extension Publishers {
 extension Publishers.Count: Equatable where Upstream: Equatable {}
 extension Publishers.Collect: Equatable where Upstream: Equatable {}
 extension Publishers.IgnoreOutput: Equatable where Upstream: Equatable {}
+
+private struct Ignorer<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible {
+    let downstream: Downstream
+    let combineIdentifier = CombineIdentifier()
+
+    func receive(subscription: any Subscription) {
+        downstream.receive(subscription: subscription)
+        subscription.request(.unlimited)
+    }
+
+    func receive(_ input: Input) -> Subscribers.Demand { .none }
+    func receive(completion: Subscribers.Completion<Downstream.Failure>) { downstream.receive(completion: completion) }
+    var description: String { "IgnoreOutput" }
+}

@@ -35,9 +35,8 @@ extension Publishers {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            let behavior = ScanBehavior<Upstream.Output, Output, Failure>(
-                result: initialResult, next: nextPartialResult)
-            upstream.subscribe(Operator(behavior, name: "Scan", downstream: subscriber))
+            upstream.subscribe(
+                Scanner<Upstream.Output, S>(downstream: subscriber, result: initialResult, next: nextPartialResult))
         }
     }
 
@@ -66,18 +65,30 @@ extension Publishers {
     }
 }
 
-private struct ScanBehavior<Input, Output, Failure: Error>: OperatorBehavior {
-    var result: Output
-    let next: (Output, Input) -> Output
+/// The subscription is upstream's: values come one at a time, and the state is nobody else's.
+private final class Scanner<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible {
+    private let downstream: Downstream
+    private var result: Downstream.Input
+    private let next: (Downstream.Input, Input) -> Downstream.Input
 
-    mutating func receive(_ input: Input, _ outlet: Outlet<Output, Failure>) {
+    init(
+        downstream: Downstream, result: Downstream.Input, next: @escaping (Downstream.Input, Input) -> Downstream.Input
+    ) {
+        self.downstream = downstream
+        self.result = result
+        self.next = next
+    }
+
+    func receive(subscription: any Subscription) { downstream.receive(subscription: subscription) }
+
+    func receive(_ input: Input) -> Subscribers.Demand {
         result = next(result, input)
-        outlet.send(result)
+        return downstream.receive(result)
     }
 
-    mutating func receive(completion: Subscribers.Completion<Failure>, _ outlet: Outlet<Output, Failure>) {
-        outlet.send(completion: completion)
-    }
+    func receive(completion: Subscribers.Completion<Downstream.Failure>) { downstream.receive(completion: completion) }
+
+    var description: String { "Scan" }
 }
 
 private struct TryScanBehavior<Input, Output, InputFailure: Error>: OperatorBehavior {

@@ -114,9 +114,11 @@ private struct Gate<Output, Failure: Error>: StreamMachine {
         let link = Link<Output, Failure>(name: name)
         link.handle(
             with: .init(
-                subscription: { runner.begin() }, value: { runner.take(.value($0)) },
+                subscription: { if !opens { runner.begin() } }, value: { runner.take(.value($0)) },
                 completion: { runner.submit(.completion($0)) }))
         runner.upstream = link
+        // As Combine does: who waits for another publisher has a subscription to cancel from the beginning.
+        if opens { runner.begin() }
         otherLink.request(.max(1))
         other.subscribe(otherLink)
         upstream.subscribe(link)

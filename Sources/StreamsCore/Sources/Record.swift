@@ -64,6 +64,9 @@ extension Record.Recording: Encodable where Output: Encodable, Failure: Encodabl
         try container.encode(completion, forKey: .completion)
     }
 
+    /// The same as `encode(to:)`.
+    public func encode(into encoder: any Encoder) throws { try encode(to: encoder) }
+
 }
 
 extension Record.Recording: Decodable where Output: Decodable, Failure: Decodable {

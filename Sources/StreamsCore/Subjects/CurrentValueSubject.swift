@@ -7,10 +7,10 @@ public final class CurrentValueSubject<Output, Failure: Error>: Subject, @unchec
 
     public init(_ value: Output) { core = SubjectCore(current: value) }
 
-    /// The latest value. Setting it sends it.
+    /// The latest value. Setting it sends it; after the end it is only kept.
     public final var value: Output {
         get { core.latest! }
-        set { send(newValue) }
+        set { core.send(newValue, keepsAfterEnd: true) }
     }
 
     public func send(_ value: Output) { core.send(value) }

@@ -18,17 +18,27 @@ final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
     private var current: Output?
     let upstreams = SubjectUpstreams()
 
-    init(current: Output?) { self.current = current }
+    init(current: Output?) {
+        self.current = current
+        // One that keeps its latest value wants values whether or not anyone looks at them.
+        if current != nil { upstreams.want() }
+    }
 
     /// The latest value, of a subject that keeps it.
     var latest: Output? { lock.with { current } }
 
-    func send(_ value: Output) {
+    /// - Parameter keepsAfterEnd: the value is kept even if nobody is told any more.
+    func send(_ value: Output, keepsAfterEnd: Bool = false) {
         lock.lock()
-        guard completion == nil else { return lock.unlock() }
+        let before = current
+        guard completion == nil else {
+            if keepsAfterEnd { current = value }
+            lock.unlock()
+            _ = before
+            return
+        }
         order += 1
         let order = order
-        let before = current
         if before != nil { current = value }
         let branches = branches
         lock.unlock()

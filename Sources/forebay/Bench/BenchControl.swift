@@ -16,14 +16,12 @@ struct BenchControl: ~Copyable {
     /// Publishes the mark of a round, acknowledged: while there is no room for it, it is parked by the broker.
     mutating func publishMark(_ round: UInt64, _ settings: BenchSettings, _ poller: inout Poller) throws {
         let mark = BenchMessage.mark(round, settings)
-        pending = try connection.link.connection.request(settings.publication, data: mark.readable)
+        pending = try connection.link.connection.publish(settings.topic, mark.readable)
         try connection.flush(&poller)
     }
 
     mutating func deleteTopic(_ settings: BenchSettings, _ poller: inout Poller) throws {
-        let route = Route("$SYS.topic.delete", options: [("name", settings.topic)])
-        pending = try connection.link.connection.request(
-            route, data: UnsafeRawBufferPointer(start: nil, count: 0))
+        pending = try connection.link.connection.call(.deleteTopic(settings.topic))
         try connection.flush(&poller)
     }
 

@@ -75,8 +75,8 @@ final class BenchPublisher {
             return
         }
         let mark = BenchMessage.mark(0, settings)
-        stream = try connection.link.connection.requestChannel(
-            settings.publication, n: 1, data: mark.readable, complete: false)
+        stream = try connection.link.connection.openChannel(
+            settings.topic, completesTopic: false, first: mark.readable, isOnly: false, acknowledged: false)
         try connection.flush(&poller)
     }
 
@@ -104,7 +104,7 @@ final class BenchPublisher {
         while sent < quota {
             let due = schedule?.due(index, sent) ?? now
             guard due <= now else { return .due(due) }
-            guard connection.link.connection.output.count < Self.outputLimit else { return .nothing }
+            guard connection.link.connection.queued < Self.outputLimit else { return .nothing }
             guard credit > 0 else {
                 if stalledSince == nil, !settings.ack {
                     stalledSince = now
@@ -131,9 +131,9 @@ final class BenchPublisher {
             payload.withMutableReadable { BenchMessage.write(header, tag: tag, to: $0) }
         }
         if let stream {
-            guard connection.link.connection.send(stream, data: payload.readable) else { return }
+            guard connection.link.connection.send(stream, payload.readable) else { return }
         } else {
-            _ = try connection.link.connection.request(settings.publication, data: payload.readable)
+            _ = try connection.link.connection.publish(settings.topic, payload.readable)
             inFlight += 1
         }
         sent += 1
@@ -156,7 +156,7 @@ final class BenchPublisher {
         _ = try connection.link.read(atMost: 16 << 10, now: Clock.monotonic())
         while let event = try connection.link.next() {
             switch event {
-            case .granted, .message:
+            case .granted, .acknowledged:
                 if phase == .opening { phase = .publishing }
             case .completed:
                 if settings.ack {
@@ -174,7 +174,7 @@ final class BenchPublisher {
                     throw ClientError(.rejected, "The broker takes no more messages on a channel.")
                 }
             case .closing(let why): throw ClientError(.connectionError, why)
-            case .pong: break
+            case .pong, .message: break
             }
         }
         try connection.flush(&poller)

@@ -64,7 +64,7 @@ struct BenchResult {
         if deliveries.misplaced > 0 {
             out.append("\(deliveries.misplaced) messages came twice or out of order.")
         }
-        if deliveries.lost > 0, settings.overflow == "block", isWhole {
+        if deliveries.lost > 0, settings.overflow == .block, isWhole {
             out.append("\(deliveries.lost) deliveries were lost, although 'block' loses none.")
         }
         if unsent > 0 {
@@ -120,8 +120,8 @@ struct BenchResult {
             plural(settings.subscribers, "subscriber"), plural(settings.size, "byte"),
         ]
         if let rate = settings.rate { parts.append("\(Units.rate(rate)) due") }
-        parts.append(settings.overflow)
-        if let buffer = settings.buffer { parts.append("buffer \(Units.grouped(buffer))") }
+        parts.append(settings.overflow.rawValue)
+        if let buffer = settings.buffer { parts.append("buffer \(Units.grouped(UInt64(buffer)))") }
         parts.append(settings.request.map { "\(Units.grouped(UInt64($0))) requested at a time" } ?? "demand unbounded")
         return parts.joined(separator: " · ")
     }
@@ -195,7 +195,7 @@ struct BenchResult {
         var fields: [(String, String)] = [
             ("topic", quoted(settings.topic)), ("publishers", "\(settings.publishers)"),
             ("subscribers", "\(settings.subscribers)"), ("size", "\(settings.size)"),
-            ("overflow", quoted(settings.overflow)), ("interrupted", "\(isInterrupted)"),
+            ("overflow", quoted(settings.overflow.rawValue)), ("interrupted", "\(isInterrupted)"),
             ("published", "\(published)"), ("publish_seconds", Units.fixed(publishSeconds, 6)),
             ("published_per_second", decimal(perSecond(published, publishSeconds))),
             ("delivered", "\(deliveries.messages)"), ("delivery_seconds", Units.fixed(deliverySeconds, 6)),

@@ -17,13 +17,10 @@ struct BenchSettings {
     /// Messages a second of all publishers together; nil is as fast as credits allow.
     let rate: Double?
     let request: UInt32?
-    let overflow: String
-    let buffer: UInt64?
+    let overflow: SubscribeOptions.Overflow
+    let buffer: UInt32?
     let ack: Bool
     let json: Bool
-    /// What subscribers subscribe to, and publishers publish to.
-    let subscription: Route
-    let publication: Route
     /// Tells this run's messages from those of others on the same topic.
     let tag: UInt32
 
@@ -44,8 +41,8 @@ struct BenchSettings {
         duration = UInt64((arguments.decimal("seconds") ?? Self.defaultSeconds) * 1e9)
         rate = arguments.decimal("rate")
         request = arguments.number("request").map { UInt32($0) }
-        overflow = arguments.text("overflow") ?? "block"
-        buffer = arguments.number("buffer")
+        overflow = arguments.text("overflow").flatMap { SubscribeOptions.Overflow(rawValue: $0) } ?? .block
+        buffer = arguments.number("buffer").map { UInt32($0) }
         ack = arguments.has("ack")
         json = arguments.has("json")
         if count != nil, arguments.has("seconds") {
@@ -57,10 +54,15 @@ struct BenchSettings {
                     + "known when they were to be sent.")
         }
         if topic.hasPrefix("$SYS.") { throw UsageError("\(topic) is the broker's own: clients cannot publish there.") }
-        var options = [(name: "overflow", value: overflow)]
-        if let buffer { options.append(("buffer", String(buffer))) }
-        subscription = try SubscribeSettings.route(topic, options)
-        publication = try SubscribeSettings.route(topic)
+        try SubscribeSettings.check(topic: topic)
+    }
+
+    /// How subscribers subscribe.
+    var subscription: SubscribeOptions {
+        var options = SubscribeOptions()
+        options.overflow = overflow
+        options.buffer = buffer
+        return options
     }
 
     /// Messages are long enough to carry a number.

@@ -23,7 +23,8 @@ final class BenchSubscriber {
     func hasSeen(round: UInt64) -> Bool { audit.round >= round || failure != nil }
 
     func subscribe(_ poller: inout Poller) throws {
-        stream = try connection.link.connection.requestStream(settings.subscription, n: refill.first())
+        stream = try connection.link.connection.subscribe(
+            settings.topic, settings.subscription, n: refill.first())
         try connection.flush(&poller)
     }
 
@@ -47,10 +48,10 @@ final class BenchSubscriber {
                 throw ClientError(.rejected, "The topic '\(settings.topic)' has completed; it takes no more messages.")
             case .failed(_, let error):
                 // Under this policy it is what the subscriber asked for.
-                guard settings.overflow == "fail", error.message.hasPrefix("overflow:") else { throw error }
+                guard settings.overflow == .fail, error.message.hasPrefix("overflow:") else { throw error }
                 failure = error
             case .closing(let why): throw ClientError(.connectionError, why)
-            case .granted, .declined, .pong: break
+            case .granted, .declined, .pong, .acknowledged: break
             }
         }
         if count > 0, deliveries.messages > before {

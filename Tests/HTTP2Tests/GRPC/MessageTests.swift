@@ -66,7 +66,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
 @Suite struct MessageEntryTests {
     @Test func aResponseIsWhatPythonWrites() {
         let metadata = composite([
-            (.id(0x7a), [0x80 | 0x21]), (.name(MessageHeaders.mime), hex("0001 61 00000001 31")),
+            (.id(0x7a), [0x80 | 0x21]), (.name(CarriedMetadata.headersMime), hex("0001 61 00000001 31")),
         ])
         let entries =
             entry(300, Array("4.1 C".utf8), 1_763_709_567_123_456_789, metadata) + entry(301, [], -1)
@@ -168,7 +168,8 @@ private func seen(_ metadata: [UInt8]) throws -> String {
 
     @Test func everyBeginningOfMetadataIsTaken() throws {
         let metadata = composite([
-            (.id(0x7a), hex("a1")), (.name(MessageHeaders.mime), hex("0001 61 00000001 31")), (.id(0x3b), hex("ff")),
+            (.id(0x7a), hex("a1")), (.name(CarriedMetadata.headersMime), hex("0001 61 00000001 31")),
+            (.id(0x3b), hex("ff")),
         ])
         try forEachPrefix(metadata) { _ = try seen(Array($0)) }
         var random = Repeatable(seed: 4)
@@ -197,7 +198,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
         let headers = hex("2a060a0161120131 2a00")
         #expect(
             try metadata(headers)
-                == [UInt8(MessageHeaders.mime.utf8.count - 1)] + Array(MessageHeaders.mime.utf8)
+                == [UInt8(CarriedMetadata.headersMime.utf8.count - 1)] + Array(CarriedMetadata.headersMime.utf8)
                 + hex("00000e 0001 61 00000001 31 0000 00000000"))
     }
 
@@ -235,7 +236,8 @@ private func seen(_ metadata: [UInt8]) throws -> String {
             written { $0.append(field: 5) { $0.append(field: 1, String(repeating: "n", count: count)) } }
         }
         let most = Int(UInt16.max)
-        #expect(try metadata(header(most), limit: 100_000).count == 4 + MessageHeaders.mime.utf8.count + 6 + most)
+        #expect(
+            try metadata(header(most), limit: 100_000).count == 4 + CarriedMetadata.headersMime.utf8.count + 6 + most)
         #expect(
             refusal { () throws(GRPCError) in _ = try metadata(header(most + 1), limit: 100_000) }?.status
                 == .resourceExhausted)
@@ -245,12 +247,12 @@ private func seen(_ metadata: [UInt8]) throws -> String {
     func base64IsThatOfTheStandardWithoutPadding(text: String, expected: String) {
         let bytes = Array(text.utf8)
         let out = [UInt8](unsafeUninitializedCapacity: 16) { buffer, count in
-            var writer = ProtobufWriter(UnsafeMutableRawPointer(buffer.baseAddress!))
-            bytes.withUnsafeBytes { Base64.write($0, to: &writer) }
-            count = UnsafeMutableRawPointer(buffer.baseAddress!).distance(to: writer.cursor)
+            var writer = RawWriter(UnsafeMutableRawPointer(buffer.baseAddress!))
+            bytes.withUnsafeBytes { writer.put(base64: $0, isPadded: false) }
+            count = UnsafeMutableRawPointer(buffer.baseAddress!).distance(to: writer.end)
         }
         #expect(String(decoding: out, as: UTF8.self) == expected)
-        #expect(Base64.count(bytes.count) == out.count)
+        #expect(RawWriter.base64(bytes.count, isPadded: false) == out.count)
     }
 }
 

@@ -37,7 +37,7 @@ struct DocumentTests {
         line.epoch = first.epoch
         line.sequence = 1
         line.timestamp = 1_763_709_159_000_000_001
-        line.metadata = written { CarriedEntries.append(contentType: "text/plain", into: &$0) }
+        line.metadata = written { append(contentType: "text/plain", into: &$0) }
         #expect(document.contains("\n" + text(try #require(line.record(.jsonLines)))))
     }
 
@@ -45,7 +45,7 @@ struct DocumentTests {
         let face = PlainFace()
         let problem = try #require(refusal(request("GET", "/v1/topics/a/messages?request=0")))
         #expect(document.contains("\n" + text(face.answer(problem, to: request("GET", "/")).body) + "```"))
-        let answer = face.answerPublished(sequence: 2, epoch: 6_616_333_571_386_961_933, to: request("POST", "/"))
+        let answer = face.answerPublished(sequence: 2, epoch: 6_616_333_571_386_961_933, origin: nil)
         #expect(document.contains("\n" + text(answer.body) + "```"))
     }
 }

@@ -58,7 +58,7 @@ struct JSONLinesTests {
             let header = nastyPayload(&random)
             if random.next() % 4 == 0 {
                 let value = String(decoding: header, as: UTF8.self)
-                sample.metadata = written { CarriedEntries.append(headers: [PlainHeader("h", value)], into: &$0) }
+                sample.metadata = written { append(headers: [PlainHeader("h", value)], into: &$0) }
             }
             let bytes = try #require(sample.record(.jsonLines))
             // One line to every reader: nothing below a blank, and no separator of Unicode's.

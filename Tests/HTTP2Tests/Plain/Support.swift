@@ -103,3 +103,13 @@ func nastyPayload(_ random: inout PlainRandom) -> [UInt8] {
 func json(_ bytes: [UInt8]) throws -> [String: Any] {
     try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
 }
+
+/// Appends a content type as a publisher's request carries it.
+func append(contentType: String, into out: inout ByteBuffer) {
+    PublishCall(topic: "t", contentType: contentType, headers: []).appendMetadata(into: &out)
+}
+
+/// Appends headers as a publisher's request carries them.
+func append(headers: [PlainHeader], into out: inout ByteBuffer) {
+    PublishCall(topic: "t", contentType: nil, headers: headers).appendMetadata(into: &out)
+}

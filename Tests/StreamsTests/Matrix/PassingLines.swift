@@ -15,7 +15,7 @@ extension Line {
         Line("tryMap", "2 4 4 6 8 |") { $0.tryMap { $0 * 2 } },
         Line("tryMap that throws", "1 2 2 X") { $0.tryMap { try $0.not(3) } },
         Line("replaceNil", "1 0 0 3 4 |", [.transparent]) { $0.map { $0 == 2 ? nil : $0 }.replaceNil(with: 0) },
-        Line("scan", "11 13 15 18 22 |") { $0.scan(10, +) },
+        Line("scan", "11 13 15 18 22 |", [.transparent]) { $0.scan(10, +) },
         Line("tryScan", "11 13 15 18 22 |") { $0.tryScan(10, +) },
         Line("tryScan that throws", "11 13 X") { $0.tryScan(10) { try $0.not(13) + $1 } },
         Line("encode", "<1> <2> <2> <3> <4> |") { $0.encode(encoder: Brackets()) },
@@ -34,13 +34,13 @@ extension Line {
     ]
 
     private static let selecting: [Line] = [
-        Line("filter", "2 2 4 |") { $0.filter { $0 % 2 == 0 } },
+        Line("filter", "2 2 4 |", [.transparent]) { $0.filter { $0 % 2 == 0 } },
         Line("tryFilter", "2 2 4 |") { $0.tryFilter { $0 % 2 == 0 } },
         Line("tryFilter that throws", "2 2 X") { $0.tryFilter { try $0.not(3) % 2 == 0 } },
-        Line("compactMap", "-2 -2 -4 |") { $0.compactMap { $0 % 2 == 0 ? -$0 : nil } },
+        Line("compactMap", "-2 -2 -4 |", [.transparent]) { $0.compactMap { $0 % 2 == 0 ? -$0 : nil } },
         Line("tryCompactMap", "-2 -2 -4 |") { $0.tryCompactMap { $0 % 2 == 0 ? -$0 : nil } },
         Line("tryCompactMap that throws", "X") { $0.tryCompactMap { try $0.not(1) } },
-        Line("unwrap", "1 3 4 |") { $0.map { $0 == 2 ? nil : $0 }.unwrap() },
+        Line("unwrap", "1 3 4 |", [.transparent]) { $0.map { $0 == 2 ? nil : $0 }.unwrap() },
         Line("removeDuplicates", "1 2 3 4 |") { $0.removeDuplicates() },
         Line("removeDuplicates by", "1 3 |") { $0.removeDuplicates { $1 - $0 < 2 } },
         Line("tryRemoveDuplicates that throws", "1 2 3 X") { $0.tryRemoveDuplicates { try $0.not(3) == $1 } },
@@ -74,7 +74,7 @@ extension Line {
         Line("collect by count", "[1,2] [2,3] [4] |", failed: "[1,2] [2,3] X", reach: .demand(times: 2)) {
             $0.collect(2)
         },
-        Line("ignoreOutput", "|", reach: .everything) { $0.ignoreOutput() },
+        Line("ignoreOutput", "|", reach: .everything, [.transparent]) { $0.ignoreOutput() },
         Line("min", "1 |", failed: "X", reach: .everything) { $0.min() },
         Line("max", "4 |", failed: "X", reach: .everything) { $0.max() },
         Line("tryMax that throws", "X", reach: .everything) { $0.tryMax { try $0.not(3) < $1 } },

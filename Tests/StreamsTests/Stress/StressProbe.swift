@@ -26,6 +26,7 @@ final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
     private(set) var last: [Int: Int] = [:]
     private(set) var completions = 0
     private(set) var breaches: [String] = []
+    private(set) var disorder: [String] = []
     /// Called with the number of values so far, from within a value.
     private let onValue: (StressProbe, Int) -> Subscribers.Demand
     private let onEnd: () -> Void
@@ -40,8 +41,8 @@ final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
 
     func request(_ count: Int) {
         // Counted first: the values may come before the call returns.
-        requested.add(count, ordering: .sequentiallyConsistent)
-        subscription.withLock { held }?.request(.max(count))
+        requested.wrappingAdd(count, ordering: .sequentiallyConsistent)
+        subscription.withLock { held }?.request(count == .max ? .unlimited : .max(count))
     }
 
     func cancel() { subscription.withLock { held }?.cancel() }
@@ -64,10 +65,10 @@ final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
         count += 1
         if count > requested.load(ordering: .sequentiallyConsistent) { breaches.append("more than was asked for") }
         if completions > 0 { breaches.append("a value after the end") }
-        if let before = last[input.sender], before >= input.number { breaches.append("\(input) after \(before)") }
+        if let before = last[input.sender], before >= input.number { disorder.append("\(input) after \(before)") }
         last[input.sender] = input.number
         let more = onValue(self, count)
-        requested.add(more.max ?? 0, ordering: .sequentiallyConsistent)
+        requested.wrappingAdd(more.max ?? 0, ordering: .sequentiallyConsistent)
         return more
     }
 

@@ -28,10 +28,11 @@ def executable() -> str:
 
 
 class Commands:
-    """Runs forebay against one broker."""
+    """Runs forebay against one broker, by RSocket or, with the scheme `http`, by gRPC."""
 
-    def __init__(self, address):
-        self.environment = dict(os.environ, FOREBAY_URL="rsocket://%s:%d" % address, SWIFT_BACKTRACE="enable=no")
+    def __init__(self, address, scheme="rsocket"):
+        self.url = "%s://%s:%d" % (scheme, *address)
+        self.environment = dict(os.environ, FOREBAY_URL=self.url, SWIFT_BACKTRACE="enable=no")
         self.started = []
 
     def run(self, *words, stdin=b""):

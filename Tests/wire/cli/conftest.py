@@ -1,4 +1,5 @@
-"""What the tests of the command line start: forebay against the module's broker, and a server that is not ours."""
+"""What the tests of the command line start: forebay against the module's broker, and servers that are not ours. What
+forebay does it does over both of its protocols, so its tests run over each."""
 
 import json
 import subprocess
@@ -10,24 +11,40 @@ import pytest
 from commands import Commands
 
 
-@pytest.fixture
-def forebay(broker):
-    this = Commands(broker.address)
-    yield this
-    this.stop()
+@pytest.fixture(params=["rsocket", "http"])
+def scheme(request):
+    return request.param
 
 
 @pytest.fixture
-def peer():
-    """Starts the counterpart on rsocket-py and returns commands for it; `log()` is what it was asked."""
-    servers = []
+def reach(scheme):
+    """Commands for a broker, by the test's protocol."""
+    made = []
+
+    def commands(broker) -> Commands:
+        made.append(Commands(broker.address if scheme == "rsocket" else broker.http, scheme))
+        return made[-1]
+
+    yield commands
+    for this in made:
+        this.stop()
+
+
+@pytest.fixture
+def forebay(broker, reach):
+    return reach(broker)
+
+
+def counterparts(script, scheme):
+    """Starts servers that are not ours and returns commands for each; `log()` is what it was asked."""
+    started = []
 
     def start(*words):
-        script = Path(__file__).with_name("peer.py")
-        server = subprocess.Popen([sys.executable, script, "0", *words], stdout=subprocess.PIPE,
+        server = subprocess.Popen([sys.executable, Path(__file__).with_name(script), *words], stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL)
-        this = Commands(("127.0.0.1", json.loads(server.stdout.readline())["port"]))
-        servers.append((server, this))
+        this = Commands(("127.0.0.1", json.loads(server.stdout.readline())["port"]), scheme)
+        this.server = server
+        started.append(this)
 
         def log(event, last):
             """The lines of one kind until one line matches `last`."""
@@ -42,8 +59,20 @@ def peer():
         return this
 
     yield start
-    for server, commands in servers:
+    for commands in started:
         commands.stop()
-        server.kill()
-        server.wait()
-        server.stdout.close()
+        commands.server.kill()
+        commands.server.wait()
+        commands.server.stdout.close()
+
+
+@pytest.fixture
+def peer():
+    """The counterpart on rsocket-py."""
+    yield from counterparts("peer.py", "rsocket")
+
+
+@pytest.fixture
+def grpc_peer():
+    """The counterpart on grpcio."""
+    yield from counterparts("grpc_peer.py", "http")

@@ -293,13 +293,12 @@ async def main():
         RSocketServer(TransportTCP(reader, writer), handler_factory=lambda: Handler(peer),
                       fragment_size_bytes=fragment)
 
-    server = await asyncio.start_server(connected, '127.0.0.1', port)
+    server = await asyncio.start_server(connected, '127.0.0.1', 0)
     log(port=server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
 
-port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-window = int(sys.argv[2]) if len(sys.argv) > 2 else 64
-grant_delay = float(sys.argv[3]) if len(sys.argv) > 3 else 0
-fragment = int(sys.argv[4]) if len(sys.argv) > 4 else None
+window = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+grant_delay = float(sys.argv[2]) if len(sys.argv) > 2 else 0
+fragment = int(sys.argv[3]) if len(sys.argv) > 3 else None
 asyncio.run(main())

@@ -162,38 +162,32 @@ def test_a_signal_ends_it_early(forebay, words):
     assert own_topics(forebay) == []
 
 
-def test_a_broker_that_dies(start):
+def test_a_broker_that_dies(start, reach):
     broker = start()
-    commands = Commands(broker.address)
-    try:
-        process = commands.start("bench", "--seconds", "1000", "--subscribers", "3")
-        until(lambda: [row for row in commands.rows("topics") if row["name"].startswith("bench.")
-                       and row["published"] > 10], "messages are published")
-        broker.process.kill()
-        out, error = ended(process, 3)
-        assert out == b"" and error.startswith("forebay: ") and "connection" in error and error.count("\n") == 1
-    finally:
-        commands.stop()
-        broker.process.wait()
+    commands = reach(broker)
+    process = commands.start("bench", "--seconds", "1000", "--subscribers", "3")
+    until(lambda: [row for row in commands.rows("topics") if row["name"].startswith("bench.")
+                   and row["published"] > 10], "messages are published")
+    broker.process.kill()
+    out, error = ended(process, 3)
+    assert out == b"" and error.startswith("forebay: ") and "connection" in error and error.count("\n") == 1
+    broker.process.wait()
 
 
-def test_a_broker_that_drains(start):
+def test_a_broker_that_drains(start, reach):
     broker = start()
-    commands = Commands(broker.address)
-    try:
-        process = commands.start("bench", "--seconds", "1000", "--rate", "100")
-        until(lambda: [row for row in commands.rows("topics") if row["name"].startswith("bench.")
-                       and row["published"] > 3], "messages are published")
-        stopping = threading.Thread(target=broker.stop)
-        stopping.start()
-        assert "shutting down" in ended(process, 1)[1]
-        stopping.join(LIMIT)
-    finally:
-        commands.stop()
+    commands = reach(broker)
+    process = commands.start("bench", "--seconds", "1000", "--rate", "100")
+    until(lambda: [row for row in commands.rows("topics") if row["name"].startswith("bench.")
+                   and row["published"] > 3], "messages are published")
+    stopping = threading.Thread(target=broker.stop)
+    stopping.start()
+    assert "shutting down" in ended(process, 1)[1]
+    stopping.join(LIMIT)
 
 
-def test_nobody_there():
-    done = Commands(("127.0.0.1", 1)).run("bench")
+def test_nobody_there(scheme):
+    done = Commands(("127.0.0.1", 1), scheme).run("bench")
     assert done.returncode == 3 and b"Nobody listens at 127.0.0.1:1" in done.stderr
 
 

@@ -22,6 +22,20 @@ public struct CORSPolicy: Equatable, Sendable {
 
     public init(_ origins: Origins = .none) { self.origins = origins }
 
+    /// Whether a browser could write `text` for an origin: scheme and host in lower case, a port, and nothing else.
+    public static func isOrigin(_ text: String) -> Bool {
+        let scheme = ["https://", "http://"].first { text.hasPrefix($0) }
+        guard let scheme, text.utf8.count <= 512 else { return false }
+        let host = text.utf8.dropFirst(scheme.utf8.count)
+        return !host.isEmpty
+            && host.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+                default: "-.:[]_".utf8.contains(byte)
+                }
+            }
+    }
+
     /// Whether a page of `origin` may talk to the broker. The broker's own origin may always.
     ///
     /// - Parameter authority: host and port that the request was sent to.

@@ -3,41 +3,59 @@
 //     Sat, 21 Nov 2026 08:01:14 GMT
 
 public enum HTTPDate {
+    private static let length = 29
+
     /// - Parameter nanoseconds: since 1970 UTC; what is before that is taken for it.
     public static func text(_ nanoseconds: Int64) -> String {
         let seconds = Int(max(nanoseconds, 0) / 1_000_000_000)
         let days = seconds / 86_400
         let time = seconds % 86_400
         let date = civil(days)
-        // 1970 began on a Thursday.
-        let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][days % 7]
-        let clock = [time / 3600, time / 60 % 60, time % 60].map(two).joined(separator: ":")
-        return "\(weekday), \(two(date.day)) \(months[date.month]) \(date.year) \(clock) GMT"
+        return String(unsafeUninitializedCapacity: length) { text in
+            // 1970 began on a Thursday.
+            write("Thu, Fri, Sat, Sun, Mon, Tue, Wed, ", 5 * (days % 7), 5, to: text, at: 0)
+            write(date.day, to: text, at: 5)
+            write(" Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec ", 4 * date.month, 5, to: text, at: 7)
+            write(date.year / 100, to: text, at: 12)
+            write(date.year % 100, to: text, at: 14)
+            write(" 00:00:00 GMT", 0, 13, to: text, at: 16)
+            write(time / 3600, to: text, at: 17)
+            write(time / 60 % 60, to: text, at: 20)
+            write(time % 60, to: text, at: 23)
+            return length
+        }
     }
 
-    private static let months = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ]
+    /// Part of an ASCII text.
+    private static func write(
+        _ source: StaticString, _ start: Int, _ count: Int, to text: UnsafeMutableBufferPointer<UInt8>, at place: Int
+    ) {
+        for index in 0..<count { text[place + index] = source.utf8Start[start + index] }
+    }
 
-    private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : String(number) }
+    /// A number below 100, in two digits.
+    private static func write(_ number: Int, to text: UnsafeMutableBufferPointer<UInt8>, at place: Int) {
+        text[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / 10)
+        text[place + 1] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number % 10)
+    }
 
     /// The day that comes `days` after 1970-01-01; months count from 0.
+    ///
+    /// Years are counted from the 1st of March of the year 0, so that a leap day is the last of its year.
     private static func civil(_ days: Int) -> (year: Int, month: Int, day: Int) {
-        var rest = days
-        var year = 1970
-        while rest >= length(year) {
-            rest -= length(year)
-            year += 1
-        }
-        for month in 0..<11 {
-            let length = month == 1 ? length(year) - 337 : [3, 5, 8, 10].contains(month) ? 30 : 31
-            if rest < length { return (year, month, rest + 1) }
-            rest -= length
-        }
-        return (year, 11, rest + 1)
-    }
-
-    private static func length(_ year: Int) -> Int {
-        year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 366 : 365
+        let daysOf400Years = 146_097
+        let since = days + 719_468
+        let cycle = since / daysOf400Years
+        let day = since % daysOf400Years
+        // Less the leap days before it: one in 4 years, none in 100, one in 400.
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365
+        let dayOfYear = day - (365 * year + year / 4 - year / 100)
+        // From March on months have 31, 30, 31, 30, 31 days, twice, and then what is left.
+        let month = (5 * dayOfYear + 2) / 153
+        let isNextYear = month >= 10
+        return (
+            year + 400 * cycle + (isNextYear ? 1 : 0), isNextYear ? month - 10 : month + 2,
+            dayOfYear - (153 * month + 2) / 5 + 1
+        )
     }
 }

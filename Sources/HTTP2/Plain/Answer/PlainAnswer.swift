@@ -68,9 +68,27 @@ public struct PlainFace: Sendable {
     }
 
     /// A message was taken.
-    public func answerPublished(sequence: UInt64, epoch: UInt64, to request: PlainRequest) -> PlainAnswer {
-        let body = "{\"sequence\":\(sequence),\"epoch\":\"\(epoch)\"}\n"
-        return answer(200, [PlainHeader("content-type", "application/json")], Array(body.utf8), to: request)
+    ///
+    /// - Parameter origin: of the page that asked, if it was one.
+    public func answerPublished(sequence: UInt64, epoch: UInt64, origin: String?) -> PlainAnswer {
+        // As bytes: an answer to every message is worth it.
+        let head: StaticString = "{\"sequence\":"
+        let middle: StaticString = ",\"epoch\":\""
+        let tail: StaticString = "\"}\n"
+        let count =
+            head.utf8CodeUnitCount + RawWriter.digits(sequence) + middle.utf8CodeUnitCount + RawWriter.digits(epoch)
+            + tail.utf8CodeUnitCount
+        let body = [UInt8](unsafeUninitializedCapacity: count) { bytes, initialized in
+            var writer = RawWriter(bytes.baseAddress!)
+            writer.put(head)
+            writer.put(decimal: sequence)
+            writer.put(middle)
+            writer.put(decimal: epoch)
+            writer.put(tail)
+            initialized = count
+        }
+        return PlainAnswer(
+            status: 200, headers: withCORS(PlainFace.published, origin), body: body, omitsBody: false)
     }
 
     /// Credit was given; or, with `PlainCall.ended`, there is nothing more to stream.
@@ -90,11 +108,20 @@ public struct PlainFace: Sendable {
         return answer(200, headers, [], to: request)
     }
 
+    private static let common = [
+        PlainHeader("cache-control", "no-store"), PlainHeader("x-content-type-options", "nosniff"),
+    ]
+    private static let published = [PlainHeader("content-type", "application/json")] + common
+
     private func answer(
         _ status: Int, _ own: [PlainHeader], _ body: [UInt8], to request: PlainRequest
     ) -> PlainAnswer {
-        let common = [PlainHeader("cache-control", "no-store"), PlainHeader("x-content-type-options", "nosniff")]
-        let headers = own + common + cors.headers(origin: request.origin)
+        let headers = withCORS(own + PlainFace.common, request.origin)
         return PlainAnswer(status: status, headers: headers, body: body, omitsBody: request.method == "HEAD")
+    }
+
+    private func withCORS(_ headers: [PlainHeader], _ origin: String?) -> [PlainHeader] {
+        let more = cors.headers(origin: origin)
+        return more.isEmpty ? headers : headers + more
     }
 }

@@ -22,6 +22,7 @@ public struct Problem: Error, Equatable, Sendable {
         case overLimit = "over-limit"
         case headersTooLarge = "headers-too-large"
         case internalError = "internal-error"
+        case httpVersion = "http-version"
         case draining
         case blocked
 
@@ -42,6 +43,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .headersTooLarge: 431
             case .internalError: 500
             case .draining, .blocked: 503
+            case .httpVersion: 505
             }
         }
 
@@ -64,6 +66,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .overLimit: "A limit is reached"
             case .headersTooLarge: "The headers are too large"
             case .internalError: "The broker failed"
+            case .httpVersion: "Not over this version of HTTP"
             case .draining: "The broker is shutting down"
             case .blocked: "No room"
             }

@@ -91,6 +91,13 @@ private struct MediaRange {
 enum Field {
     static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
 
+    static func trim(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        var range = 0..<bytes.count
+        while let first = range.first, isBlank(bytes[first]) { range.removeFirst() }
+        while let last = range.last, isBlank(bytes[last]) { range.removeLast() }
+        return bytes.slice(range)
+    }
+
     static func trim(_ text: Substring) -> Substring {
         var bytes = text.utf8
         while let first = bytes.first, isBlank(first) { bytes = bytes.dropFirst() }

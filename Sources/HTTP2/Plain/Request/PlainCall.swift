@@ -77,6 +77,11 @@ extension PlainCall {
     /// - Throws: the refusal to answer with.
     init(_ request: PlainRequest, limits: PlainLimits) throws(Problem) {
         try request.check()
+        // Every message of a publisher over HTTP comes this way.
+        if request.method == "POST", let topic = Target.plainTopic(request.target), topic.utf8.count <= limits.target {
+            self = try PlainCall.publish(topic, [], request, limits)
+            return
+        }
         let target = try Target(request.target, limit: limits.target)
         let resource = try Resource(target)
         switch (resource, request.method) {
@@ -140,9 +145,10 @@ extension PlainCall {
         }
         if let length = request.contentLength { try PlainBody.check(length, limits) }
         let type = request.contentType.flatMap { $0.isEmpty ? nil : $0 }
-        if let type, type.utf8.count > PlainLimits.contentType || !type.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) {
+        if let type, !CarriedMetadata.isContentType(type.utf8) {
             throw Problem(
-                .invalid, "The content type has to be ASCII of at most \(PlainLimits.contentType) bytes.")
+                .invalid,
+                "The content type has to be ASCII of at most \(CarriedMetadata.longestContentType) bytes.")
         }
         var headers = request.messageHeaders
         // The payload is carried as it came, and so has to be what it is encoded with.

@@ -12,8 +12,6 @@ public struct PlainLimits: Sendable {
     public var messageHeaders = 256
     /// Options in a query, `request` among them.
     public static let options = 32
-    /// A message's content type: the longest MIME type that composite metadata can spell.
-    public static let contentType = 128
     /// The largest demand: 2³¹−1, which means unbounded.
     public static let demand: UInt64 = (1 << 31) - 1
 

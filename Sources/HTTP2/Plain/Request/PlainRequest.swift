@@ -50,11 +50,11 @@ public struct PlainRequest: Sendable {
             fail(Problem(.headersTooLarge, sentence))
             return
         }
-        guard let text = String(validating: Array(value), as: UTF8.self) else {
+        guard let text = String(validating: Field.trim(value), as: UTF8.self) else {
             fail(Problem(.invalid, "The header \(String(decoding: name, as: UTF8.self)) is not UTF-8."))
             return
         }
-        take(header, String(Field.trim(text[...])))
+        take(header, text)
     }
 
     /// As `add` with bytes.

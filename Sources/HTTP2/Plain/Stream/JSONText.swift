@@ -100,8 +100,7 @@ enum JSONText {
         case 0x0D: out.put("\\r")
         case 0..<0x20:
             out.put("\\u00")
-            out.put(Hex.digit(byte >> 4))
-            out.put(Hex.digit(byte & 15))
+            out.put(hex: byte)
         default: out.put(byte)
         }
     }

@@ -58,7 +58,7 @@ public struct StreamRecord {
         /// Lines of text; none for a payload that has to be in base64.
         case event(lines: Int)
         /// Bytes added by escapes; nil for a payload that has to be in base64.
-        case json(escapes: Int?, CarriedEntries)
+        case json(escapes: Int?, contentType: UnsafeRawBufferPointer?)
     }
 
     public init(_ message: StreamedMessage, as format: StreamFormat) {
@@ -70,9 +70,9 @@ public struct StreamRecord {
             size = StreamRecord.eventSize(message, lines: lines)
         case .jsonLines:
             let escapes = JSONText.escapes(message.payload)
-            let entries = CarriedEntries(message.metadata)
-            form = .json(escapes: escapes, entries)
-            size = StreamRecord.jsonSize(message, escapes: escapes, entries)
+            let contentType = CarriedItems.contentType(of: message.metadata)
+            form = .json(escapes: escapes, contentType: contentType)
+            size = StreamRecord.jsonSize(message, escapes: escapes, contentType)
         }
     }
 
@@ -81,7 +81,7 @@ public struct StreamRecord {
         var out = RawWriter(target)
         switch form {
         case .event(let lines): writeEvent(lines: lines, to: &out)
-        case .json(let escapes, let entries): writeJSON(escapes: escapes, entries, to: &out)
+        case .json(let escapes, let contentType): writeJSON(escapes: escapes, contentType, to: &out)
         }
         assert(UnsafeMutableRawPointer(out.place) == target + size, "a record is written as it was measured")
     }
@@ -146,7 +146,9 @@ public struct StreamRecord {
 
     // MARK: JSON
 
-    private static func jsonSize(_ message: StreamedMessage, escapes: Int?, _ entries: CarriedEntries) -> Int {
+    private static func jsonSize(
+        _ message: StreamedMessage, escapes: Int?, _ contentType: UnsafeRawBufferPointer?
+    ) -> Int {
         var size = "{\"sequence\":,\"epoch\":\"\",\"timestamp\":\"\"".utf8.count + "}\n".utf8.count
         size += RawWriter.digits(message.sequence) + RawWriter.digits(message.epoch)
         size += RawWriter.digits(message.timestamp)
@@ -157,19 +159,21 @@ public struct StreamRecord {
         } else {
             size += ",\"payload_base64\":\"\"".utf8.count + RawWriter.base64(message.payload.count)
         }
-        if let type = entries.contentType {
+        if let type = contentType {
             size += ",\"content_type\":\"\"".utf8.count + type.count + (JSONText.escapes(type) ?? 0)
         }
-        var rows = 0
-        for row in entries.headers {
-            rows += 1
-            size += row.size
+        var headers = 0
+        var items = CarriedItems(message.metadata)
+        while let item = items.next() {
+            guard case .header(let header) = item else { continue }
+            headers += 1
+            size += header.jsonSize
         }
         // Braces, and commas between.
-        return rows == 0 ? size : size + ",\"headers\":{}".utf8.count + rows - 1
+        return headers == 0 ? size : size + ",\"headers\":{}".utf8.count + headers - 1
     }
 
-    private func writeJSON(escapes: Int?, _ entries: CarriedEntries, to out: inout RawWriter) {
+    private func writeJSON(escapes: Int?, _ contentType: UnsafeRawBufferPointer?, to out: inout RawWriter) {
         out.put("{\"sequence\":")
         out.put(decimal: message.sequence)
         out.put(",\"epoch\":\"")
@@ -194,21 +198,23 @@ public struct StreamRecord {
             JSONText.write(message.payload, to: &out)
         }
         out.put(UInt8(ascii: "\""))
-        if let type = entries.contentType {
+        if let type = contentType {
             out.put(",\"content_type\":\"")
             JSONText.write(type, to: &out)
             out.put(UInt8(ascii: "\""))
         }
-        writeHeaders(entries, to: &out)
+        writeHeaders(to: &out)
         out.put("}\n")
     }
 
-    private func writeHeaders(_ entries: CarriedEntries, to out: inout RawWriter) {
+    private func writeHeaders(to out: inout RawWriter) {
         var isFirst = true
-        for row in entries.headers {
+        var items = CarriedItems(message.metadata)
+        while let item = items.next() {
+            guard case .header(let header) = item else { continue }
             out.put(isFirst ? ",\"headers\":{" : ",")
             isFirst = false
-            row.write(to: &out)
+            header.writeJSON(to: &out)
         }
         if !isFirst { out.put(UInt8(ascii: "}")) }
     }

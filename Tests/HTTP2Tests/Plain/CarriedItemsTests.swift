@@ -6,22 +6,29 @@ import Testing
 
 @testable import HTTP2
 
-struct CarriedEntriesTests {
+struct CarriedItemsTests {
     private func read(_ metadata: [UInt8]) -> (type: String?, headers: [String]) {
         metadata.withUnsafeBytes {
-            let entries = CarriedEntries($0)
-            return (
-                entries.contentType.map { String(decoding: $0, as: UTF8.self) },
-                entries.headers.map { row in
-                    var bytes = [UInt8](repeating: 0, count: row.size)
+            var items = CarriedItems($0)
+            var type: String?
+            var headers: [String] = []
+            while let item = items.next() {
+                switch item {
+                case .contentType(let bytes):
+                    #expect(type == nil)
+                    type = bytes.text
+                case .header(let header):
+                    var bytes = [UInt8](repeating: 0, count: header.jsonSize)
                     bytes.withUnsafeMutableBytes {
                         var writer = RawWriter($0.baseAddress!)
-                        row.write(to: &writer)
-                        #expect(writer.place == $0.baseAddress! + $0.count)
+                        header.writeJSON(to: &writer)
+                        #expect(writer.end == $0.baseAddress! + $0.count)
                     }
-                    return text(bytes)
+                    headers.append(text(bytes))
                 }
-            )
+            }
+            #expect(type == CarriedItems.contentType(of: $0)?.text)
+            return (type, headers)
         }
     }
 
@@ -30,15 +37,15 @@ struct CarriedEntriesTests {
         "text/plain; charset=utf-8", "x/" + String(repeating: "y", count: 126), "a",
     ])
     func contentTypesComeBack(type: String) {
-        let metadata = written { CarriedEntries.append(contentType: type, into: &$0) }
+        let metadata = written { append(contentType: type, into: &$0) }
         #expect(read(metadata).type == type)
     }
 
     @Test func wellKnownTypesTakeAByte() {
-        #expect(written { CarriedEntries.append(contentType: "text/plain", into: &$0) } == [0xFA, 0, 0, 1, 0xA1])
-        #expect(written { CarriedEntries.append(contentType: "application/json", into: &$0) } == [0xFA, 0, 0, 1, 0x85])
+        #expect(written { append(contentType: "text/plain", into: &$0) } == [0xFA, 0, 0, 1, 0xA1])
+        #expect(written { append(contentType: "application/json", into: &$0) } == [0xFA, 0, 0, 1, 0x85])
         #expect(
-            written { CarriedEntries.append(contentType: "x/y", into: &$0) } == [0xFA, 0, 0, 4, 2, 0x78, 0x2F, 0x79])
+            written { append(contentType: "x/y", into: &$0) } == [0xFA, 0, 0, 4, 2, 0x78, 0x2F, 0x79])
     }
 
     @Test func headersComeBack() {
@@ -49,8 +56,8 @@ struct CarriedEntriesTests {
             CompositeMetadata.appendEntry(
                 name: "application/other", UnsafeRawBufferPointer(start: nil, count: 0), into: &$0)
             call.appendMetadata(into: &$0)
-            CarriedEntries.append(headers: [PlainHeader("second", "entry")], into: &$0)
-            CarriedEntries.append(contentType: "text/plain", into: &$0)
+            append(headers: [PlainHeader("second", "entry")], into: &$0)
+            append(contentType: "text/plain", into: &$0)
         }
         #expect(read(metadata).type == "text/csv")
         #expect(
@@ -73,20 +80,31 @@ struct CarriedEntriesTests {
     @Test func otherEntriesAreHeaders() {
         func entry(_ rows: [UInt8]) -> [UInt8] {
             written { out in
-                rows.withUnsafeBytes { CompositeMetadata.appendEntry(name: CarriedEntries.headersMime, $0, into: &out) }
+                rows.withUnsafeBytes {
+                    CompositeMetadata.appendEntry(name: CarriedMetadata.headersMime, $0, into: &out)
+                }
             }
         }
         #expect(read(entry([0, 1, 0x61, 0, 0, 0, 1, 0x62])).headers == ["\"a\":\"b\""])
         #expect(read(entry([0, 1, 0x61, 0, 0, 0, 3, 0xFF, 0, 1])).headers == ["\"a-bin\":\"/wAB\""])
         #expect(read(entry([])).headers == [])
         // What cannot be read as rows is told as any other entry.
-        let mime = CarriedEntries.headersMime
+        let mime = CarriedMetadata.headersMime
         #expect(
             read(entry([0, 1, 0x61, 0, 0, 0, 2, 0x62])).headers == [
                 "\"\(mime)\":\"\\u0000\\u0001a\\u0000\\u0000\\u0000\\u0002b\""
             ])
         #expect(read(entry([0, 1, 0xFF, 0, 0, 0, 0])).headers == ["\"\(mime)-bin\":\"AAH/AAAAAA\""])
         #expect(read(entry([0xFF, 0xFF, 0xFF])).headers == ["\"\(mime)-bin\":\"////\""])
+        // A MIME type is the same in capitals.
+        #expect(
+            read(
+                written {
+                    CompositeMetadata.appendHead(name: mime.uppercased(), count: 8, into: &$0)
+                    $0.append([0, 1, 0x61, 0, 0, 0, 1, 0x62])
+                    CompositeMetadata.appendHead(name: "Message/X.rsocket.mime-type.v0", count: 1, into: &$0)
+                    $0.append([0xA1])
+                }) == ("text/plain", ["\"a\":\"b\""]))
         #expect(read([0xBB, 0, 0, 1, 0x78]).headers == ["\"0x3b\":\"x\""])
         #expect(read([0xFD, 0, 0, 1, 0x78]).headers == ["\"message/x.rsocket.tracing-zipkin.v0\":\"x\""])
         #expect(read([0x00, 0xFF, 0, 0, 1, 0x78]).headers == ["\"unnamed\":\"x\""])

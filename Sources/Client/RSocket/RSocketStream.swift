@@ -1,4 +1,4 @@
-// ClientStream: what a connection knows of one stream: both credits, which halves are open, an unfinished message.
+// RSocketStream: what a requester knows of one stream: both credits, which halves are open, an unfinished message.
 //
 //            requester's half (what we send)         responder's half (what we receive)
 //   request  closed from the start                   open until COMPLETE, ERROR or our CANCEL
@@ -7,7 +7,7 @@
 
 import Bytes
 
-final class ClientStream {
+final class RSocketStream: NumberedStream {
     enum Kind {
         /// One answer at most; credit does not exist.
         case response
@@ -15,13 +15,23 @@ final class ClientStream {
         case channel
     }
 
+    /// What the other side sends.
+    enum Answers {
+        case messages
+        /// Sequences of what was published, for as many as were asked for.
+        case acknowledgements
+        /// The same, and another one is asked for with each.
+        case allAcknowledgements
+    }
+
     let id: StreamID
     let kind: Kind
+    let answers: Answers
 
-    /// Messages that the broker may still send; `unlimited` is unbounded.
-    private var demand: UInt64
+    /// Messages that the broker may still send.
+    private var demand: Allowance
     /// Items that we may still send on a channel.
-    private(set) var credit: UInt64 = 0
+    private(set) var credit = Allowance(0)
     private(set) var sends: Bool
     private(set) var receives = true
 
@@ -31,12 +41,11 @@ final class ClientStream {
     var metadata = ByteBuffer()
     var data = ByteBuffer()
 
-    private static let unlimited = UInt64(Refill.unbounded)
-
-    init(id: StreamID, kind: Kind, demand: UInt32, sends: Bool) {
+    init(id: StreamID, kind: Kind, demand: UInt32, sends: Bool, answers: Answers = .messages) {
         self.id = id
         self.kind = kind
-        self.demand = UInt64(demand)
+        self.answers = answers
+        self.demand = Allowance(demand)
         self.sends = sends
     }
 
@@ -44,33 +53,23 @@ final class ClientStream {
     var assembled: Int { metadata.count + data.count }
 
     /// Outstanding demand, at most 2³¹−1, which is unbounded.
-    var outstanding: UInt32 { UInt32(demand) }
+    var outstanding: UInt32 { demand.shown }
 
-    /// Demand adds up and latches at 2³¹−1, which stands for unbounded.
-    func ask(_ n: UInt32) { demand = min(demand + UInt64(n), Self.unlimited) }
+    func ask(_ n: UInt32) { demand.add(UInt64(n)) }
 
     /// One message arrived; false when it was not asked for.
-    func receiveMessage() -> Bool {
-        if demand == 0 { return false }
-        if demand != Self.unlimited { demand -= 1 }
-        return true
-    }
+    func receiveMessage() -> Bool { demand.take() }
 
     func grant(_ n: UInt32) {
-        guard sends else { return }
-        credit = min(credit + UInt64(n), Self.unlimited)
+        if sends { credit.add(UInt64(n)) }
     }
 
     /// Takes one credit for an item; false when there is none.
-    func useCredit() -> Bool {
-        guard sends, credit > 0 else { return false }
-        if credit != Self.unlimited { credit -= 1 }
-        return true
-    }
+    func useCredit() -> Bool { sends && credit.take() }
 
     func endSending() {
         sends = false
-        credit = 0
+        credit.removeAll()
     }
 
     func endReceiving() { receives = false }

@@ -1,4 +1,6 @@
-// The MIME types that RSocket has numbers for: its extension "Well-known MIME Types".
+// The MIME types that RSocket has one-byte ids for: its extension "Well-known MIME Types".
+
+import Bytes
 
 enum WellKnownMime {
     /// Of payloads, by id from 0.
@@ -27,17 +29,17 @@ enum WellKnownMime {
         return metadataNames.indices.contains(index) ? bytes(metadataNames[index]) : nil
     }
 
-    static func bytes(_ name: StaticString) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-    }
-
     /// The number of a payload's type. Nil for a name without a number, and for one in other letters: it is carried as
     /// it was written.
-    static func id(_ name: String) -> UInt8? {
+    static func id(_ name: UnsafeRawBufferPointer) -> UInt8? {
         for (id, known) in names.enumerated()
-        where known.utf8CodeUnitCount == name.utf8.count && name.utf8.elementsEqual(bytes(known)) {
+        where known.utf8CodeUnitCount == name.count && name.elementsEqual(bytes(known)) {
             return UInt8(id)
         }
         return nil
+    }
+
+    static func bytes(_ name: StaticString) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
     }
 }

@@ -3,8 +3,7 @@
 
 import Bytes
 
-/// Sizes of what `ProtobufWriter` writes, in bytes. Field numbers are those of our own messages, below 16, so that a
-/// tag is one byte.
+/// Sizes of fields, in bytes. Field numbers are those of our own messages, below 16, so that a tag is one byte.
 enum Protobuf {
     /// Bytes that a number takes: 1 for each 7 bits.
     @inline(__always)
@@ -21,68 +20,50 @@ enum Protobuf {
     static func size(bytes count: Int) -> Int { 1 + size(varint: UInt64(count)) + count }
 }
 
-/// Writes fields at a pointer and moves on. The caller has made room.
-struct ProtobufWriter {
-    private(set) var cursor: UnsafeMutableRawPointer
-
-    init(_ cursor: UnsafeMutableRawPointer) { self.cursor = cursor }
-
-    @inline(__always)
-    mutating func byte(_ value: UInt8) {
-        cursor.storeBytes(of: value, as: UInt8.self)
-        cursor += 1
-    }
-
+extension RawWriter {
     @inline(__always)
     mutating func varint(_ value: UInt64) {
         var value = value
         while value >= 0x80 {
-            byte(UInt8(truncatingIfNeeded: value) | 0x80)
+            put(UInt8(truncatingIfNeeded: value) | 0x80)
             value >>= 7
         }
-        byte(UInt8(truncatingIfNeeded: value))
+        put(UInt8(truncatingIfNeeded: value))
     }
 
     /// A field with a number; nothing if it is 0.
     @inline(__always)
     mutating func field(_ number: UInt8, _ value: UInt64) {
         guard value != 0 else { return }
-        byte(number << 3)
+        put(number << 3)
         varint(value)
     }
 
     /// Tag and length of a field of `count` bytes, which are to follow.
     @inline(__always)
     mutating func head(_ number: UInt8, count: Int) {
-        byte(number << 3 | 2)
+        put(number << 3 | 2)
         varint(UInt64(count))
-    }
-
-    @inline(__always)
-    mutating func raw(_ bytes: UnsafeRawBufferPointer) {
-        guard let source = bytes.baseAddress, bytes.count > 0 else { return }
-        cursor.copyMemory(from: source, byteCount: bytes.count)
-        cursor += bytes.count
     }
 
     /// A field of bytes, even if there are none.
     mutating func field(_ number: UInt8, _ bytes: UnsafeRawBufferPointer) {
         head(number, count: bytes.count)
-        raw(bytes)
+        put(bytes)
     }
 }
 
 // Messages that are rarely sent are put together in a buffer.
 extension ByteBuffer {
     mutating func append(field number: UInt8, _ value: UInt64) {
-        var writer = ProtobufWriter(reserve(Protobuf.size(field: value)))
+        var writer = RawWriter(reserve(Protobuf.size(field: value)))
         writer.field(number, value)
         commit(Protobuf.size(field: value))
     }
 
     /// A field of bytes, even if there are none.
     mutating func append(field number: UInt8, _ bytes: UnsafeRawBufferPointer) {
-        var writer = ProtobufWriter(reserve(Protobuf.size(bytes: bytes.count)))
+        var writer = RawWriter(reserve(Protobuf.size(bytes: bytes.count)))
         writer.field(number, bytes)
         commit(Protobuf.size(bytes: bytes.count))
     }

@@ -9,7 +9,7 @@ import Testing
 private let second: UInt64 = 1_000_000_000
 
 /// Why a new stream is refused.
-private func refusal(_ connection: inout ClientConnection) -> ClientError? {
+private func refusal(_ connection: inout RSocketRequester) -> ClientError? {
     do {
         _ = try connection.requestStream(Route("a"), n: 1)
         return nil
@@ -18,7 +18,7 @@ private func refusal(_ connection: inout ClientConnection) -> ClientError? {
     }
 }
 
-private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> ClientError? {
+private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> ClientError? {
     do {
         try connection.fire(now: now)
         return nil
@@ -27,9 +27,9 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 }
 
-@Suite struct ClientConnectionTests {
+@Suite struct RSocketRequesterTests {
     @Test func setupIsGolden() {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         // SETUP 1.0, keepalive 10 s, lifetime 60 s, composite metadata, octet-stream.
         let expected =
             hex("00005c 00000000 0400 0001 0000 00002710 0000ea60 27") + Array(MimeType.compositeMetadata.utf8)
@@ -39,7 +39,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func streamRequestIsGolden() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         _ = connection.takeOutput()
         let id = try connection.requestStream(Route("a.b", options: [("replay", "5")]), n: 7)
         #expect(id.value == 1)
@@ -65,13 +65,13 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         .message(1, metadata: nil, "one"), .message(1, metadata: [1, 2, 3], "two"), .message(1, metadata: [], ""),
         .message(1, metadata: Array(repeating: 9, count: 100), String(repeating: "long ", count: 60)),
         .granted(3, 5), .message(3, metadata: nil, "17"), .declined(3),
-        .completed(1, metadata: [7]), .message(3, metadata: nil, "18"), .completed(3, metadata: nil),
+        .completed(1, dropped: 0), .message(3, metadata: nil, "18"), .completed(3, dropped: 0),
         .failed(5, ClientError(.invalid, "unknown option")), .pong([]), .closing("draining"),
     ]
 
     @Test(arguments: [1, 2, 3, 5, 7, 64, 1000, Int.max])
     func scriptInPieces(step: Int) throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         _ = try connection.requestStream(Route("a"), n: 10)
         _ = try connection.requestChannel(Route("b"), n: 2, data: none, complete: false)
         _ = try connection.request(Route("c"), data: none)
@@ -84,7 +84,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
 
     @Test func splitAtEveryByte() throws {
         for place in 0...Self.script.count {
-            var connection = ClientConnection(now: 0)
+            var connection = RSocketRequester(now: 0)
             _ = try connection.requestStream(Route("a"), n: 10)
             _ = try connection.requestChannel(Route("b"), n: 2, data: none, complete: false)
             _ = try connection.request(Route("c"), data: none)
@@ -94,7 +94,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func moreThanRequestedFailsTheStreamAlone() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         let greedy = try connection.requestStream(Route("a"), n: 1)
         let other = try connection.requestStream(Route("b"), n: Refill.unbounded)
         _ = connection.takeOutput()
@@ -111,7 +111,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func demandAddsUpAndSaturates() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         let id = try connection.requestStream(Route("a"), n: 3)
         connection.requestN(id, 4)
         same(connection.outstanding(on: id), 7)
@@ -125,7 +125,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func nothingAfterCancel() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         let id = try connection.requestStream(Route("a"), n: 3)
         same(connection.feed(payload(1, "x")), [.message(1, metadata: nil, "x")])
         _ = connection.takeOutput()
@@ -139,7 +139,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func cancelBetweenAMessageAndTheEndInItsFrame() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         let id = try connection.requestStream(Route("a"), n: 3)
         connection.input.append(payload(1, "x", complete: true))
         guard case .message? = try connection.next() else {
@@ -151,7 +151,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func channelSendsOnlyUnderCredit() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         let id = try connection.requestChannel(Route("a"), n: 1, data: none, complete: false)
         _ = connection.takeOutput()
         same(connection.send(id, data: none), false)
@@ -166,11 +166,11 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         same(connection.takeOutput(), item + item + hex("000006 00000001 2840"))
         same(connection.feed(requestN(1, 9)), [])
         same(connection.send(id, data: none), false)
-        same(connection.feed(payload(1, "", next: false, complete: true)), [.completed(1, metadata: nil)])
+        same(connection.feed(payload(1, "", next: false, complete: true)), [.completed(1, dropped: 0)])
     }
 
     @Test func creditOfAChannelSaturates() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         let id = try connection.requestChannel(Route("a"), n: 1, data: none, complete: false)
         _ = connection.feed(requestN(1, 0x7fff_ffff) + requestN(1, 0x7fff_ffff))
         same(connection.credit(of: id), Refill.unbounded)
@@ -182,7 +182,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     @Test func largeItemsGoOutInFragments() throws {
         var limits = ClientLimits()
         limits.fragment = 1024
-        var connection = ClientConnection(limits: limits, now: 0)
+        var connection = RSocketRequester(limits: limits, now: 0)
         let data = [UInt8](repeating: 7, count: 5000)
         _ = try data.withUnsafeBytes { try connection.request(Route("a"), data: $0) }
         var reader = ByteBuffer()
@@ -208,7 +208,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         var limits = ClientLimits()
         limits.message = 1000
         limits.reassembly = 1500
-        var connection = ClientConnection(limits: limits, now: 0)
+        var connection = RSocketRequester(limits: limits, now: 0)
         for route in ["a", "b", "c"] { _ = try connection.requestStream(Route(route), n: 5) }
         _ = connection.takeOutput()
         func fragment(_ id: UInt32, _ count: Int, last: Bool = false) -> [UInt8] {
@@ -228,14 +228,14 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func anEmptyItemWithoutFlagsCounts() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         let id = try connection.requestStream(Route("a"), n: 2)
         same(connection.feed(payload(1, "", next: false)), [.message(1, metadata: nil, "")])
         same(connection.outstanding(on: id), 1)
     }
 
     @Test func requestsOfTheBrokerAreRefused() {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         _ = connection.takeOutput()
         let request = bytes {
             FrameWriter.requestResponse(stream: 2, metadata: nil, data: none, fragment: 0, into: &$0)
@@ -251,7 +251,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
             (UInt32(1), ClientError.Code.setupRejected), (2, .setupRejected), (3, .setupRejected),
             (0x101, .connectionError),
         ] {
-            var connection = ClientConnection(now: 0)
+            var connection = RSocketRequester(now: 0)
             _ = try connection.requestStream(Route("a"), n: 2)
             let expected = ClientError(kind, "because")
             same(connection.feed(error(0, code, "because")), [.died(expected)])
@@ -263,10 +263,10 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func closingLetsOpenStreamsEnd() throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         _ = try connection.requestStream(Route("a"), n: 2)
         let seen = connection.feed(error(0, 0x102, "bye") + payload(1, "x", complete: true))
-        #expect(seen == [.closing("bye"), .message(1, metadata: nil, "x"), .completed(1, metadata: nil)])
+        #expect(seen == [.closing("bye"), .message(1, metadata: nil, "x"), .completed(1, dropped: 0)])
         same(refusal(&connection), ClientError(.connectionError, "bye"))
         same(connection.receiveEnd(), ClientError(.connectionError, "bye"))
     }
@@ -276,7 +276,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         "000006 00000001 3c00", "000006 00000001 0400", "000008 00000000 2c00 0000", "000007 00000000 0c00 00",
     ])
     func brokenFramesEndTheConnection(frame: String) throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         _ = try connection.requestStream(Route("a"), n: 2)
         _ = connection.takeOutput()
         let seen = connection.feed(hex(frame) + [0, 0, 0, 0])
@@ -290,14 +290,14 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func unknownFramesThatMayBeIgnoredAre() {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         same(connection.feed(hex("00000a 00000000 fe00 00000001") + hex("000006 00000001 7e00")), [])
     }
 
     @Test func aFrameBeyondTheLimitIsRefusedBeforeItIsThere() throws {
         var limits = ClientLimits()
         limits.message = 1 << 16
-        var connection = ClientConnection(limits: limits, now: 0)
+        var connection = RSocketRequester(limits: limits, now: 0)
         let seen = connection.feed(hex("010041 00000000 2800"))
         guard case .died(let error)? = seen.first else {
             Issue.record("\(seen)")
@@ -308,7 +308,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
 
     @Test(arguments: [1, 3, 4, 100])
     func aWebServerIsNoBroker(step: Int) throws {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         let seen = connection.feed(Array("HTTP/1.1 400 Bad Request\r\n".utf8), step: step)
         same(
             seen,
@@ -319,7 +319,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
         var limits = ClientLimits()
         limits.keepaliveInterval = 10 * second
         limits.lifetime = 30 * second
-        var connection = ClientConnection(limits: limits, now: 0)
+        var connection = RSocketRequester(limits: limits, now: 0)
         _ = connection.takeOutput()
         same(connection.deadline, 10 * second)
         try connection.fire(now: 9 * second)
@@ -335,7 +335,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     @Test func whoDoesNotReadHearsNoSilence() throws {
         var limits = ClientLimits()
         limits.lifetime = 30 * second
-        var connection = ClientConnection(limits: limits, now: 0)
+        var connection = RSocketRequester(limits: limits, now: 0)
         connection.setReading(false, now: second)
         try connection.fire(now: 100 * second)
         connection.setReading(true, now: 100 * second)
@@ -344,7 +344,7 @@ private func silence(_ connection: inout ClientConnection, _ now: UInt64) -> Cli
     }
 
     @Test func aPeerThatDoesNotReadGetsNoEndlessAnswers() {
-        var connection = ClientConnection(now: 0)
+        var connection = RSocketRequester(now: 0)
         _ = connection.takeOutput()
         let ping = bytes { out in
             let data = [UInt8](repeating: 0, count: 1000)

@@ -1,10 +1,13 @@
-// RawWriter: writes text into memory whose size was measured before.
+// RawWriter: writes into memory whose size was measured before.
 
 /// A place to write at, which moves on. Whoever made it has seen to the room.
 struct RawWriter {
     private(set) var place: UnsafeMutablePointer<UInt8>
 
     init(_ target: UnsafeMutableRawPointer) { place = target.assumingMemoryBound(to: UInt8.self) }
+
+    /// Behind what was written.
+    var end: UnsafeMutableRawPointer { UnsafeMutableRawPointer(place) }
 
     @inline(__always)
     mutating func put(_ byte: UInt8) {
@@ -48,6 +51,12 @@ struct RawWriter {
     mutating func put(decimal value: Int64) {
         if value < 0 { put(UInt8(ascii: "-")) }
         put(decimal: value.magnitude)
+    }
+
+    /// Two hexadecimal digits.
+    mutating func put(hex byte: UInt8) {
+        put(Hex.digit(byte >> 4))
+        put(Hex.digit(byte & 15))
     }
 
     /// Base64. RFC 4648, section 4.

@@ -1,0 +1,51 @@
+/* libmicrohttpd, as Debian's libmicrohttpd-dev installs it, and what Swift cannot call of it: functions of variable
+ * arguments, and constants that are casts. */
+#include <microhttpd.h>
+
+/* fb_mhd_head counts on how this version leaves a head behind; later ones are strict by themselves when told to be. */
+_Static_assert(MHD_VERSION == 0x00097500, "this is written for libmicrohttpd 0.9.75, Debian 12's");
+
+enum { FB_MHD_END_OF_STREAM = -1 };
+
+/* A daemon without a listening socket or a thread of its own: whoever has it calls MHD_run when its descriptor is
+ * readable or its timeout is due. Nil when there are no descriptors or no memory. */
+static inline struct MHD_Daemon *fb_mhd_start(
+    unsigned int connections, size_t memory, MHD_AccessHandlerCallback handler,
+    void *(*target)(void *, const char *, struct MHD_Connection *), MHD_NotifyConnectionCallback connection,
+    MHD_RequestCompletedCallback completed, void *context)
+{
+    return MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handler, context,
+        MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory,
+        MHD_OPTION_URI_LOG_CALLBACK, target, context,
+        MHD_OPTION_NOTIFY_CONNECTION, connection, context, MHD_OPTION_NOTIFY_COMPLETED, completed, context,
+        MHD_OPTION_END);
+}
+
+/* The epoll instance that the daemon waits on. */
+static inline int fb_mhd_descriptor(struct MHD_Daemon *daemon)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    return info ? info->epoll_fd : -1;
+}
+
+/* Bytes of a request's head, from its method on; 0 when it has not come. */
+static inline size_t fb_mhd_head(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info ? info->header_size : 0;
+}
+
+/* The response is not chunked, and the connection ends behind it. */
+static inline void fb_mhd_end_behind(struct MHD_Response *response)
+{
+    (void)MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+}
+
+/* What MHD_NotifyConnectionCallback has put there. */
+static inline void *fb_mhd_context(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}

@@ -1,0 +1,33 @@
+// The failures of gRPC calls, and of HTTP/2 streams, as the client tells them: as the same failures over RSocket.
+
+import HTTP2
+
+extension ClientError {
+    /// What a status other than OK means. A broker that shuts down rejects, as over RSocket.
+    init(_ outcome: CallOutcome) {
+        let code: Code =
+            switch outcome.status {
+            case .invalidArgument: .invalid
+            case .aborted: .applicationError
+            case .resourceExhausted:
+                outcome.end == .overflow || outcome.message.hasPrefix("overflow:") ? .applicationError : .rejected
+            case .notFound, .alreadyExists, .permissionDenied, .unauthenticated, .failedPrecondition, .unavailable,
+                .deadlineExceeded:
+                .rejected
+            case .cancelled: .canceled
+            case .ok, .unknown, .outOfRange, .unimplemented, .internal, .dataLoss: .otherStatus(outcome.status.name)
+            }
+        self.init(code, outcome.message)
+    }
+
+    /// What the end of a stream by RST_STREAM means (gRPC over HTTP/2, "HTTP2 Transport Mapping, Errors").
+    init(reset code: HTTP2Code) {
+        switch code {
+        case .refusedStream:
+            self.init(.rejected, "The broker takes no more streams on this connection: try again later.")
+        case .cancel: self.init(.canceled, "The broker gave the call up.")
+        case .enhanceYourCalm: self.init(.rejected, "The broker ended the call: too much was asked, or answered.")
+        default: self.init(.otherStatus("INTERNAL"), "The stream was reset with HTTP/2's error \(code.rawValue).")
+        }
+    }
+}

@@ -1,0 +1,213 @@
+// GRPCConnection+Events: what comes of the broker's bytes. A chunk of DATA is acknowledged when all its messages have
+// been pulled, or put aside until the rest of the last one comes.
+
+import Bytes
+import HTTP2
+import RSocket
+
+extension GRPCConnection {
+    /// DATA of a call, as far as it is not dealt with.
+    struct Chunk {
+        let call: ClientCall
+        let count: Int
+        var rest: UnsafeRawBufferPointer
+        /// The response of a subscription whose messages are at work.
+        var response: ReceivedMessages?
+    }
+
+    public func next() throws(ClientError) -> ClientEvent? {
+        if case .dead(let error) = state { throw error }
+        if let event = pending {
+            pending = nil
+            return event
+        }
+        while true {
+            if let event = try nextMessage() { return event }
+            if let event = session.next() {
+                if let told = try handle(event) { return told }
+            } else if try !takeIncoming() {
+                return nil
+            }
+        }
+    }
+
+    /// Hands the session what has arrived; false when there is nothing.
+    private func takeIncoming() throws(ClientError) -> Bool {
+        reading.removeAll()
+        guard !incoming.isEmpty else { return false }
+        if !hasHeard {
+            let bytes = incoming.readable
+            if bytes.starts(with: "HTTP/".utf8) {
+                throw die(
+                    ClientError(
+                        .protocolViolation, "What answers speaks HTTP/1, not HTTP/2 with gRPC: is it the right port?"))
+            }
+            if bytes.count < 5, "HTTP/".utf8.starts(with: bytes) { return false }
+            hasHeard = true
+        }
+        swap(&reading, &incoming)
+        session.feed(reading.readable, now: time)
+        return true
+    }
+
+    // MARK: Messages
+
+    /// The next event out of the chunk at work.
+    private func nextMessage() throws(ClientError) -> ClientEvent? {
+        while let call = chunk?.call {
+            do throws(GRPCError) {
+                if let message = try chunk?.response?.next() { return try deliver(message, call) }
+                chunk?.response = nil
+                if let message = try call.deframer.next(&chunk!.rest) {
+                    if let event = try receive(message, call) { return event }
+                } else {
+                    let count = chunk?.count ?? 0
+                    chunk = nil
+                    if let event = hold(call) { return event }
+                    session.consume(call.id.value, count)
+                }
+            } catch {
+                if error.status == .resourceExhausted { return tooLarge(call) }
+                throw refuse(error.message)
+            }
+        }
+        return nil
+    }
+
+    /// The rest of a chunk is put aside until its message is whole.
+    private func hold(_ call: ClientCall) -> ClientEvent? {
+        let bytes = call.deframer.heldBytes
+        held += bytes - call.held
+        call.held = bytes
+        return held > limits.reassembly ? tooLarge(call) : nil
+    }
+
+    private func tooLarge(_ call: ClientCall) -> ClientEvent {
+        fail(call, .messageTooLarge, "A message is larger than this client's limit of \(limits.message) bytes.")
+    }
+
+    /// The call dies by this side's decision.
+    private func fail(_ call: ClientCall, _ code: ClientError.Code, _ text: String) -> ClientEvent {
+        session.reset(call.id.value, .cancel)
+        forget(call)
+        return .failed(call.id, ClientError(code, text))
+    }
+
+    private func deliver(_ message: ReceivedMessage, _ call: ClientCall) throws(GRPCError) -> ClientEvent {
+        guard call.demand.take() else {
+            return fail(call, .overdelivered, "The broker sent more messages than were asked for.")
+        }
+        guard message.payload.count <= limits.message else { return tooLarge(call) }
+        let info = MessageInfo(
+            epoch: chunk?.response?.epoch ?? 0, sequence: message.sequence, timestamp: message.timestamp,
+            dropped: call.dropped)
+        call.dropped = 0
+        guard case .subscription(meta: true) = call.kind else {
+            return .message(call.id, .init(metadata: nil, data: message.payload))
+        }
+        metadata.removeAll()
+        if message.isCarrying { try message.appendMetadata(&scratch, limit: limits.message, into: &metadata) }
+        return .message(call.id, .init(metadata: metadata.readable, data: message.payload, info: info))
+    }
+
+    /// A whole message of gRPC's.
+    private func receive(_ bytes: UnsafeRawBufferPointer, _ call: ClientCall) throws(GRPCError) -> ClientEvent? {
+        switch call.kind {
+        case .subscription:
+            let response = try ReceivedMessages(bytes)
+            call.dropped = call.dropped.addingReportingOverflow(response.dropped).partialValue
+            chunk?.response = response
+            return nil
+        case .channel: return progress(try PublishResponse(bytes), call)
+        case .publish: return .acknowledged(call.id, sequence: try PublishOneResponse(bytes).sequence)
+        case .rows: return .message(call.id, .init(metadata: nil, data: try AdminAnswer.json(bytes)))
+        case .ping: return nil
+        }
+    }
+
+    /// Credit, acknowledgements, or both.
+    private func progress(_ response: PublishResponse, _ call: ClientCall) -> ClientEvent? {
+        var event: ClientEvent?
+        if response.acceptedCount > call.accepted {
+            call.accepted = response.acceptedCount
+            event = .acknowledged(call.id, sequence: response.acknowledgedSequence)
+        }
+        guard response.grantedCredit > 0, call.sends else { return event }
+        call.credit.add(response.grantedCredit)
+        pending = event
+        return .granted(call.id, n: UInt32(clamping: response.grantedCredit))
+    }
+
+    // MARK: The session's events
+
+    private func handle(_ event: HTTPEvent) throws(ClientError) -> ClientEvent? {
+        switch event {
+        case .response(let stream, _, let head, let complete):
+            guard let call = sink.calls[StreamID(stream)] else { return nil }
+            try check(head)
+            return complete ? end(call, head.fields) : nil
+        case .data(let stream, _, let bytes):
+            if let call = sink.calls[StreamID(stream)] {
+                chunk = Chunk(call: call, count: bytes.count, rest: bytes)
+            } else {
+                session.consume(stream, bytes.count)
+            }
+            return nil
+        case .complete(let stream, _, let trailers):
+            guard let call = sink.calls[StreamID(stream)] else { return nil }
+            return end(call, trailers)
+        case .reset(let stream, _, let code):
+            guard let call = sink.calls[StreamID(stream)] else { return nil }
+            forget(call)
+            return .failed(call.id, ClientError(reset: code))
+        case .closing(let why):
+            let text = why.isEmpty ? "The broker takes no more requests on this connection." : why
+            if case .open = state { state = .closing(text) }
+            return .closing(text)
+        case .fatal(let error):
+            guard session.isOpened else {
+                throw die(
+                    ClientError(
+                        .protocolViolation, "What answers does not speak HTTP/2 with gRPC: is it the right port?"))
+            }
+            throw refuse(error.message)
+        case .closedByPeer(let error):
+            let text = error.message.isEmpty ? "HTTP/2's error \(error.code.rawValue)." : error.message
+            throw die(ClientError(.connectionError, text))
+        case .request, .closed, .writable, .pong: return nil
+        }
+    }
+
+    /// Sees that what answers is gRPC.
+    private func check(_ head: ResponseHead) throws(ClientError) {
+        let type = head.fields.first("content-type") ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        guard head.status != 200 || !type.starts(with: "application/grpc".utf8) else { return }
+        throw refuse("it answered a call of gRPC with HTTP's status \(head.status).")
+    }
+
+    /// The broker has ended a call.
+    private func end(_ call: ClientCall, _ trailers: HTTPFieldsView?) -> ClientEvent? {
+        let outcome = trailers.flatMap { CallOutcome($0) }
+        // A server that resets a call it has ended does so by itself; another one hears that we have ended it too.
+        session.finish(call.id.value)
+        let isCut = call.deframer.heldBytes > 0
+        forget(call)
+        if case .ping(let data) = call.kind { return pong(data) }
+        guard let outcome else {
+            return .failed(call.id, ClientError(.otherStatus("UNKNOWN"), "The call ended without a status."))
+        }
+        guard outcome.status == .ok else { return .failed(call.id, ClientError(outcome)) }
+        guard !isCut else {
+            return .failed(call.id, ClientError(.badAnswer, "The broker ended the call within a message."))
+        }
+        let (dropped, isOver) = call.dropped.addingReportingOverflow(outcome.dropped)
+        return .completed(call.id, dropped: isOver ? .max : dropped)
+    }
+
+    /// Any answer, even an error, is a sign of life. The event points to memory that is kept until the next ping's.
+    private func pong(_ data: [UInt8]) -> ClientEvent {
+        metadata.removeAll()
+        metadata.append(data)
+        return .pong(metadata.readable)
+    }
+}

@@ -1,0 +1,322 @@
+// GRPCConnection: a client's requests as calls of forebay.v1 over HTTP/2, without I/O and without a clock. What comes
+// of them is in GRPCConnection+Events.swift.
+//
+//   input bytes ──► incoming ──► session ──► a chunk of a call's DATA ──► its messages ──► events, one at a time
+//   requests, credit ──► a call's `outgoing` ──► session, as its windows allow ──► output
+//
+//   open ──GOAWAY without an error──► closing ──► dead
+//     └────── GOAWAY, broken framing, silence, lost ──► dead: next() throws, for good
+
+import Bytes
+import HTTP2
+import RSocket
+
+/// A connection that speaks gRPC over cleartext HTTP/2, by prior knowledge.
+public final class GRPCConnection: ClientConnection {
+    enum State {
+        case open
+        case closing(String)
+        case dead(ClientError)
+    }
+
+    let limits: ClientLimits
+    private let authority: String
+    var session: ClientSession
+    var sink = CallSink()
+    var state = State.open
+    var heads: [GRPCMethod: HTTPFields] = [:]
+
+    // What came, see GRPCConnection+Events.swift.
+
+    /// Bytes that arrived while `reading` was not dealt with.
+    var incoming = ByteBuffer()
+    /// Bytes that the session has been given.
+    var reading = ByteBuffer()
+    /// The DATA at work.
+    var chunk: Chunk?
+    /// An event that follows the last one.
+    var pending: ClientEvent?
+    /// Memory that events point to.
+    var metadata = ByteBuffer()
+    var scratch = PublishedMessage()
+    /// Bytes of unfinished messages, of all calls.
+    var held = 0
+    /// The first bytes were looked at.
+    var hasHeard = false
+
+    private var now: UInt64
+    private var lastHeard: UInt64
+    private var nextKeepalive: UInt64
+    private var isReading = true
+
+    /// Bytes of HTTP/2 that are made at a time.
+    private static let quantum = 64 << 10
+    /// Frames that wait to be written, above which a peer that does not read gets no PING besides.
+    private static let controlFrames = 16
+    /// What a response may have beside one message: gRPC's prefix, figures, and messages up to 1 MiB.
+    static let responseSlack = 2 << 20
+
+    /// Begins a connection.
+    /// - Parameters:
+    ///   - authority: host and port of the broker, as a URL has them.
+    ///   - now: nanoseconds of a clock that never steps back.
+    public init(authority: String, limits: ClientLimits = ClientLimits(), now: UInt64) {
+        self.authority = authority
+        self.limits = limits
+        var http = HTTP2Limits.client
+        http.maxStreams = limits.streams
+        session = ClientSession(limits: http)
+        self.now = now
+        lastHeard = now
+        nextKeepalive = now + limits.keepaliveInterval
+    }
+
+    // MARK: Requests
+
+    /// The broker's lists, which are topics with RSocket, are calls of their own.
+    public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
+        precondition((1...Refill.unbounded).contains(n))
+        if let list = BrokerList(rawValue: topic), n == Refill.unbounded, options == SubscribeOptions() {
+            return try self.list(list, n: n)
+        }
+        let call = try begin(.subscribe, .subscription(meta: options.meta), demand: n)
+        let open = options.open(topic, n)
+        write(call) { open.append(to: &$0) }
+        return call.id
+    }
+
+    public func publish(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID {
+        let call = try begin(.publishOne, .publish)
+        write(call) { ClientRequests.appendPublishOne(topic: topic, payload, to: &$0) }
+        endSending(call)
+        return call.id
+    }
+
+    /// Every publish is acknowledged in gRPC.
+    public func fire(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID? {
+        try publish(topic, payload)
+    }
+
+    /// Acknowledgements cost nothing in gRPC, and conflate by themselves.
+    public func openChannel(
+        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, isOnly: Bool, acknowledged: Bool
+    ) throws(ClientError) -> StreamID {
+        let call = try begin(.publish, .channel)
+        write(call) {
+            ClientRequests.appendPublishOpen(topic: topic, completesTopic: completesTopic, to: &$0)
+            ClientRequests.appendMessage(first, to: &$0)
+        }
+        if isOnly { endSending(call) }
+        return call.id
+    }
+
+    public func call(_ call: ControlCall) throws(ClientError) -> StreamID { try ask(call.request) }
+
+    public func list(_ list: BrokerList, n: UInt32) throws(ClientError) -> StreamID {
+        switch list {
+        case .topics: try ask(.listTopics)
+        case .subscriptions: try ask(.listSubscriptions)
+        case .connections: try ask(.listConnections)
+        }
+    }
+
+    private func ask(_ request: AdminRequest) throws(ClientError) -> StreamID {
+        let call = try begin(request.method, .rows)
+        write(call) { request.append(to: &$0) }
+        endSending(call)
+        return call.id
+    }
+
+    /// By Health's Check: the broker holds clients to few PING frames, and a call goes the way that messages go.
+    public func ping(_ data: UnsafeRawBufferPointer, now: UInt64) throws(ClientError) {
+        precondition(data.count <= 1024)
+        let call = try begin(.healthCheck, .ping(Array(data)))
+        write(call) { ClientRequests.appendHealthCheck(to: &$0) }
+        endSending(call)
+    }
+
+    private func begin(
+        _ method: GRPCMethod, _ kind: ClientCall.Kind, demand: UInt32 = Refill.unbounded
+    ) throws(ClientError) -> ClientCall {
+        switch state {
+        case .open: break
+        case .closing(let why): throw ClientError(.connectionError, why)
+        case .dead(let error): throw error
+        }
+        guard sink.calls.count < limits.streams else {
+            throw ClientError(.rejected, "\(limits.streams) streams are open on this connection: end one first.")
+        }
+        let head = heads[method] ?? GRPCHeads.request(method, authority: authority)
+        heads[method] = head
+        guard let id = session.request(head, complete: false) else {
+            throw ClientError(.rejected, "The connection takes no more streams: connect again.")
+        }
+        let call = ClientCall(
+            id: StreamID(id), kind: kind, demand: demand, limit: limits.message + Self.responseSlack)
+        sink.calls.insert(call)
+        return call
+    }
+
+    private func write(_ call: ClientCall, _ body: (inout ByteBuffer) -> Void) {
+        sink.append(call, body)
+        session.bodyAvailable(call.id.value)
+    }
+
+    private func endSending(_ call: ClientCall) {
+        call.sends = false
+        call.credit.removeAll()
+        session.finish(call.id.value)
+    }
+
+    // MARK: Credit, items, ends
+
+    public func requestN(_ id: StreamID, _ n: UInt32) {
+        precondition((1...Refill.unbounded).contains(n))
+        guard let call = sink.calls[id], call.isSubscription else { return }
+        call.demand.add(UInt64(n))
+        write(call) { ClientRequests.appendCredit(n, to: &$0) }
+    }
+
+    public func outstanding(on id: StreamID) -> UInt32 { sink.calls[id]?.demand.shown ?? 0 }
+
+    public func credit(of id: StreamID) -> UInt32 { sink.calls[id]?.credit.shown ?? 0 }
+
+    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer) -> Bool {
+        guard let call = sink.calls[id], call.sends, call.credit.take() else { return false }
+        write(call) { ClientRequests.appendMessage(payload, to: &$0) }
+        return true
+    }
+
+    public func complete(_ id: StreamID) {
+        guard let call = sink.calls[id], call.sends, !call.isSubscription else { return }
+        endSending(call)
+    }
+
+    public func cancel(_ id: StreamID) {
+        guard let call = sink.calls[id] else { return }
+        session.reset(id.value, .cancel)
+        forget(call)
+    }
+
+    /// Nothing more is told of a call.
+    func forget(_ call: ClientCall) {
+        held -= call.held
+        call.held = 0
+        if chunk?.call === call { chunk = nil }
+        sink.remove(call)
+    }
+
+    // MARK: Bytes and time
+
+    public func space(_ count: Int) -> UnsafeMutableRawPointer { incoming.reserve(count) }
+
+    public func arrived(_ count: Int, now: UInt64) {
+        incoming.commit(count)
+        self.now = max(self.now, now)
+        lastHeard = self.now
+    }
+
+    /// The newest time that was handed in.
+    var time: UInt64 { now }
+
+    public func receiveEnd() -> ClientError {
+        if case .closing(let why) = state { return die(ClientError(.connectionError, why)) }
+        return die(ClientError(.lost, "The broker closed the connection without saying why."))
+    }
+
+    public func output() -> UnsafeRawBufferPointer {
+        if sink.output.isEmpty { session.produce(into: &sink, atMost: Self.quantum) }
+        return sink.output.readable
+    }
+
+    public func written(_ count: Int) { sink.output.consume(count) }
+    public func discardOutput() { sink.output.removeAll() }
+    public var queued: Int { sink.output.count + sink.waiting }
+    public var hasOutput: Bool { !sink.output.isEmpty }
+
+    public var deadline: UInt64 {
+        // Some errors of the broker's are found while ours is written: nobody need wait for more to hear of them.
+        if session.hasEvents { return 0 }
+        let due = min(nextKeepalive, session.deadline ?? UInt64.max)
+        return isReading ? min(due, lastHeard + limits.lifetime) : due
+    }
+
+    public func fire(now time: UInt64) throws(ClientError) {
+        now = max(now, time)
+        if isReading, now - lastHeard >= limits.lifetime {
+            let seconds = limits.lifetime / 1_000_000_000
+            throw die(
+                ClientError(.silent, "Nothing came from the broker for \(seconds) s: the connection is given up."))
+        }
+        if let due = session.deadline, due <= now { session.expire(now: now) }
+        guard now >= nextKeepalive else { return }
+        nextKeepalive = now + limits.keepaliveInterval
+        guard now - lastHeard >= limits.keepaliveInterval, sink.output.count < limits.controlOutput,
+            session.queuedFrames < Self.controlFrames
+        else { return }
+        session.ping(now)
+    }
+
+    public func setReading(_ reading: Bool, now: UInt64) {
+        if reading, !isReading { lastHeard = max(lastHeard, now) }
+        isReading = reading
+    }
+
+    // MARK: Ends
+
+    func die(_ error: ClientError) -> ClientError {
+        state = .dead(error)
+        sink.removeAll()
+        chunk = nil
+        pending = nil
+        held = 0
+        return error
+    }
+
+    /// Tells the broker what it did wrong, then dies.
+    func refuse(_ what: String) -> ClientError {
+        session.goAway(.protocolError, what)
+        return die(
+            ClientError(
+                .protocolViolation, "The broker, or what answers in its place, broke the protocol: \(what)"))
+    }
+}
+
+extension SubscribeOptions {
+    /// As gRPC has them. A gap could always be told there, but who does not look at it is refused, as over RSocket.
+    func open(_ topic: String, _ n: UInt32) -> SubscribeOpen {
+        var open = SubscribeOpen(topic: topic, requestN: n)
+        switch start {
+        case .next: break
+        case .last(let count): open.start = .last(count)
+        case .all: open.start = .all
+        case .from(let sequence, let epoch):
+            open.start = .from(sequence, epoch: epoch)
+            if !meta { open.gapFails = true }
+        }
+        if let gap { open.gapFails = gap == .fail }
+        open.buffer = buffer
+        switch overflow {
+        case nil, .dropOldest: open.overflow = .dropOldest
+        case .dropNewest: open.overflow = .dropNewest
+        case .replaceNewest: open.overflow = .replaceNewest
+        case .latest: open.overflow = .latest
+        case .fail: open.overflow = .fail
+        case .block: open.overflow = .block
+        }
+        return open
+    }
+}
+
+extension ControlCall {
+    /// The call as Admin has it.
+    var request: AdminRequest {
+        switch self {
+        case .info: .info
+        case .topicInfo(let name): .topicInfo(topic: name)
+        case .completeTopic(let name): .completeTopic(topic: name)
+        case .failTopic(let name, let message): .failTopic(topic: name, message: message ?? "")
+        case .deleteTopic(let name): .deleteTopic(topic: name)
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// RSocketConnection: a client's requests as RSocket has them: routes, options in them, and the interactions they go by.
+
+import Bytes
+
+/// A connection that speaks RSocket 1.0.
+public final class RSocketConnection: ClientConnection {
+    private var requester: RSocketRequester
+
+    /// Begins a connection. `now` is nanoseconds of a clock that never steps back.
+    public init(limits: ClientLimits = ClientLimits(), now: UInt64) {
+        requester = RSocketRequester(limits: limits, now: now)
+    }
+
+    // MARK: Requests
+
+    public func subscribe(_ topic: String, _ options: SubscribeOptions, n: UInt32) throws(ClientError) -> StreamID {
+        try requester.requestStream(options.route(to: topic), n: n)
+    }
+
+    public func publish(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID {
+        try requester.request(Route(topic), data: payload, answers: .acknowledgements)
+    }
+
+    public func fire(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID? {
+        try requester.fireAndForget(Route(topic), data: payload)
+        return nil
+    }
+
+    /// Acknowledgements cost credit of ours: one is outstanding at a time, so that they conflate instead of coming once
+    /// a message.
+    public func openChannel(
+        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, isOnly: Bool, acknowledged: Bool
+    ) throws(ClientError) -> StreamID {
+        let route = Route(topic, options: completesTopic ? [("complete", "true")] : [])
+        return try requester.requestChannel(
+            route, n: 1, data: first, complete: isOnly,
+            answers: acknowledged ? .allAcknowledgements : .acknowledgements)
+    }
+
+    public func call(_ call: ControlCall) throws(ClientError) -> StreamID {
+        try requester.request(call.route, data: Frames.nothing)
+    }
+
+    public func list(_ list: BrokerList, n: UInt32) throws(ClientError) -> StreamID {
+        try requester.requestStream(Route(list.rawValue), n: n)
+    }
+
+    // MARK: Credit, items, ends
+
+    public func requestN(_ id: StreamID, _ n: UInt32) { requester.requestN(id, n) }
+    public func outstanding(on id: StreamID) -> UInt32 { requester.outstanding(on: id) }
+    public func credit(of id: StreamID) -> UInt32 { requester.credit(of: id) }
+    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer) -> Bool { requester.send(id, data: payload) }
+    public func complete(_ id: StreamID) { requester.complete(id) }
+    public func cancel(_ id: StreamID) { requester.cancel(id) }
+
+    /// By KEEPALIVE, which the broker answers ahead of all data.
+    public func ping(_ data: UnsafeRawBufferPointer, now: UInt64) { requester.ping(data, now: now) }
+
+    // MARK: What came
+
+    public func next() throws(ClientError) -> ClientEvent? { try requester.next() }
+
+    // MARK: Bytes and time
+
+    public func space(_ count: Int) -> UnsafeMutableRawPointer { requester.input.reserve(count) }
+
+    public func arrived(_ count: Int, now: UInt64) {
+        requester.input.commit(count)
+        requester.heard(now: now)
+    }
+
+    public func receiveEnd() -> ClientError { requester.receiveEnd() }
+    public func output() -> UnsafeRawBufferPointer { requester.output.readable }
+    public func written(_ count: Int) { requester.output.consume(count) }
+    public func discardOutput() { requester.output.removeAll() }
+    public var queued: Int { requester.output.count }
+    public var hasOutput: Bool { !requester.output.isEmpty }
+    public var deadline: UInt64 { requester.deadline }
+    public func fire(now: UInt64) throws(ClientError) { try requester.fire(now: now) }
+    public func setReading(_ reading: Bool, now: UInt64) { requester.setReading(reading, now: now) }
+}
+
+extension SubscribeOptions {
+    /// A topic with these options.
+    func route(to topic: String) -> Route {
+        var options: [(name: String, value: String)] = []
+        switch start {
+        case .next: break
+        case .last(let count): options.append(("replay", String(count)))
+        case .all: options.append(("replay", "all"))
+        case .from(let sequence, let epoch):
+            options.append(("from", String(sequence)))
+            if let epoch { options.append(("epoch", String(epoch))) }
+        }
+        if let buffer { options.append(("buffer", String(buffer))) }
+        if let overflow { options.append(("overflow", overflow.rawValue)) }
+        if let gap { options.append(("gap", gap.rawValue)) }
+        if meta { options.append(("meta", "on")) }
+        return Route(topic, options: options)
+    }
+}
+
+extension ControlCall {
+    /// The call as a route; `tags` of it is nil when a name or message is longer than one can hold.
+    public var route: Route {
+        switch self {
+        case .info: Route("$SYS.info")
+        case .topicInfo(let name): Route("$SYS.topic.info", options: [("name", name)])
+        case .completeTopic(let name): Route("$SYS.topic.complete", options: [("name", name)])
+        case .failTopic(let name, let message):
+            Route("$SYS.topic.fail", options: [("name", name)] + (message.map { [("message", $0)] } ?? []))
+        case .deleteTopic(let name): Route("$SYS.topic.delete", options: [("name", name)])
+        }
+    }
+}

@@ -1,0 +1,219 @@
+// RSocketRequester+Input: what a requester makes of the frames that come.
+
+import Bytes
+import RSocket
+
+extension RSocketRequester {
+    /// The other side will send nothing more.
+    mutating func receiveEnd() -> ClientError {
+        if case .closing(let why) = state { return die(ClientError(.connectionError, why)) }
+        return die(ClientError(.lost, "The broker closed the connection without saying why."))
+    }
+
+    /// The next event; nil when a whole frame is not there.
+    /// - Throws: what the connection dies of, now and at every call after it.
+    mutating func next() throws(ClientError) -> ClientEvent? {
+        forgetDelivered()
+        if case .dead(let error) = state { throw error }
+        if let id = pendingEnd {
+            pendingEnd = nil
+            if let stream = streams[id] {
+                end(stream)
+                return .completed(id, dropped: 0)
+            }
+        }
+        while true {
+            let bytes = input.readable
+            guard bytes.count >= 3 else { return nil }
+            let length = bytes.u24(at: 0)
+            if !hasHeard {
+                if bytes.starts(with: "HTTP/".utf8) { throw notRSocket() }
+                // As a length it would have us wait for megabytes; the two letters behind it decide.
+                if bytes.count < 5, "HTTP/".utf8.starts(with: bytes) { return nil }
+                hasHeard = true
+            }
+            guard bytes.count >= 3 + length else {
+                if length > limits.message + 64 { throw tooLong(length) }
+                return nil
+            }
+            spent = 3 + length
+            if let event = try handle(Frames.decode(bytes.slice(3..<3 + length))) { return event }
+            forgetDelivered()
+        }
+    }
+
+    private mutating func notRSocket() -> ClientError {
+        die(ClientError(.protocolViolation, "What answers speaks HTTP, not RSocket: is it the right port?"))
+    }
+
+    private mutating func tooLong(_ length: Int) -> ClientError {
+        die(
+            ClientError(
+                .protocolViolation,
+                "What answers is not RSocket, or sends frames of \(length) bytes, above the limit of \(limits.message)."
+            ))
+    }
+
+    mutating func forgetDelivered() {
+        input.consume(spent)
+        spent = 0
+        if let stream = delivered {
+            delivered = nil
+            reassembling -= stream.assembled
+            stream.forgetFragments()
+        }
+    }
+
+    private mutating func handle(_ frame: Inbound) throws(ClientError) -> ClientEvent? {
+        switch frame {
+        case .payload(let id, let payload): return receive(payload, on: id)
+        case .requestN(let id, let n):
+            guard let stream = streams[StreamID(id)], stream.sends, n > 0 else { return nil }
+            stream.grant(n)
+            return .granted(stream.id, n: n)
+        case .cancel(let id):
+            guard let stream = streams[StreamID(id)], stream.sends else { return nil }
+            stream.endSending()
+            forgetIfOver(stream)
+            return .declined(stream.id)
+        case .error(let id, let code, let text): return try receiveError(id, code, text)
+        case .keepalive(let respond, let data):
+            guard respond else { return .pong(data) }
+            if output.count < limits.controlOutput {
+                FrameWriter.keepalive(respond: false, position: 0, data: data, into: &output)
+            }
+            return nil
+        case .request(let id, let answered):
+            // A client serves nothing; a stream id that is ours, or none, is not worth an answer.
+            if answered, id != 0, id & 1 == 0 {
+                FrameWriter.error(
+                    stream: id, code: .rejected, message: "this client answers no requests", into: &output)
+            }
+            return nil
+        case .ignored: return nil
+        case .violation(let what):
+            let text = "The broker, or what answers in its place, broke the protocol: \(what)"
+            throw refuse(text)
+        }
+    }
+
+    private mutating func receiveError(
+        _ id: UInt32, _ code: UInt32, _ text: UnsafeRawBufferPointer
+    ) throws(ClientError) -> ClientEvent? {
+        let message = String(decoding: text, as: UTF8.self)
+        if id != 0 {
+            guard let stream = streams[StreamID(id)] else { return nil }
+            remove(stream)
+            return .failed(stream.id, ClientError(ClientError.Code(stream: code), message))
+        }
+        switch code {
+        case 0x102:
+            state = .closing(message)
+            return .closing(message)
+        case 1, 2, 3, 4: throw die(ClientError(.setupRejected, message))
+        default: throw die(ClientError(.connectionError, message))
+        }
+    }
+
+    private mutating func receive(_ payload: Inbound.Payload, on id: UInt32) -> ClientEvent? {
+        guard let stream = streams[StreamID(id)], stream.receives else { return nil }
+        if stream.isAssembling || payload.follows { return assemble(payload, stream) }
+        let size = (payload.metadata?.count ?? 0) + payload.data.count
+        guard size <= limits.message else { return tooLarge(stream) }
+        return deliver(stream, payload, metadata: payload.metadata, data: payload.data)
+    }
+
+    /// Adds a fragment; delivers the message with the last one.
+    private mutating func assemble(_ payload: Inbound.Payload, _ stream: RSocketStream) -> ClientEvent? {
+        let size = (payload.metadata?.count ?? 0) + payload.data.count
+        guard stream.assembled + size <= limits.message, reassembling + size <= limits.reassembly else {
+            return tooLarge(stream)
+        }
+        stream.isAssembling = true
+        if let metadata = payload.metadata {
+            stream.hasMetadata = true
+            stream.metadata.append(metadata)
+        }
+        stream.data.append(payload.data)
+        reassembling += size
+        if payload.follows { return nil }
+        delivered = stream
+        return deliver(
+            stream, payload, metadata: stream.hasMetadata ? stream.metadata.readable : nil, data: stream.data.readable)
+    }
+
+    private mutating func deliver(
+        _ stream: RSocketStream, _ payload: Inbound.Payload, metadata: UnsafeRawBufferPointer?,
+        data: UnsafeRawBufferPointer
+    ) -> ClientEvent? {
+        // Neither N nor C is illegal, yet some peers send it for an empty item: it counts as one.
+        let isMessage = payload.next || !payload.complete
+        if isMessage, !stream.receiveMessage() {
+            return fail(stream, .overdelivered, "The broker sent more messages than were asked for.")
+        }
+        if isMessage {
+            // N and C in one frame are two events: the end is taken from the same bytes at the next call.
+            if payload.complete { pendingEnd = stream.id }
+            guard stream.answers == .messages else { return acknowledge(stream, data) }
+            return .message(stream.id, .init(metadata: metadata, data: data))
+        }
+        end(stream)
+        return .completed(stream.id, dropped: metadata.flatMap { MessageInfo(metadata: $0) }?.dropped ?? 0)
+    }
+
+    /// An acknowledgement: a sequence in decimal.
+    private mutating func acknowledge(_ stream: RSocketStream, _ data: UnsafeRawBufferPointer) -> ClientEvent {
+        guard let sequence = UInt64(String(decoding: data, as: UTF8.self)) else {
+            return fail(stream, .badAnswer, "The broker acknowledged by what is no sequence.")
+        }
+        if stream.answers == .allAcknowledgements { requestN(stream.id, 1) }
+        return .acknowledged(stream.id, sequence: sequence)
+    }
+
+    // MARK: Ends and look-ups
+
+    private mutating func tooLarge(_ stream: RSocketStream) -> ClientEvent {
+        let text = "A message is larger than this client's limit of \(limits.message) bytes."
+        return fail(stream, .messageTooLarge, text)
+    }
+
+    /// The stream dies by this side's decision.
+    private mutating func fail(_ stream: RSocketStream, _ code: ClientError.Code, _ text: String) -> ClientEvent {
+        FrameWriter.cancel(stream: stream.id.value, into: &output)
+        if pendingEnd == stream.id { pendingEnd = nil }
+        remove(stream)
+        return .failed(stream.id, ClientError(code, text))
+    }
+
+    /// The responder's half is complete.
+    mutating func end(_ stream: RSocketStream) {
+        stream.endReceiving()
+        forgetIfOver(stream)
+    }
+
+    mutating func forgetIfOver(_ stream: RSocketStream) {
+        if stream.isOver { remove(stream) }
+    }
+
+    mutating func remove(_ stream: RSocketStream) {
+        streams.remove(stream)
+        // What was delivered is given up with the next call, since the event's bytes lie there.
+        if delivered !== stream {
+            reassembling -= stream.assembled
+            stream.forgetFragments()
+        }
+        stream.endSending()
+    }
+
+    mutating func die(_ error: ClientError) -> ClientError {
+        state = .dead(error)
+        streams.removeAll()
+        return error
+    }
+
+    /// Tells the broker what it did wrong, then dies.
+    private mutating func refuse(_ text: String) -> ClientError {
+        FrameWriter.error(stream: 0, code: .connectionError, message: text, into: &output)
+        return die(ClientError(.protocolViolation, text))
+    }
+}

@@ -1,0 +1,208 @@
+// RSocketRequester: the requester's side of RSocket 1.0 over TCP, without I/O and without a clock.
+//
+//   input bytes ──► `input` ──► next() ──► events, one at a time
+//   requests, credit, cancel ──► `output` ──► bytes to write
+//
+//   open ──ERROR[CONNECTION_CLOSE]──► closing ──► dead
+//     └────── ERROR on stream 0, broken framing, silence, lost ──► dead: next() throws, for good
+//
+// Events are pulled, so that a user who cannot take more stops pulling, the driver stops reading, and TCP tells the
+// broker.
+
+import Bytes
+import RSocket
+
+/// One connection to a broker. Who owns it reads bytes into `input`, pulls events, and writes what is in `output`.
+struct RSocketRequester: ~Copyable {
+    enum State {
+        case open
+        case closing(String)
+        case dead(ClientError)
+    }
+
+    let limits: ClientLimits
+    /// Bytes that arrived and are not yet taken apart.
+    var input = ByteBuffer()
+    /// Bytes to write.
+    var output = ByteBuffer()
+
+    var state = State.open
+    var streams = StreamList<RSocketStream>()
+    private var nextID: UInt32 = 1
+    /// The whole frame (with its length) that the last event pointed into, to be dropped at the next call.
+    var spent = 0
+    /// The stream whose put-together message the last event pointed into.
+    var delivered: RSocketStream?
+    var reassembling = 0
+    /// The stream whose last event was a message with the end in the same frame.
+    var pendingEnd: StreamID?
+    private var lastHeard: UInt64
+    private var nextKeepalive: UInt64
+    private var isReading = true
+    /// The first bytes were looked at.
+    var hasHeard = false
+
+    /// Acknowledgements that may come while a channel ends.
+    private static let closingCredit: UInt32 = 64
+
+    /// Begins a connection: SETUP stands in `output`. Times are nanoseconds of one clock that never steps back.
+    init(limits: ClientLimits = ClientLimits(), now: UInt64) {
+        self.limits = limits
+        lastHeard = now
+        nextKeepalive = now + limits.keepaliveInterval
+        Frames.setup(limits, into: &output)
+    }
+
+    // MARK: Time
+
+    /// When `fire` is to be called at the latest.
+    var deadline: UInt64 {
+        isReading ? min(nextKeepalive, lastHeard + limits.lifetime) : nextKeepalive
+    }
+
+    /// Sends a KEEPALIVE that is due, and gives up on a broker that was silent for the lifetime.
+    mutating func fire(now: UInt64) throws(ClientError) {
+        if isReading, now >= lastHeard, now - lastHeard >= limits.lifetime {
+            let seconds = limits.lifetime / 1_000_000_000
+            throw die(
+                ClientError(.silent, "Nothing came from the broker for \(seconds) s: the connection is given up."))
+        }
+        guard now >= nextKeepalive else { return }
+        nextKeepalive = now + limits.keepaliveInterval
+        // A peer that does not read gets no second one behind the first.
+        if output.count < limits.controlOutput {
+            FrameWriter.keepalive(respond: true, position: 0, data: Frames.nothing, into: &output)
+        }
+    }
+
+    /// Bytes arrived, now in `input`.
+    mutating func heard(now: UInt64) { lastHeard = now }
+
+    /// The driver stops reading, or goes on. While it does not read, silence is its own doing.
+    mutating func setReading(_ reading: Bool, now: UInt64) {
+        if reading, !isReading { lastHeard = now }
+        isReading = reading
+    }
+
+    /// Sends a KEEPALIVE with `data` (at most 1 KiB), to be answered by `.pong`.
+    mutating func ping(_ data: UnsafeRawBufferPointer, now: UInt64) {
+        precondition(data.count <= 1024)
+        FrameWriter.keepalive(respond: true, position: 0, data: data, into: &output)
+        nextKeepalive = now + limits.keepaliveInterval
+    }
+
+    // MARK: Requests
+
+    /// REQUEST_FNF: nothing comes back.
+    mutating func fireAndForget(_ route: Route, data: UnsafeRawBufferPointer) throws(ClientError) {
+        let id = try newStream()
+        try Frames.request(
+            .fireAndForget, id, n: 0, route, data, complete: false, fragment: limits.fragment, into: &output)
+    }
+
+    /// REQUEST_RESPONSE: answered by one `.message` (or `.acknowledged`) and `.completed`, `.completed` alone, or
+    /// `.failed`.
+    mutating func request(
+        _ route: Route, data: UnsafeRawBufferPointer, answers: RSocketStream.Answers = .messages
+    ) throws(ClientError) -> StreamID {
+        let id = try newStream()
+        try Frames.request(
+            .response, id, n: 0, route, data, complete: false, fragment: limits.fragment, into: &output)
+        streams.insert(RSocketStream(id: id, kind: .response, demand: 1, sends: false, answers: answers))
+        return id
+    }
+
+    /// REQUEST_STREAM with credit for `n` messages, 1 to 2³¹−1; 2³¹−1 is unbounded.
+    mutating func requestStream(_ route: Route, n: UInt32) throws(ClientError) -> StreamID {
+        precondition((1...Refill.unbounded).contains(n))
+        let id = try newStream()
+        try Frames.request(
+            .stream, id, n: n, route, Frames.nothing, complete: false, fragment: limits.fragment, into: &output)
+        streams.insert(RSocketStream(id: id, kind: .stream, demand: n, sends: false))
+        return id
+    }
+
+    /// REQUEST_CHANNEL: `data` is item 0; the next ones wait for `.granted`. `n` is credit for what the other side
+    /// sends back. `complete`: item 0 is the only one.
+    mutating func requestChannel(
+        _ route: Route, n: UInt32, data: UnsafeRawBufferPointer, complete: Bool,
+        answers: RSocketStream.Answers = .messages
+    ) throws(ClientError) -> StreamID {
+        precondition((1...Refill.unbounded).contains(n))
+        let id = try newStream()
+        try Frames.request(
+            .channel, id, n: n, route, data, complete: complete, fragment: limits.fragment, into: &output)
+        streams.insert(RSocketStream(id: id, kind: .channel, demand: n, sends: !complete, answers: answers))
+        return id
+    }
+
+    private mutating func newStream() throws(ClientError) -> StreamID {
+        forgetDelivered()
+        switch state {
+        case .open: break
+        case .closing(let why): throw ClientError(.connectionError, why)
+        case .dead(let error): throw error
+        }
+        guard streams.count < limits.streams else {
+            throw ClientError(.rejected, "\(limits.streams) streams are open on this connection: end one first.")
+        }
+        return freshID()
+    }
+
+    /// An id that no open stream has. Ids are odd; after the last one they begin anew (RSocket, "Stream Identifiers").
+    private mutating func freshID() -> StreamID {
+        while true {
+            let id = StreamID(nextID)
+            nextID = nextID >= 0x7fff_ffff ? 1 : nextID + 2
+            if streams[id] == nil { return id }
+        }
+    }
+
+    // MARK: Credit, items, ends
+
+    /// REQUEST_N: `n` more messages, 1 to 2³¹−1. Nothing happens on a stream that has ended.
+    mutating func requestN(_ id: StreamID, _ n: UInt32) {
+        precondition((1...Refill.unbounded).contains(n))
+        guard let stream = streams[id], stream.receives, stream.kind != .response else { return }
+        stream.ask(n)
+        FrameWriter.requestN(stream: id.value, n: n, into: &output)
+    }
+
+    /// Messages that the broker may still send; 2³¹−1 is unbounded, 0 also stands for a stream that has ended.
+    func outstanding(on id: StreamID) -> UInt32 {
+        streams[id].map { $0.receives ? $0.outstanding : 0 } ?? 0
+    }
+
+    /// Items that may be sent now on a channel; 2³¹−1 is unbounded, 0 also stands for a channel that has ended.
+    func credit(of id: StreamID) -> UInt32 {
+        streams[id].map { $0.credit.shown } ?? 0
+    }
+
+    /// PAYLOAD on a channel, for one credit of the broker's; false when there is none, and then nothing is sent.
+    mutating func send(_ id: StreamID, data: UnsafeRawBufferPointer) -> Bool {
+        guard let stream = streams[id], stream.useCredit() else { return false }
+        FrameWriter.payload(
+            stream: id.value, next: true, complete: false, metadata: nil, data: data, fragment: limits.fragment,
+            into: &output)
+        return true
+    }
+
+    /// COMPLETE of our half of a channel. What the broker sends goes on until it completes too.
+    mutating func complete(_ id: StreamID) {
+        guard let stream = streams[id], stream.sends else { return }
+        // Without credit the broker could not tell the last sequence, since its completion acknowledges all anyway.
+        if stream.answers == .allAcknowledgements { requestN(id, Self.closingCredit) }
+        FrameWriter.payload(
+            stream: id.value, next: false, complete: true, metadata: nil, data: Frames.nothing, fragment: 0,
+            into: &output)
+        stream.endSending()
+        forgetIfOver(stream)
+    }
+
+    /// CANCEL: no event of this stream follows.
+    mutating func cancel(_ id: StreamID) {
+        guard let stream = streams[id] else { return }
+        FrameWriter.cancel(stream: id.value, into: &output)
+        remove(stream)
+    }
+}

@@ -1,0 +1,93 @@
+// HTTP1Carrier: what a connection of HTTP/1.1 has in the place of HTTP/2's session: one request at a time, each the
+// next stream. The driver has the bytes of the protocol; from here it fetches the answer when there is one, and then
+// the body, piece by piece, as the client takes it.
+//
+//     idle ──request──▶ asked ──respond──▶ answered ──fetch──▶ sending ──┐
+//       ▲────────────────────────── over ────────────────────────────────┘
+
+import HTTP2
+
+/// An answer that the driver is to write.
+public struct HTTP1Answer: Sendable {
+    public var status: Int
+    /// Names in lower case. What is of the connection or of the framing is not among them.
+    public var headers: [(name: String, value: String)]
+    /// Bytes of the body; nil for a stream, which ends when it ends.
+    public var length: Int?
+    /// The connection ends behind it.
+    public var isLast: Bool
+}
+
+/// What there is of a body.
+public enum HTTP1Piece: Equatable, Sendable {
+    /// So many bytes were put into the buffer, at least one.
+    case bytes(Int)
+    /// Nothing now; `Effects.flush` tells when there is.
+    case later
+    /// Nothing any more.
+    case end
+    /// The connection is over.
+    case gone
+}
+
+struct HTTP1Carrier {
+    private enum Phase {
+        case idle
+        case asked
+        case answered(HTTP1Answer)
+        case sending
+    }
+
+    private var phase = Phase.idle
+    /// The latest request's.
+    private(set) var stream: UInt32 = 0
+    private(set) var handle: UInt32 = .max
+    /// Nothing comes behind what the exchange's body holds.
+    private(set) var isComplete = false
+    /// The connection ends with the request at work.
+    var isLast = false
+    /// The client sends no more.
+    var hasEnded = false
+    /// Since when there is no request, or nothing of the answer was fetched; on the monotonic clock.
+    var quietSince: UInt64
+
+    init(now: UInt64) { quietSince = now }
+
+    var isIdle: Bool { if case .idle = phase { true } else { false } }
+
+    /// Begins a request, and returns its stream.
+    mutating func begin() -> UInt32 {
+        phase = .asked
+        stream &+= 1
+        handle = .max
+        isComplete = false
+        return stream
+    }
+
+    mutating func name(_ handle: UInt32) { self.handle = handle }
+
+    mutating func respond(_ answer: HTTP1Answer) {
+        guard case .asked = phase else { return }
+        phase = .answered(answer)
+    }
+
+    mutating func finish(now: UInt64) {
+        isComplete = true
+        quietSince = now
+    }
+
+    /// The answer, once, as soon as it is known whole or to be a stream.
+    mutating func fetch() -> HTTP1Answer? {
+        guard case .answered(var answer) = phase, isComplete || answer.length == nil else { return nil }
+        answer.isLast = isLast
+        phase = .sending
+        return answer
+    }
+
+    /// The answer is written, or never will be.
+    mutating func end(now: UInt64) {
+        phase = .idle
+        handle = .max
+        quietSince = now
+    }
+}

@@ -1,0 +1,167 @@
+// HTTP1Inputs: what the driver tells of connections that speak HTTP/1.1, and what it fetches from them. A library of
+// the driver's has the protocol's bytes; here come whole heads and pieces of bodies, one request of a connection at a
+// time.
+//
+//     speaksHTTP1 ─▶ ( request ─▶ body … ─▶ requestEnded ─▶ answer ─▶ take … ─▶ exchangeOver ) …  ─▶ lost
+//
+// `Effects.flush` names a connection whose answer, or more of whose body, may be fetched.
+
+import Bytes
+import HTTP2
+
+extension Shard {
+    /// The first bytes of a connection that has sent none to the engine are not HTTP/2's.
+    public func speaksHTTP1(on id: ConnectionID, now: Instant) {
+        moment = now
+        guard let connection = find(id), let http = connection.http, case .new = connection.phase else { return }
+        http.becomeSingle(now: now.monotonic)
+    }
+
+    /// The head of a request has come. The one before it is over.
+    public func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
+        moment = now
+        guard let connection = find(id), let http = connection.http, http.single?.isIdle == true else { return }
+        switch connection.phase {
+        case .new: accept(connection)
+        case .open: break
+        case .closing, .closed: return
+        }
+        heard(head.size, on: connection)
+        if head.isAmbiguous || draining { http.single!.isLast = true }
+        let stream = http.single!.begin()
+        // Behind a head that may be read in two ways nothing is waited for.
+        let isComplete = !head.hasBody || head.isAmbiguous
+        plainRequest(
+            connection, http, stream, head.plain, refusedFor: head.problem, complete: isComplete, now: now)
+        charge(connection)
+        settle(now)
+    }
+
+    /// More of a request's body came. It is not kept beyond the call.
+    public func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
+        moment = now
+        guard let connection = find(id), let http = connection.http, let (exchange, plain) = current(http) else {
+            return
+        }
+        heard(bytes.count, on: connection)
+        guard !exchange.isFinished else { return }
+        take(bytes, for: exchange, plain, http)
+        charge(connection)
+        settle(now)
+    }
+
+    /// The request has come to its end.
+    public func requestEnded(on id: ConnectionID, now: Instant) {
+        moment = now
+        guard let connection = find(id), let http = connection.http, let (exchange, plain) = current(http),
+            !exchange.isHalfClosed
+        else { return }
+        exchange.isHalfClosed = true
+        bodyEnded(exchange, plain, now: now)
+        charge(connection)
+        settle(now)
+    }
+
+    /// The answer, once, when it can be written. Nil while it is not known, or what made it has still to be told to
+    /// others; `Effects.flush` names the connection then.
+    /// - Parameter atOnce: a refusal may go ahead of everything.
+    public func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
+        moment = now
+        guard let connection = find(id), let http = connection.http, atOnce || !connection.isFlushing,
+            let answer = http.single?.fetch()
+        else { return nil }
+        if answer.length == nil, http.single!.hasEnded, let (_, plain) = current(http), plain.subscribed != nil {
+            close(connection, reason: "closed by the peer", now: now)
+            settle(now)
+            return nil
+        }
+        http.single!.quietSince = now.monotonic
+        let size = answer.headers.reduce(17) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
+        told(size, on: connection)
+        return answer
+    }
+
+    /// Moves the next bytes of the answer's body into `buffer`, which is not empty.
+    public func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece {
+        moment = now
+        guard let connection = find(id), let http = connection.http, let (exchange, _) = current(http) else {
+            return .gone
+        }
+        // What came this turn may have to reach other shards first.
+        guard !connection.isFlushing else { return .later }
+        if exchange.body.count < buffer.count, connection.hungryCount > 0 {
+            feedHungry(connection, now: now)
+            connection.isFlushing = false
+        }
+        guard !exchange.body.isEmpty else { return http.single!.isComplete ? .end : .later }
+        var count = 0
+        exchange.body.take(buffer.count) { bytes, _ in
+            UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).copyMemory(from: bytes)
+            count += bytes.count
+        }
+        http.weigh(exchange)
+        http.single!.quietSince = now.monotonic
+        told(count, on: connection)
+        charge(connection)
+        settle(now)
+        return .bytes(count)
+    }
+
+    /// The answer is written, or the request came to nothing.
+    /// - Parameter isLast: nothing more comes on the connection; it lasts only as long as it takes the client to read.
+    public func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
+        moment = now
+        guard let connection = find(id), let http = connection.http, let (exchange, _) = current(http) else { return }
+        exchange.isFinished = true
+        leave(exchange, .cancelled, now: now)
+        http.forget(exchange)
+        http.single!.end(now: now.monotonic)
+        connection.lastHeard = now.monotonic
+        charge(connection)
+        if case .closing = connection.phase {
+            close(connection, reason: "closed after an error", now: now)
+        } else if isLast {
+            connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        }
+        settle(now)
+    }
+
+    /// The client of a connection of HTTP/1.1 sends no more. It may wait for an answer, but a stream has no end that it
+    /// would wait for.
+    func ended(_ connection: Connection, _ http: HTTPFace, now: Instant) {
+        http.single!.hasEnded = true
+        guard let (exchange, plain) = current(http), plain.subscribed != nil, !exchange.isFinished else { return }
+        close(connection, reason: "closed by the peer", now: now)
+    }
+
+    /// What time ends: a connection without a request, and an answer that nobody reads.
+    func tickSingle(_ connection: Connection, _ http: HTTPFace, now: Instant) {
+        guard let single = http.single else { return }
+        let isWaiting = single.isIdle || single.isComplete
+        if isWaiting, now.monotonic - Swift.min(single.quietSince, now.monotonic) >= limits.httpSilence {
+            let reason = single.isIdle ? "no request came" : "it left its answer unread"
+            return close(connection, reason: reason, now: now)
+        }
+        expire(http, now: now)
+        sendHeartbeats(http, now: now)
+        charge(connection)
+    }
+
+    private func current(_ http: HTTPFace) -> (Exchange, PlainExchange)? {
+        guard let single = http.single, !single.isIdle, let exchange = http.exchange(at: single.handle),
+            let plain = exchange.plain
+        else { return nil }
+        return (exchange, plain)
+    }
+
+    private func heard(_ count: Int, on connection: Connection) {
+        connection.bytesIn &+= UInt64(count)
+        counters.bytesIn &+= UInt64(count)
+        connection.lastHeard = moment.monotonic
+    }
+
+    private func told(_ count: Int, on connection: Connection) {
+        connection.bytesOut &+= UInt64(count)
+        counters.bytesOut &+= UInt64(count)
+    }
+}

@@ -1,0 +1,137 @@
+// HTTP1Request: the head of a request over HTTP/1.1 as the driver reads it, field by field, and whether it may be
+// trusted to end where it seems to. RFC 9112.
+//
+// Whoever reads a request differently from a proxy before it takes part of its body for a request of somebody else's
+// (smuggling). So what can be read in two ways is refused, and the connection ends behind the refusal.
+
+import HTTP2
+
+/// The head of a request.
+public struct HTTP1Request {
+    private let method: String
+    private let target: String
+    private let isHTTP10: Bool
+    private var names = 0
+    private var bytes = 0
+    private var hosts = 0
+    private var codings = 0
+    private var lengths = 0
+    private var isGRPC = false
+    private var fault: Problem?
+    private(set) var plain: PlainRequest
+
+    /// - Parameters:
+    ///   - target: as it came, percent signs and all; path and query, or a whole URI.
+    ///   - version: "HTTP/1.1".
+    ///   - limits: those of the broker that it is for.
+    public init(method: String, target: String, version: String, limits: Limits) {
+        self.method = method
+        self.target = target
+        isHTTP10 = version == "HTTP/1.0"
+        // RFC 9112, 3.2.2: the host of a whole URI has precedence over Host.
+        let authority = HTTP1Request.authority(of: target)
+        plain = PlainRequest(method: method, target: target, authority: authority, limits: limits.ofPlain)
+        most = limits.ofHTTP.maxHeaderList
+    }
+
+    /// Bytes of names and values, counted as for HTTP/2.
+    private let most: Int
+
+    /// Takes a field; its name may be in any case.
+    public mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
+        bytes += name.count + value.count + 32
+        names += 1
+        guard bytes <= most else {
+            return fail(
+                Problem(.headersTooLarge, "The request's headers have more than \(most) bytes; send fewer or shorter."))
+        }
+        guard HTTP1Request.isToken(name), HTTP1Request.isText(value) else {
+            return fail(
+                Problem(.invalid, "A header has a name or a value that is none; see section 5 of RFC 9110."))
+        }
+        switch name.count {
+        case 4 where HTTP1Request.matches(name, "host"): hosts += 1
+        case 14 where HTTP1Request.matches(name, "content-length"): lengths += 1
+        case 17 where HTTP1Request.matches(name, "transfer-encoding"):
+            codings += 1
+            if !HTTP1Request.matches(value, "chunked") {
+                fail(Problem(.invalid, "A request's body comes as it is or chunked, in no other transfer coding."))
+            }
+        case 12 where HTTP1Request.matches(name, "content-type"):
+            isGRPC = GRPCCall.isMeant([("content-type", String(decoding: value, as: UTF8.self))])
+        default: break
+        }
+        plain.add(name, value)
+    }
+
+    /// A line of it ends with a line feed alone, goes on in the next one, or has a NUL.
+    public mutating func isUnclear() {
+        fail(
+            Problem(
+                .invalid, "A line of the request's head ends without CR LF, has a NUL, or goes on in the next line."))
+    }
+
+    /// Whether a body follows, which may be empty.
+    public var hasBody: Bool { codings > 0 || lengths > 0 }
+
+    /// What is wrong with it, whatever it asks for.
+    var problem: Problem? {
+        if let fault { return fault }
+        if hosts > 1 || (hosts == 0 && !isHTTP10) {
+            return Problem(.invalid, "A request has one Host, this one has \(hosts); send one.")
+        }
+        if hasTwoEnds {
+            return Problem(
+                .invalid, "The end of the request's body is told in two ways; send Content-Length or Transfer-Encoding."
+            )
+        }
+        if isGRPC {
+            return Problem(
+                .httpVersion, "gRPC needs HTTP/2; connect with prior knowledge of it, as gRPC's clients do.")
+        }
+        return nil
+    }
+
+    /// Nobody can tell for sure where the request ends.
+    public var isAmbiguous: Bool { fault != nil || hasTwoEnds }
+
+    private var hasTwoEnds: Bool { codings + lengths > 1 || (codings > 0 && isHTTP10) }
+
+    /// Bytes of the head, about.
+    var size: Int { method.utf8.count + target.utf8.count + 12 + bytes - 28 * names }
+
+    private mutating func fail(_ problem: Problem) { fault = fault ?? problem }
+
+    private static func authority(of target: String) -> String? {
+        guard let scheme = target.firstRange(of: "://"), !target.hasPrefix("/") else { return nil }
+        let rest = target[scheme.upperBound...]
+        return String(rest.prefix { $0 != "/" && $0 != "?" })
+    }
+
+    private static func matches(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
+        guard bytes.count == word.utf8CodeUnitCount else { return false }
+        for index in 0..<bytes.count {
+            let byte = bytes[index]
+            if (byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte) != word.utf8Start[index] { return false }
+        }
+        return true
+    }
+
+    /// RFC 9110, 5.6.2.
+    private static func isToken(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        !bytes.isEmpty
+            && bytes.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                    true
+                default: "!#$%&'*+.^`|~".utf8.contains(byte)
+                }
+            }
+    }
+
+    /// RFC 9110, 5.5: no control characters but the tab.
+    private static func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
+    }
+}

@@ -1,0 +1,149 @@
+// CarriedItems: what a subscriber over gRPC or plain HTTP gets of a message's metadata, item by item. Each face writes
+// the items in its own form; what they are is the same.
+//
+//     the first entry 0x7a       the content type
+//     the entry of headers       headers, as they were; a value that is not UTF-8 as below
+//     any other entry            a header named by its MIME type. The value is the content where that is UTF-8;
+//                                else base64 without padding, and `-bin` behind the name
+//
+// An entry 0x7a or of headers that cannot be read is "any other entry", so nothing is lost. A well-known id without a
+// name is named by its number, such as `0x3b`; a name that is not UTF-8 is `unnamed`. MIME types that are spelt out are
+// the same whatever their case. A name that comes twice counts with its last value, as in protobuf's maps.
+
+import Bytes
+import RSocket
+
+/// Walks over composite metadata as the log keeps it. Metadata that ends within an entry ends there: such was refused
+/// when it was published. Pointers are into the metadata, or to constants.
+struct CarriedItems {
+    enum Item {
+        case contentType(UnsafeRawBufferPointer)
+        case header(CarriedHeader)
+    }
+
+    private var entries: CompositeMetadata.Iterator
+    private var rows = HeaderRows(.nothing)
+    private var hasContentType = false
+
+    init(_ metadata: UnsafeRawBufferPointer) { entries = CompositeMetadata.Iterator(metadata) }
+
+    mutating func next() -> Item? {
+        while true {
+            if let row = rows.next() { return .header(CarriedHeader(name: row.name, value: row.value)) }
+            guard let entry = try? entries.next() else { return nil }
+            if !hasContentType, let type = CarriedItems.contentType(entry) {
+                hasContentType = true
+                return .contentType(type)
+            }
+            let content = HeaderRows(entry.bytes)
+            if entry.id == nil, MimeType.matches(entry.name, CarriedMetadata.headersMimeText), content.isWellFormed {
+                rows = content
+                continue
+            }
+            return .header(CarriedHeader(entry))
+        }
+    }
+
+    /// The content type in `metadata`, in ASCII; nil where there is none that can be read.
+    static func contentType(of metadata: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+        var entries = CompositeMetadata.Iterator(metadata)
+        while let entry = try? entries.next() {
+            if let type = contentType(entry) { return type }
+        }
+        return nil
+    }
+
+    /// The MIME type that an entry tells of the data, nil where it tells none in printable ASCII.
+    private static func contentType(_ entry: CompositeMetadata.Entry) -> UnsafeRawBufferPointer? {
+        guard entry.id == MimeType.dataMimeID || MimeType.matches(entry.name, CarriedMetadata.dataMimeText),
+            let head = entry.bytes.first
+        else { return nil }
+        if head & 0x80 != 0 { return entry.bytes.count == 1 ? WellKnownMime.name(head & 0x7F) : nil }
+        guard entry.bytes.count == 2 + Int(head) else { return nil }
+        let name = entry.bytes.slice(1..<entry.bytes.count)
+        return CarriedMetadata.isPrintable(name) ? name : nil
+    }
+}
+
+/// Walks over the content of an entry of headers.
+private struct HeaderRows {
+    private var rest: UnsafeRawBufferPointer
+
+    init(_ bytes: UnsafeRawBufferPointer) { rest = bytes }
+
+    /// Nil at the end, and where the rest is no row.
+    mutating func next() -> HeaderView? {
+        guard rest.count >= 2 else { return nil }
+        let middle = 2 + Int(rest.bigEndian(at: 0, as: UInt16.self))
+        guard rest.count - 4 >= middle else { return nil }
+        let count = Int(rest.bigEndian(at: middle, as: UInt32.self))
+        guard rest.count - 4 - middle >= count else { return nil }
+        let end = middle + 4 + count
+        let row = HeaderView(name: rest.slice(2..<middle), value: rest.slice(middle + 4..<end))
+        rest = rest.slice(end..<rest.count)
+        return row
+    }
+
+    /// All of it is rows, and their names are text.
+    var isWellFormed: Bool {
+        var copy = self
+        while let row = copy.next() { if !row.name.isUTF8 { return false } }
+        return copy.rest.isEmpty
+    }
+}
+
+/// A header as a subscriber gets it.
+struct CarriedHeader {
+    /// UTF-8; empty where `bareID` is the name.
+    private let name: UnsafeRawBufferPointer
+    let value: UnsafeRawBufferPointer
+    /// The value is not UTF-8: it is told in base64.
+    let isBinary: Bool
+    /// An id that has no name: it is told as its number, `0x3b`.
+    private let bareID: UInt8?
+
+    private static let suffix: StaticString = "-bin"
+
+    /// - Parameter name: is UTF-8.
+    fileprivate init(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer, bareID: UInt8? = nil) {
+        self.name = name
+        self.value = value
+        self.bareID = bareID
+        isBinary = !value.isUTF8
+    }
+
+    fileprivate init(_ entry: CompositeMetadata.Entry) {
+        if let id = entry.id {
+            let known = WellKnownMime.name(id)
+            self.init(name: known ?? .nothing, value: entry.bytes, bareID: known == nil ? id : nil)
+        } else {
+            self.init(name: entry.name.isUTF8 ? entry.name : WellKnownMime.bytes("unnamed"), value: entry.bytes)
+        }
+    }
+
+    /// Bytes of the name, whose own bytes take `bytes` in the form that it is written in.
+    func nameSize(_ bytes: (UnsafeRawBufferPointer) -> Int) -> Int {
+        (bareID == nil ? bytes(name) : 4) + (isBinary ? CarriedHeader.suffix.utf8CodeUnitCount : 0)
+    }
+
+    /// Writes the name; its own bytes by `write`.
+    func writeName(to out: inout RawWriter, _ write: (UnsafeRawBufferPointer, inout RawWriter) -> Void) {
+        if let bareID {
+            out.put("0x")
+            out.put(hex: bareID)
+        } else {
+            write(name, &out)
+        }
+        if isBinary { out.put(CarriedHeader.suffix) }
+    }
+
+    /// Bytes of the value, which take `bytes` where they are text.
+    func valueSize(_ bytes: (UnsafeRawBufferPointer) -> Int) -> Int {
+        isBinary ? RawWriter.base64(value.count, isPadded: false) : bytes(value)
+    }
+
+    /// Writes the value; by `write` where it is text.
+    func writeValue(to out: inout RawWriter, _ write: (UnsafeRawBufferPointer, inout RawWriter) -> Void) {
+        if isBinary { out.put(base64: value, isPadded: false) } else { write(value, &out) }
+    }
+}

@@ -1,0 +1,79 @@
+// CarriedMetadata: what goes with a message beside its payload, as the log keeps it: RSocket's composite metadata,
+// whatever protocol it came by. This file makes that of what came by gRPC and by plain HTTP; CarriedItems reads it.
+//
+//     content type   entry 0x7a: a well-known id with bit 7 set, or length less one and the name
+//     headers        entry application/vnd.forebay.headers: for each of them, name and value, both UTF-8,
+//                    numbers big-endian:
+//
+//                        u16 bytes of the name | name | u32 bytes of the value | value
+
+import Bytes
+import RSocket
+
+/// A header of a message, in the bytes that it was read from.
+public struct HeaderView {
+    public var name: UnsafeRawBufferPointer
+    public var value: UnsafeRawBufferPointer
+}
+
+/// Composite metadata of a content type and headers.
+public enum CarriedMetadata {
+    /// The MIME type of the entry of headers.
+    public static let headersMime = "application/vnd.forebay.headers"
+    static let headersMimeText: StaticString = "application/vnd.forebay.headers"
+    static let dataMimeText: StaticString = "message/x.rsocket.mime-type.v0"
+    /// Bytes of a content type: the longest MIME type that composite metadata can spell.
+    public static let longestContentType = 128
+    /// Bytes of a header's name.
+    public static let longestName = Int(UInt16.max)
+
+    /// Whether it is a content type that can be carried, or empty, which is none.
+    static func isContentType(_ type: some Collection<UInt8>) -> Bool {
+        type.count <= longestContentType && isPrintable(type)
+    }
+
+    static func isPrintable(_ name: some Sequence<UInt8>) -> Bool {
+        name.allSatisfy { (0x20...0x7E).contains($0) }
+    }
+
+    /// Bytes of the entry of a content type; 0 if there is none.
+    static func size(contentType: UnsafeRawBufferPointer) -> Int {
+        contentType.isEmpty ? 0 : 4 + mimeSize(contentType)
+    }
+
+    private static func mimeSize(_ type: UnsafeRawBufferPointer) -> Int {
+        WellKnownMime.id(type) == nil ? 1 + type.count : 1
+    }
+
+    /// Appends the entry of a content type for which `isContentType` holds; nothing if it is empty.
+    static func append(contentType: UnsafeRawBufferPointer, into out: inout ByteBuffer) {
+        guard !contentType.isEmpty else { return }
+        CompositeMetadata.appendHead(id: MimeType.dataMimeID, count: mimeSize(contentType), into: &out)
+        if let id = WellKnownMime.id(contentType) {
+            out.append(bigEndian: 0x80 | id)
+        } else {
+            precondition(contentType.count <= longestContentType, "a content type is checked before it is carried")
+            out.append(bigEndian: UInt8(contentType.count - 1))
+            out.append(contentType)
+        }
+    }
+
+    /// Bytes of the entry of headers whose rows take `rows` bytes; 0 if there are none.
+    static func size(headers rows: Int) -> Int { rows == 0 ? 0 : 4 + headersMime.utf8.count + rows }
+
+    /// Bytes of a header among the rows.
+    static func row(name: Int, value: Int) -> Int { 6 + name + value }
+
+    /// Appends what stands before the rows of the headers, which are `rows` bytes.
+    static func appendHead(headers rows: Int, into out: inout ByteBuffer) {
+        CompositeMetadata.appendHead(name: headersMime, count: rows, into: &out)
+    }
+
+    static func append(_ header: HeaderView, into out: inout ByteBuffer) {
+        precondition(header.name.count <= longestName, "a header's name is checked before it is carried")
+        out.append(bigEndian: UInt16(header.name.count))
+        out.append(header.name)
+        out.append(bigEndian: UInt32(header.value.count))
+        out.append(header.value)
+    }
+}

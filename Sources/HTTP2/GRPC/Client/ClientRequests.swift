@@ -1,0 +1,123 @@
+// What a client sends to the broker, each as a whole message behind gRPC's prefix. Requests.swift and Responses.swift
+// have the other direction: how the broker reads these.
+
+import Bytes
+
+extension SubscribeOpen {
+    /// - Parameters:
+    ///   - topic: its name, for the broker to judge.
+    ///   - requestN: the first credit, 1 or more.
+    public init(topic: String, requestN: UInt32) {
+        self.init()
+        self.topic = topic
+        self.requestN = requestN
+    }
+
+    /// Appends the SubscribeRequest that opens a subscription.
+    public func append(to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) { $0.append(field: 1, fields) }
+    }
+
+    private func fields(_ out: inout ByteBuffer) {
+        out.append(field: 1, topic)
+        out.append(field: 2, UInt64(requestN))
+        switch start {
+        case .next: break
+        case .last(let count): out.append(field: 3, UInt64(count))
+        case .all: out.append(field: 4, 1)
+        case .from(let sequence, let epoch):
+            out.append(field: 5, sequence)
+            out.append(field: 6, epoch ?? 0)
+        }
+        out.append(field: 7, UInt64(buffer ?? 0))
+        out.append(field: 8, UInt64(overflow.rawValue))
+        out.append(field: 9, gapFails ? 1 : 0)
+    }
+}
+
+/// Further requests of a subscription, and those of publishers.
+public enum ClientRequests {
+    /// Appends the SubscribeRequest that gives `n` more credit, 1 or more.
+    public static func appendCredit(_ n: UInt32, to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) { $0.append(field: 2, UInt64(n)) }
+    }
+
+    /// Appends the PublishRequest that opens a publishing stream.
+    public static func appendPublishOpen(topic: String, completesTopic: Bool, to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) {
+            $0.append(field: 1) {
+                $0.append(field: 1, topic)
+                $0.append(field: 2, completesTopic ? 1 : 0)
+            }
+        }
+    }
+
+    /// Appends the PublishRequest of a message.
+    public static func appendMessage(_ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) { appendField(2, payload, to: &$0) }
+    }
+
+    /// Appends a PublishOneRequest.
+    public static func appendPublishOne(
+        topic: String, _ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer
+    ) {
+        GRPCFraming.append(to: &out) {
+            $0.append(field: 1, topic)
+            appendField(2, payload, to: &$0)
+        }
+    }
+
+    /// Appends a `Message` with this payload alone, as a field.
+    private static func appendField(_ number: UInt8, _ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
+        let count = payload.isEmpty ? 0 : Protobuf.size(bytes: payload.count)
+        let size = Protobuf.size(bytes: count)
+        var writer = RawWriter(out.reserve(size))
+        writer.head(number, count: count)
+        if !payload.isEmpty { writer.field(2, payload) }
+        out.commit(size)
+    }
+
+    /// Appends a HealthCheckRequest for the server as a whole.
+    public static func appendHealthCheck(to out: inout ByteBuffer) { GRPCFraming.append(to: &out) { _ in } }
+}
+
+extension AdminRequest {
+    /// The method that it is a request of.
+    public var method: GRPCMethod {
+        switch self {
+        case .info: .info
+        case .topicInfo: .topicInfo
+        case .completeTopic: .completeTopic
+        case .failTopic: .failTopic
+        case .deleteTopic: .deleteTopic
+        case .listTopics: .listTopics
+        case .listSubscriptions: .listSubscriptions
+        case .listConnections: .listConnections
+        }
+    }
+
+    public func append(to out: inout ByteBuffer) {
+        GRPCFraming.append(to: &out) {
+            switch self {
+            case .info, .listTopics, .listSubscriptions, .listConnections: break
+            case .topicInfo(let topic), .completeTopic(let topic), .deleteTopic(let topic): $0.append(field: 1, topic)
+            case .failTopic(let topic, let message):
+                $0.append(field: 1, topic)
+                $0.append(field: 2, message)
+            }
+        }
+    }
+}
+
+extension GRPCHeads {
+    /// The head of a call, the pseudo-headers first (gRPC over HTTP/2, "Requests").
+    ///
+    /// - Parameter authority: host and port of the server.
+    public static func request(_ method: GRPCMethod, authority: String) -> HTTPFields {
+        [
+            ":method": "POST", ":scheme": "http", ":authority": authority, ":path": method.path,
+            "content-type": "application/grpc", "te": "trailers", accepted.name: accepted.value,
+            "user-agent": "forebay",
+        ]
+    }
+}

@@ -1,0 +1,70 @@
+// Connection+Requests: what a client's connection has that a server's has not: requests, and the heads of responses.
+
+import CNGHTTP2
+
+extension Connection {
+    /// Sends a request and returns its stream; nil when the peer takes no more, or none is left.
+    func request(_ fields: HTTPFields, handle: UInt32, complete: Bool) -> UInt32? {
+        guard phase == .open, !isDraining, !isClosing, streams.count < limits.maxStreams else { return nil }
+        var id: Int32 = 0
+        withFields(fields, status: nil) { list, count in
+            guard !complete else {
+                id = nghttp2_submit_request(session, nil, list, count, nil, nil)
+                return
+            }
+            var provider = nghttp2_data_provider(source: nghttp2_data_source(), read_callback: onReadBody)
+            id = nghttp2_submit_request(session, nil, list, count, &provider, nil)
+        }
+        // Ids are used up, or the peer has said that it takes no more.
+        guard id > 0 else { return nil }
+        var stream = HTTPStream(id: UInt32(id))
+        stream.handle = handle
+        stream.announced = true
+        stream.responded = true
+        stream.finishing = complete
+        streams.append(stream)
+        lastStream = stream.id
+        flood.receivedRequest()
+        return stream.id
+    }
+
+    /// HEADERS of the peer's: those of a response, informational ones before it, or trailers behind its body.
+    func receivedResponse(at index: Int, ended: Bool) {
+        let stream = streams[index].id
+        guard section.size <= limits.maxHeaderList else {
+            flood.counters.tooLargeHeaders += 1
+            let entry = forget(at: index)
+            _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: stream), HTTP2Code.enhanceYourCalm.rawValue)
+            events.append(.reset(stream: stream, handle: entry.handle, code: .enhanceYourCalm))
+            return
+        }
+        guard let status = section.status else {
+            events.append(.complete(stream: stream, handle: streams[index].handle, trailers: section.fields()))
+            return
+        }
+        guard status >= 200 else { return }
+        let head = ResponseHead(status: status, fields: section.fields())
+        events.append(.response(stream: stream, handle: streams[index].handle, head: head, complete: ended))
+    }
+
+    /// The server takes no more requests. Those above `last` it has not looked at, whether they were sent or not.
+    func closing(_ why: String, last: UInt32) {
+        isClosing = true
+        events.append(.closing(why))
+        while streams.count > 0, streams[streams.count - 1].id > last {
+            let entry = forget(at: streams.count - 1)
+            _ = nghttp2_submit_rst_stream(session, 0, Int32(bitPattern: entry.id), HTTP2Code.cancel.rawValue)
+            events.append(.reset(stream: entry.id, handle: entry.handle, code: .refusedStream))
+        }
+    }
+
+    /// A frame is not sent after all: a request that the peer said it would not take while it waited.
+    func notSent(_ frame: nghttp2_frame) {
+        guard role == .client, phase == .open, frame.hd.type == FrameHead.Kind.headers,
+            frame.headers.cat == NGHTTP2_HCAT_REQUEST,
+            let index = streams.find(UInt32(bitPattern: frame.hd.stream_id))
+        else { return }
+        let entry = forget(at: index)
+        events.append(.reset(stream: entry.id, handle: entry.handle, code: .refusedStream))
+    }
+}

@@ -1,0 +1,86 @@
+// HTTP1Driver: what stands between an engine and libmicrohttpd. Heads and bodies go in, answers are fetched when the
+// engine has them.
+
+import CMicroHTTPD
+import Core
+import EventLoop
+
+final class HTTP1Driver<Shard: Engine>: MicroDaemon {
+    private unowned let loop: ShardLoop<Shard>
+    private let shard: Shard
+    private let limits: Limits
+
+    init?(loop: ShardLoop<Shard>, shard: Shard, limits: Limits) {
+        self.loop = loop
+        self.shard = shard
+        self.limits = limits
+        super.init(limit: limits.connections)
+    }
+
+    /// The engine has something for a connection.
+    func proceed(_ connection: MicroConnection) {
+        switch connection.stage {
+        case .idle, .discarding: break
+        case .waiting, .answering: resume(connection)
+        case .uploading: answerEarly(connection)
+        }
+    }
+
+    override func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict {
+        var head = HTTP1Request(method: method, target: connection.target, version: version, limits: limits)
+        connection.forEachField { head.add($0, $1) }
+        if !isClean { head.isUnclear() }
+        connection.stage = head.hasBody ? .uploading : .waiting
+        shard.request(head, on: connection.id, now: loop.now)
+        // A refusal of what cannot be read in one way, or of a body that was not sent yet: the library throws away what
+        // comes, and ends the connection.
+        guard head.hasBody || head.isAmbiguous,
+            let answer = shard.answer(on: connection.id, atOnce: true, now: loop.now)
+        else { return .goOn }
+        return connection.answer(answer) ? .goOn : .end
+    }
+
+    override func take(_ bytes: UnsafeRawBufferPointer, on connection: MicroConnection) -> Verdict {
+        shard.body(bytes, on: connection.id, now: loop.now)
+        return .goOn
+    }
+
+    override func answer(_ connection: MicroConnection) -> Verdict {
+        connection.stage = .waiting
+        shard.requestEnded(on: connection.id, now: loop.now)
+        guard let answer = shard.answer(on: connection.id, atOnce: false, now: loop.now) else { return .suspend }
+        return connection.answer(answer) ? .goOn : .end
+    }
+
+    override func read(_ connection: MicroConnection, into buffer: UnsafeMutableRawBufferPointer) -> HTTP1Piece {
+        shard.take(into: buffer, on: connection.id, now: loop.now)
+    }
+
+    override func over(_ connection: MicroConnection, isDone: Bool) {
+        shard.exchangeOver(on: connection.id, isLast: !isDone, now: loop.now)
+    }
+
+    override func closes(_ connection: MicroConnection) {
+        loop.closes(connection)
+    }
+
+    /// The request is not to come to its end. The library takes no answer before that, so it is written without it, and
+    /// the connection is over. Nothing of an answer has been written before.
+    private func answerEarly(_ connection: MicroConnection) {
+        guard let answer = shard.answer(on: connection.id, atOnce: false, now: loop.now) else { return }
+        var text = "HTTP/1.1 \(answer.status) \(String(cString: MHD_get_reason_phrase_for(UInt32(answer.status))))\r\n"
+        for (name, value) in answer.headers { text += "\(name): \(value)\r\n" }
+        text += "content-length: \(answer.length ?? 0)\r\nconnection: close\r\n\r\n"
+        var bytes = Array(text.utf8)
+        withUnsafeTemporaryAllocation(byteCount: HTTP1Driver.piece, alignment: 1) { buffer in
+            while case .bytes(let count) = shard.take(into: buffer, on: connection.id, now: loop.now) {
+                bytes.append(contentsOf: buffer[..<count])
+            }
+        }
+        // A refusal is short: a socket that was never written to takes it whole, or its client is gone.
+        _ = bytes.withUnsafeBytes { Socket.write(connection.fd, $0) }
+        Socket.shutdownWrite(connection.fd)
+        connection.stage = .discarding
+        shard.exchangeOver(on: connection.id, isLast: true, now: loop.now)
+    }
+}

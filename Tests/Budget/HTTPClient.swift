@@ -1,0 +1,64 @@
+// HTTPClient: what clients of HTTP/2 send, as bytes: a gRPC subscription, and POSTs that publish. Their header sections
+// are compressed as those of real clients are: a later request refers to the fields of the first.
+
+import HTTP2Frames
+
+enum HTTPClient {
+    /// The opening of a connection whose server never waits for a window.
+    static let opening =
+        preface + settings((4, 0x7fff_ffff)) + windowUpdate(0, 0x7fff_ffff - 65_535)
+
+    /// A call of Subscribe on stream 1, with all credit, of which nothing is dropped.
+    static func subscribe(_ topic: String) -> [UInt8] {
+        let head = [
+            (":method", "POST"), (":scheme", "http"), (":path", "/forebay.v1.PubSub/Subscribe"),
+            (":authority", "127.0.0.1"), ("content-type", "application/grpc"), ("te", "trailers"),
+        ]
+        // topic, request_n, buffer, overflow = BLOCK.
+        let open =
+            field(1, Array(topic.utf8)) + [2 << 3] + varint(0x7fff_ffff) + [7 << 3] + varint(1_000_000) + [8 << 3, 5]
+        let message = field(1, open)
+        return headers(1, head) + data(1, [0] + u32(UInt32(message.count)) + message)
+    }
+
+    /// A publish by POST.
+    static func post(stream: UInt32, topic: String, payload: [UInt8]) -> [UInt8] {
+        frame(Type.headers, Flag.endHeaders, stream: stream, stream == 1 ? first(topic) : later)
+            + data(stream, payload, end: true)
+    }
+
+    /// Literals that are remembered (RFC 7541, 6.2.1).
+    private static func first(_ topic: String) -> [UInt8] {
+        let path = "/v1/topics/\(topic)/messages"
+        return [0x83, 0x86, 0x44] + text(path) + [0x41] + text("127.0.0.1:7691") + [0x7a] + text("budget")
+    }
+
+    /// `:method: POST`, `:scheme: http`, and what `first` put into the table.
+    private static let later: [UInt8] = [0x83, 0x86, 0x80 | 64, 0x80 | 63, 0x80 | 62]
+
+    private static func text(_ text: String) -> [UInt8] { [UInt8(text.utf8.count)] + Array(text.utf8) }
+
+    private static func field(_ number: UInt8, _ bytes: [UInt8]) -> [UInt8] {
+        [number << 3 | 2] + varint(UInt64(bytes.count)) + bytes
+    }
+
+    /// Bytes of `number` in protobuf.
+    static func varint(_ number: UInt64) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var rest = number
+        repeat {
+            bytes.append(UInt8(rest & 0x7f) | (rest > 0x7f ? 0x80 : 0))
+            rest >>= 7
+        } while rest > 0
+        return bytes
+    }
+
+    /// Bytes of a response's entry for a message, its timestamp being of our time.
+    static func entry(sequence: UInt64, payload: Int) -> Int {
+        let body = 1 + varint(sequence).count + 1 + varint(UInt64(payload)).count + payload + 1 + 9
+        return 1 + varint(UInt64(body)).count + body
+    }
+
+    /// More than a response takes beside its entries, with the frames around it.
+    static let responseOverhead = 128
+}

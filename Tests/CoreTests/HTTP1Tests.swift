@@ -1,0 +1,246 @@
+// HTTP/1.1 without its bytes: what the engine makes of requests one after the other, when answers can be fetched, how
+// much of a stream waits, and what ends.
+
+import Testing
+
+@testable import Core
+
+@Suite struct HTTP1Tests {
+    private let broker = HTTP1Broker()
+    private let messages = "/v1/topics/t/messages"
+
+    private func expectNothingLeft(_ broker: HTTP1Broker) {
+        broker.turn()
+        #expect(broker.shard.connections.count == 0 && broker.shard.streams.count == 0)
+        #expect(broker.shard.subscriptionCount == 0 && broker.shard.streamIDs.isEmpty)
+    }
+
+    @Test func aStreamIsFetchedPieceByPiece() throws {
+        let reader = HTTP1Peer(broker)
+        let writer = HTTP1Peer(broker)
+        reader.send("GET", messages)
+        let answer = try #require(reader.answer())
+        #expect(answer.status == 200 && answer.length == nil && !answer.isLast)
+        #expect(answer.headers.contains { $0 == ("content-type", "text/event-stream") })
+        #expect(reader.read().text.contains("event: subscribed"))
+        for number in 1...3 {
+            #expect(writer.publish("\(number)") == 200)
+            let (text, end) = reader.read(piece: 7)
+            #expect(text.hasSuffix("data: \(number)\n\n") && end == .later)
+        }
+        reader.lose()
+        writer.lose()
+        expectNothingLeft(broker)
+    }
+
+    @Test func anAnswerWaitsUntilItsEffectsAreCarriedOut() {
+        let peer = HTTP1Peer(broker)
+        peer.send("POST", messages, [("Content-Length", "1")])
+        peer.body([1])
+        peer.endRequest()
+        #expect(peer.fetch() == nil, "other shards may not have the message yet")
+        #expect(peer.answer()?.status == 200)
+        #expect(peer.fetch() == nil, "once")
+    }
+
+    @Test func aRefusalWaitsForTheBody() throws {
+        let peer = HTTP1Peer(broker)
+        peer.send("POST", "/nothing", [("Content-Length", "10")])
+        peer.body([1, 2, 3])
+        #expect(peer.answer() == nil)
+        peer.body([4, 5, 6, 7, 8, 9, 10])
+        peer.endRequest()
+        let answer = try #require(peer.answer())
+        #expect(answer.status == 404 && answer.length == peer.read().text.utf8.count && !answer.isLast)
+        peer.over()
+        #expect(peer.publish("next") == 200)
+    }
+
+    @Test func aRefusalDoesNotWaitForEver() {
+        let peer = HTTP1Peer(broker)
+        peer.send("POST", "/nothing", [("Content-Length", "10")])
+        broker.advance(1)
+        #expect(peer.answer() == nil)
+        broker.advance(1.5)
+        #expect(peer.answer()?.status == 404)
+        peer.over(isLast: true)
+        broker.advance(2.5)
+        #expect(peer.isClosed)
+        expectNothingLeft(broker)
+    }
+
+    @Test func whoAsksBeforeTheBodyIsRefusedAtOnce() {
+        let peer = HTTP1Peer(broker)
+        peer.send("POST", "/nothing", [("Content-Length", "10"), ("Expect", "100-continue")])
+        #expect(peer.fetch(atOnce: true)?.status == 404)
+        peer.over()
+        peer.send("POST", messages, [("Content-Length", "1"), ("Expect", "100-continue")])
+        #expect(peer.fetch(atOnce: true) == nil)
+        peer.body([1])
+        peer.endRequest()
+        #expect(peer.answer()?.status == 200)
+    }
+
+    @Test func aBodyThatGrowsTooLongIsRefused() {
+        let peer = HTTP1Peer(broker)
+        peer.send("POST", messages, [("Transfer-Encoding", "chunked")])
+        for _ in 0..<20 { peer.body([UInt8](repeating: 1, count: 64 << 10)) }
+        peer.endRequest()
+        #expect(peer.answer()?.status == 413)
+        #expect(broker.shard.topics.values.allSatisfy { TopicName.isSystem($0.name) })
+    }
+
+    @Test func aBodyThatIsLateIsRefused() {
+        let peer = HTTP1Peer(broker)
+        peer.send("POST", messages, [("Content-Length", "5")])
+        broker.advance(29)
+        #expect(peer.answer() == nil)
+        broker.advance(2)
+        #expect(peer.answer()?.status == 408)
+    }
+
+    @Test func aReaderThatStallsHoldsNoMoreThanItsRoom() throws {
+        let reader = HTTP1Peer(broker)
+        let writer = HTTP1Peer(broker)
+        reader.send("GET", messages + "?buffer=5000")
+        _ = try #require(reader.answer())
+        let text = String(repeating: "x", count: 10_000)
+        for _ in 0..<100 { #expect(writer.publish(text) == 200) }
+        let http = try #require(broker.shard.find(reader.id)?.http)
+        #expect(http.queued <= 256 << 10)
+        let (got, _) = reader.read()
+        #expect(got.split(separator: "\n").count { $0.hasPrefix("data: xxx") } == 100)
+    }
+
+    @Test func theClientsEndIsAStreamsButNoOther() {
+        let reader = HTTP1Peer(broker)
+        reader.send("GET", messages)
+        _ = reader.answer()
+        broker.shard.receiveEnd(on: reader.id, now: broker.now)
+        broker.turn()
+        #expect(reader.isClosed)
+        let writer = HTTP1Peer(broker)
+        writer.send("POST", messages, [("Content-Length", "1")])
+        broker.shard.receiveEnd(on: writer.id, now: broker.now)
+        writer.body([1])
+        writer.endRequest()
+        #expect(writer.answer()?.status == 200)
+        // A stream that begins behind the end is over, too.
+        writer.over()
+        writer.send("GET", messages)
+        #expect(writer.answer() == nil)
+        broker.turn()
+        #expect(writer.isClosed)
+        expectNothingLeft(broker)
+    }
+
+    @Test func timeEndsWhatDoesNotGoOn() {
+        let silent = HTTP1Peer(broker)
+        broker.advance(5.5)
+        #expect(silent.isClosed)
+        let idle = HTTP1Peer(broker)
+        let deaf = HTTP1Peer(broker)
+        let reader = HTTP1Peer(broker)
+        #expect(idle.publish("x") == 200)
+        deaf.send("GET", "/nothing")
+        #expect(deaf.answer()?.status == 404)
+        reader.send("GET", messages)
+        _ = reader.answer()
+        _ = reader.read()
+        broker.advance(59)
+        #expect(!idle.isClosed && !deaf.isClosed)
+        broker.advance(2)
+        #expect(idle.isClosed && deaf.isClosed && !reader.isClosed)
+        #expect(reader.read().text.hasPrefix(":"), "signs of life")
+    }
+
+    @Test func drainingTellsStreamsAndClosesConnections() throws {
+        let reader = HTTP1Peer(broker)
+        let idle = HTTP1Peer(broker)
+        #expect(idle.publish("x") == 200)
+        reader.send("GET", messages + "?replay=1", [("Accept", "application/x-ndjson")])
+        _ = reader.answer()
+        broker.shard.drain(now: broker.now)
+        #expect(reader.read().text.contains(#""payload":"x""#))
+        broker.advance(0.5)
+        #expect(idle.isClosed)
+        let (text, end) = reader.read()
+        #expect(text == #"{"end":"draining"}"# + "\n" && end == .end)
+        reader.over()
+        expectNothingLeft(broker)
+    }
+
+    @Test func aSecondRequestBeforeTheEndOfTheFirstIsNone() {
+        let peer = HTTP1Peer(broker)
+        peer.send("GET", messages)
+        peer.send("GET", "/nothing")
+        #expect(peer.answer()?.status == 200)
+    }
+
+    /// Inputs in any order: no trap, and nothing is left behind.
+    @Test(arguments: 0..<50 as Range<UInt64>) func anyOrderOfInputs(seed: UInt64) {
+        var random = LedgerRandom(state: seed)
+        let broker = HTTP1Broker()
+        var peers = (0..<3).map { _ in HTTP1Peer(broker) }
+        for _ in 0..<400 {
+            let index = random.next(peers.count)
+            let peer = peers[index]
+            switch random.next(14) {
+            case 0: peer.send("GET", messages + (random.next(2) == 0 ? "?replay=all" : ""))
+            case 1: peer.send("POST", messages, [("Content-Length", "3")])
+            case 2: peer.send("POST", "/nothing", [("Transfer-Encoding", "chunked")])
+            case 3: peer.send("HEAD", messages)
+            case 4: peer.send("OPTIONS", "*", [("Expect", "100-continue"), ("Content-Length", "3")])
+            case 5: peer.body([1, 2, 3])
+            case 6: peer.endRequest()
+            case 7: _ = peer.fetch(atOnce: random.next(4) == 0)
+            case 8: _ = peer.read(random.next(200) + 1, piece: random.next(50) + 1)
+            case 9: peer.over(isLast: random.next(4) == 0)
+            case 10: broker.shard.receiveEnd(on: peer.id, now: broker.now)
+            case 11: broker.advance(0.25)
+            case 12: peer.lose()
+            default: broker.turn()
+            }
+            if broker.shard.find(peer.id) == nil { peers[index] = HTTP1Peer(broker) }
+        }
+        for peer in peers { peer.lose() }
+        expectNothingLeft(broker)
+    }
+}
+
+@Suite struct HTTP1RequestTests {
+    @Test(
+        arguments: [
+            ([("Host", "h")], nil, false),
+            ([], "invalid", false),
+            ([("Host", "h"), ("host", "i")], "invalid", false),
+            ([("Host", "h"), ("Content-Length", "5")], nil, false),
+            ([("Host", "h"), ("Content-Length", "5"), ("Content-Length", "5")], "invalid", true),
+            ([("Host", "h"), ("Content-Length", "5"), ("transfer-encoding", "chunked")], "invalid", true),
+            ([("Host", "h"), ("Transfer-Encoding", "Chunked")], nil, false),
+            ([("Host", "h"), ("Transfer-Encoding", "gzip, chunked")], "invalid", true),
+            ([("Host", "h"), ("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked")], "invalid", true),
+            ([("Host", "h"), ("Content-Length ", "5")], "invalid", true),
+            ([("Host", "h"), ("", "5")], "invalid", true),
+            ([("Host", "h"), ("X", "a\rb")], "invalid", true),
+            ([("Host", "h"), ("X", "a\tb")], nil, false),
+            ([("Host", "h"), ("X", String(repeating: "a", count: 20_000))], "headers-too-large", true),
+            ([("Host", "h"), ("Content-Type", "application/grpc+proto")], "http-version", false),
+        ] as [([(String, String)], String?, Bool)])
+    func whatIsWrongIsTold(fields: [(String, String)], problem: String?, isAmbiguous: Bool) {
+        let head = HTTP1Peer.head("POST", "/", fields)
+        #expect(head.problem?.kind.rawValue == problem)
+        #expect(head.isAmbiguous == isAmbiguous)
+    }
+
+    @Test func http10NeedsNoHostAndHasNoChunks() {
+        #expect(HTTP1Peer.head("GET", "/", [], version: "HTTP/1.0").problem == nil)
+        let chunked = HTTP1Peer.head("POST", "/", [("Transfer-Encoding", "chunked")], version: "HTTP/1.0")
+        #expect(chunked.problem != nil && chunked.isAmbiguous)
+    }
+
+    @Test func aWholeURIHasItsOwnHost() {
+        #expect(HTTP1Peer.head("GET", "http://a:1/x?y", [("Host", "h")]).plain.authority == "a:1")
+        #expect(HTTP1Peer.head("GET", "/x?y=http://a", [("Host", "h")]).plain.authority == "h")
+    }
+}

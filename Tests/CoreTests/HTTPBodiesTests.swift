@@ -1,0 +1,138 @@
+// What the bodies of one HTTP/2 connection's streams may hold together, whatever the peer does with its windows: that
+// it is bounded, that who waits for it has a turn, and that nobody else waits.
+
+import HTTP2
+import HTTP2Frames
+import Testing
+
+@testable import Core
+
+@Suite struct HTTPBodiesTests {
+    enum Face: CaseIterable { case call, plain }
+
+    private static let long = String(repeating: "x", count: 20_000)
+
+    private func limits() -> Limits {
+        var limits = Limits()
+        limits.output = 30_000
+        limits.beyondWindows = 100_000
+        return limits
+    }
+
+    private func subscribe(_ peer: TestGRPC, _ face: Face, _ count: Int, all: Bool = false) -> [UInt32] {
+        (0..<count).map { _ in face == .call ? peer.subscribe("t", all: all) : peer.listen("t", all: all) }
+    }
+
+    private func publish(_ broker: TestBroker, _ texts: [String]) {
+        let client = broker.connect()
+        for (index, text) in texts.enumerated() { client.publish("t", text, stream: UInt32(2 * index + 1)) }
+        client.disconnect()
+    }
+
+    /// Bytes that all streams of a connection hold.
+    private func held(_ peer: TestGRPC) -> Int { peer.face!.all.reduce(0) { $0 + $1.body.count } }
+
+    /// How many bytes of DATA each stream has from now on.
+    private func received(_ peer: TestGRPC, _ streams: [UInt32]) -> [Int] { streams.map { peer[$0].received } }
+
+    /// No message is begun in part, so one that its window does not hold waits in the stream. Of a thousand streams
+    /// these would be a thousand messages.
+    @Test(arguments: Face.allCases) func messagesBeyondTheWindowsAreBounded(_ face: Face) {
+        let broker = TestBroker(limits: limits())
+        let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
+        let streams = subscribe(peer, face, 50)
+        peer.opensWindows = false
+        let before = received(peer, streams)
+        publish(broker, [Self.long, "short"])
+        peer.read()
+        #expect(held(peer) > 80_000 && held(peer) < 100_000 + 2 * 21_000 + 30_000, "\(held(peer))")
+        #expect(peer.face!.bodies == held(peer) && peer.face!.beyond <= 121_000)
+        // Whoever has begun has its window filled; whoever waits has nothing.
+        let begun = zip(streams, before).filter { peer[$0.0].received > $0.1 }
+        #expect((4...6).contains(begun.count))
+        // All have all once the peer reads.
+        peer.openAllWindows()
+        for _ in 0..<10 {
+            broker.advance(seconds: 1)
+            peer.read()
+        }
+        for (stream, count) in zip(streams, before) { #expect(peer[stream].received > count + 20_000) }
+        #expect(held(peer) == 0 && peer.face!.beyond == 0 && peer.face!.bodies == 0)
+    }
+
+    /// What the windows of streams allow, and that of the connection does not.
+    @Test(arguments: Face.allCases) func theConnectionsWindowIsSharedByAll(_ face: Face) {
+        let broker = TestBroker(limits: limits())
+        let peer = TestGRPC(broker, window: 1 << 24)
+        let streams = subscribe(peer, face, 50)
+        peer.opensWindows = false
+        let before = received(peer, streams)
+        publish(broker, (0..<20).map { "\($0)." + String(repeating: "x", count: 2000) })
+        peer.read()
+        #expect(held(peer) <= 30_000 + 2 * 2200, "\(held(peer))")
+        peer.openAllWindows()
+        for (stream, count) in zip(streams, before) { #expect(peer[stream].received > count + 40_000) }
+        #expect(held(peer) == 0)
+    }
+
+    /// Streams that do not move have taken all there is; others whose windows hold their messages do not notice.
+    @Test(arguments: Face.allCases) func whoseWindowHoldsItsMessagesDoesNotWait(_ face: Face) {
+        let broker = TestBroker(limits: limits())
+        let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
+        let streams = subscribe(peer, face, 40)
+        let moving = streams[20]
+        peer.closed = Set(streams).subtracting([moving])
+        peer.send(windowUpdate(moving, 1 << 20))
+        let before = received(peer, streams)
+        for _ in 0..<30 {
+            publish(broker, [Self.long])
+            peer.read()
+        }
+        #expect(peer[moving].received > before[20] + 30 * 20_000)
+        #expect(held(peer) < 180_000)
+    }
+
+    @Test(arguments: Face.allCases) func whoWaitsIsServedWhenItsWindowGrows(_ face: Face) {
+        let broker = TestBroker(limits: limits())
+        let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
+        let streams = subscribe(peer, face, 40)
+        peer.closed = Set(streams)
+        let before = received(peer, streams)
+        publish(broker, [Self.long])
+        peer.read()
+        let waiting = zip(streams, before).filter { peer[$0.0].received == $0.1 }
+        #expect(waiting.count > 30)
+        let (stream, count) = waiting[waiting.count / 2]
+        peer.send(windowUpdate(stream, 100))
+        peer.read()
+        #expect(peer[stream].received == count)
+        peer.send(windowUpdate(stream, 30_000))
+        peer.read()
+        #expect(peer[stream].received > count + 20_000)
+    }
+
+    /// Whoever waits longest is next when others are cancelled.
+    @Test(arguments: Face.allCases) func whoWaitsIsServedWhenOthersLeave(_ face: Face) throws {
+        let broker = TestBroker(limits: limits())
+        let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
+        publish(broker, [Self.long])
+        peer.opensWindows = false
+        let streams = subscribe(peer, face, 40, all: true)
+        // Whoever is served fills its window.
+        func waiting() -> [UInt32] { streams.filter { peer[$0].received < 900 } }
+        var expected = waiting()
+        try #require(expected == streams.suffix(expected.count) && expected.count > 30)
+        for stream in streams.prefix(5) {
+            peer.cancel(stream)
+            peer.read()
+            expected.removeFirst()
+            #expect(waiting() == expected)
+        }
+        // Those that wait may leave as well.
+        for stream in expected { peer.cancel(stream) }
+        for stream in streams { peer.cancel(stream) }
+        peer.read()
+        #expect(held(peer) == 0 && peer.face!.exchangeCount == 0 && peer.face!.beyond == 0)
+        #expect(broker.shards[0].subscriptionCount == 0)
+    }
+}

@@ -1,0 +1,93 @@
+"""Requests of HTTP/1.1 that could be read in two ways, each refused with what may be hidden behind it (RFC 9112, 11.2);
+and those that are too long, or meant for another version."""
+
+import subprocess
+
+import pytest
+
+from http1 import *
+
+pytestmark = pytest.mark.rsocket  # What it is looked at with: `b`.
+
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+TWO_WAYS = {
+    "both lengths": CHUNKED + b"Content-Length: 5\r\n",
+    "another coding": b"Transfer-Encoding: gzip, chunked\r\n",
+    "a coding twice": CHUNKED + b"Transfer-Encoding: identity\r\n",
+    "a coding that is none": b"Transfer-Encoding: xchunked\r\n",
+    "lengths that differ": b"Content-Length: 5\r\nContent-Length: 6\r\n",
+    "a length twice": b"Content-Length: 5\r\nContent-Length: 5\r\n",
+    "a list of lengths": b"Content-Length: 5, 5\r\n",
+    "a sign": b"Content-Length: +5\r\n",
+    "a negative length": b"Content-Length: -5\r\n",
+    "a length in hexadecimal": b"Content-Length: 0x5\r\n",
+    "a blank before the colon": b"Content-Length : 5\r\n",
+    "a folded line": b"X: y\r\n Content-Length: 5\r\n",
+    "a folded coding": b"Transfer-Encoding:\r\n chunked\r\n",
+    "a line feed alone": b"X: y\nContent-Length: 5\r\n",
+    "a carriage return alone": b"X: y\rContent-Length: 5\r\n",
+    "a NUL in a value": b"Content-Length: 5\0\r\n",
+    "a NUL in a name": b"Content\0-Length: 5\r\n",
+}
+
+
+@pytest.mark.parametrize("case", TWO_WAYS)
+def test_what_could_be_read_in_two_ways(http1, b, topic, case):
+    """It is refused, and what could be a request behind it is not."""
+    this = http1()
+    behind = post(f"{topic}.hidden", b"x")
+    this.send(get(topic, "", TWO_WAYS[case], "POST") + b"0\r\n\r\n" + behind)
+    assert this.head()[0] == 400
+    rest = this.input.read()
+    assert b"HTTP/1.1 2" not in rest and b"sequence" not in rest
+    names = [one["name"] for one in b.listing("$SYS.topics")]
+    assert topic not in names and f"{topic}.hidden" not in names
+
+
+@pytest.mark.parametrize("first", [b"GET /nothing\0 HTTP/1.1", b"GET  /nothing HTTP/1.1", b"GET /nothing  HTTP/1.1",
+                                   b"GET /no thing HTTP/1.1", b"GET /nothing HTTP/1.1 "])
+def test_a_request_line_that_could_be_read_in_two_ways(http1, first):
+    this = http1()
+    this.send(first + b"\r\n" + HOST + b"\r\n")
+    assert this.answer()[0] in (400, 505)
+
+
+@pytest.mark.parametrize("hosts", [0, 2])
+def test_host_comes_once(http1, hosts):
+    this = http1()
+    this.send(b"GET /nothing HTTP/1.1\r\n" + hosts * HOST + b"\r\n")
+    assert problem(this.answer()) == (400, "invalid")
+
+
+def test_a_whole_uri(http1):
+    this = http1()
+    this.send(b"GET http://elsewhere:1/nothing HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert problem(this.answer()) == (404, "not-found")
+
+
+def test_grpc_is_told_what_it_needs(http1, topic):
+    this = http1()
+    this.send(post(topic, b"hello", b"Content-Type: application/grpc+proto\r\n"))
+    assert problem(this.answer()) == (505, "http-version")
+
+
+@pytest.mark.parametrize("size, status", [(7_000, 404), (9_000, 414), (100_000, 414)])
+def test_long_targets(http1, size, status):
+    this = http1()
+    this.send(b"GET /" + b"a" * size + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert this.head()[0] == status
+
+
+@pytest.mark.parametrize("fields, status", [
+    (b"X: " + b"a" * 12_000 + b"\r\n", 404), (b"X: " + b"a" * 17_000 + b"\r\n", 431),
+    (b"X: " + b"a" * 100_000 + b"\r\n", 431), (b"X: y\r\n" * 1000, 431)])
+def test_long_heads(http1, fields, status):
+    this = http1()
+    this.send(b"GET /nothing HTTP/1.1\r\n" + HOST + fields + b"\r\n")
+    assert this.head()[0] == status
+
+
+def test_upgrade_is_ignored(broker):
+    done = subprocess.run(["curl", "-q", "-sS", "-i", "--http2", "http://%s:%d/nothing" % broker.http],
+                          capture_output=True, timeout=20)
+    assert done.stdout.startswith(b"HTTP/1.1 404 ")
