@@ -65,7 +65,7 @@ final class NaiveShareReplay<Upstream: Streams.Publisher>: Streams.Publisher {
     }
 }
 
-private final class NaiveBranch<Output, Failure: Error>: Subscription {
+private final class NaiveBranch<Output, Failure: Error>: Streams.Subscription {
     let subscriber: AnySubscriber<Output, Failure>
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let capacity: Int

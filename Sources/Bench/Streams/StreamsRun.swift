@@ -116,7 +116,7 @@ private final class Counter: Subscriber {
     /// - Parameter batch: 0 for everything at once.
     init(batch: Int) { self.batch = batch }
 
-    func receive(subscription: any Subscription) {
+    func receive(subscription: any Streams.Subscription) {
         subscription.request(batch == 0 ? .unlimited : .max(batch))
     }
 
