@@ -5,7 +5,7 @@
 import Glibc
 import Streams
 
-final class NaiveShareReplay<Upstream: Publisher>: Publisher {
+final class NaiveShareReplay<Upstream: Streams.Publisher>: Streams.Publisher {
     typealias Output = Upstream.Output
     typealias Failure = Upstream.Failure
 
@@ -65,7 +65,7 @@ final class NaiveShareReplay<Upstream: Publisher>: Publisher {
     }
 }
 
-private final class NaiveBranch<Output, Failure: Error>: Subscription {
+private final class NaiveBranch<Output, Failure: Error>: Streams.Subscription {
     let subscriber: AnySubscriber<Output, Failure>
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let capacity: Int

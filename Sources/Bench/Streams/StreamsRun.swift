@@ -53,7 +53,7 @@ enum StreamsRun {
         }
     }
 
-    private static func measure<P: Publisher>(
+    private static func measure<P: Streams.Publisher>(
         _ count: Int, _ asking: Asking, _ share: (Hose) -> P
     ) -> Double where P.Output == Int, P.Failure == Never {
         let hose = Hose()
@@ -90,7 +90,7 @@ enum StreamsRun {
 }
 
 /// The upstream: as little as can be, and the same for both.
-private final class Hose: Publisher {
+private final class Hose: Streams.Publisher {
     typealias Output = Int
     typealias Failure = Never
 
@@ -116,7 +116,7 @@ private final class Counter: Subscriber {
     /// - Parameter batch: 0 for everything at once.
     init(batch: Int) { self.batch = batch }
 
-    func receive(subscription: any Subscription) {
+    func receive(subscription: any Streams.Subscription) {
         subscription.request(batch == 0 ? .unlimited : .max(batch))
     }
 
