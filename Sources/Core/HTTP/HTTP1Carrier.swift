@@ -30,7 +30,7 @@ public enum HTTP1Piece: Equatable, Sendable {
     case gone
 }
 
-struct HTTP1Carrier {
+final class HTTP1Carrier {
     private enum Phase {
         case idle
         case asked
@@ -56,7 +56,7 @@ struct HTTP1Carrier {
     var isIdle: Bool { if case .idle = phase { true } else { false } }
 
     /// Begins a request, and returns its stream.
-    mutating func begin() -> UInt32 {
+    func begin() -> UInt32 {
         phase = .asked
         stream &+= 1
         handle = .max
@@ -64,20 +64,20 @@ struct HTTP1Carrier {
         return stream
     }
 
-    mutating func name(_ handle: UInt32) { self.handle = handle }
+    func name(_ handle: UInt32) { self.handle = handle }
 
-    mutating func respond(_ answer: HTTP1Answer) {
+    func respond(_ answer: HTTP1Answer) {
         guard case .asked = phase else { return }
         phase = .answered(answer)
     }
 
-    mutating func finish(now: UInt64) {
+    func finish(now: UInt64) {
         isComplete = true
         quietSince = now
     }
 
     /// The answer, once, as soon as it is known whole or to be a stream.
-    mutating func fetch() -> HTTP1Answer? {
+    func fetch() -> HTTP1Answer? {
         guard case .answered(var answer) = phase, isComplete || answer.length == nil else { return nil }
         answer.isLast = isLast
         phase = .sending
@@ -85,7 +85,7 @@ struct HTTP1Carrier {
     }
 
     /// The answer is written, or never will be.
-    mutating func end(now: UInt64) {
+    func end(now: UInt64) {
         phase = .idle
         handle = .max
         quietSince = now
