@@ -76,9 +76,9 @@ final class HTTP1Carrier {
         quietSince = now
     }
 
-    /// The answer, once, as soon as it is known whole or to be a stream.
-    func fetch() -> HTTP1Answer? {
-        guard case .answered(var answer) = phase, isComplete || answer.length == nil else { return nil }
+    /// The answer, once, as soon as it is known whole, or to be a stream that may begin.
+    func fetch(mayStream: Bool) -> HTTP1Answer? {
+        guard case .answered(var answer) = phase, answer.length == nil ? mayStream : isComplete else { return nil }
         answer.isLast = isLast
         phase = .sending
         return answer

@@ -86,15 +86,17 @@ extension Shard {
     /// - Parameter atOnce: a refusal may go ahead of everything.
     public func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
         moment = now
-        guard let connection = find(id), let http1 = connection.http?.http1, atOnce || !connection.isFlushing,
-            let answer = http1.fetch()
+        // A stream that began in the middle of its request would have to end there: the library takes no answer then.
+        guard let current = CurrentRequest(find(id)), atOnce || !current.connection.isFlushing,
+            let answer = current.http1.fetch(mayStream: atOnce || current.exchange.isHalfClosed)
         else { return nil }
-        if answer.length == nil, http1.hasEnded, CurrentRequest(connection)?.plain.subscribed != nil {
+        let connection = current.connection
+        if answer.length == nil, current.http1.hasEnded, current.plain.subscribed != nil {
             close(connection, reason: "closed by the peer", now: now)
             settle(now)
             return nil
         }
-        http1.quietSince = now.monotonic
+        current.http1.quietSince = now.monotonic
         let size = answer.headers.reduce(17) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
         told(size, on: connection)
         return answer
