@@ -9,6 +9,7 @@ import HTTP2
 
 /// An answer that the driver is to write.
 public struct HTTP1Answer: Sendable {
+    /// 200 to 599 (RFC 9110, 15).
     public var status: Int
     /// Names in lower case. What is of the connection or of the framing is not among them.
     public var headers: [(name: String, value: String)]
