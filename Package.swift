@@ -71,7 +71,8 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
-            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure"], swiftSettings: strict),
+            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure", "Streams"],
+            swiftSettings: strict),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
         .testTarget(name: "StreamsTests", dependencies: ["Streams", "StreamsTestSupport"], swiftSettings: strict),

@@ -2,6 +2,7 @@
 
 /// The options of a subscription. What is nil is left to the broker.
 public struct SubscribeOptions: Equatable, Sendable {
+    /// Where a subscription begins.
     public enum Start: Equatable, Sendable {
         /// With the next message.
         case next
@@ -28,14 +29,17 @@ public struct SubscribeOptions: Equatable, Sendable {
         case tell, fail
     }
 
+    /// The message that it begins with, as far as that is retained.
     public var start = Start.next
     /// Messages that may wait without credit, 1 to 2³¹−1.
     public var buffer: UInt32?
+    /// What happens to messages beyond `buffer`.
     public var overflow: Overflow?
     /// Where `meta` is off a gap cannot be told: then `from` refuses the subscription.
     public var gap: Gap?
     /// Each message comes with its MessageInfo and what the publisher gave it beside the payload.
     public var meta = false
 
+    /// What comes from now on, as the broker's defaults have it.
     public init() {}
 }

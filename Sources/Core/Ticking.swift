@@ -35,7 +35,7 @@ extension Shard {
             close(connection, reason: "the broker is shutting down", now: now)
         case .new:
             guard time - connection.openedAt >= limits.setupTime else { return }
-            if connection.http?.single != nil {
+            if connection.http?.http1 != nil {
                 return close(connection, reason: "no request came to its end in time", now: now)
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
@@ -51,7 +51,9 @@ extension Shard {
     }
 
     private func tickOpen(_ connection: Connection, now: Instant) {
-        if let http = connection.http, http.single != nil { return tickSingle(connection, http, now: now) }
+        if let http = connection.http, let http1 = http.http1 {
+            return tickHTTP1(connection, http, http1, now: now)
+        }
         // Nothing can be heard from a peer that is not read.
         if !connection.isReading { connection.lastHeard = now.monotonic }
         let silent = now.monotonic - connection.lastHeard
@@ -75,8 +77,8 @@ extension Shard {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
             take(connection, now: now)
         }
-        if let http = connection.http {
-            if http.session.hasPartialFrame, silent >= limits.reassemblyTime {
+        if let http = connection.http, let session = http.session {
+            if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
                 return fatal(connection, error(.connectionError, reason), now: now)
             }
@@ -84,8 +86,8 @@ extension Shard {
             expire(http, now: now)
             feedCrowded(http, now: now)
             sendHeartbeats(http, now: now)
-            if let deadline = http.session.deadline, deadline <= now.monotonic {
-                http.session.expire(now: now.monotonic)
+            if let deadline = session.pointee.deadline, deadline <= now.monotonic {
+                session.pointee.expire(now: now.monotonic)
                 flush(connection)
             }
         }

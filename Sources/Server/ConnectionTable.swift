@@ -14,7 +14,7 @@ struct Connection {
     /// The peer has sent its end.
     var ended = false
     var kind = Kind.framed
-    /// Of a `single`: whom its socket belongs to.
+    /// Over HTTP/1.1: whom its socket belongs to.
     var micro: MicroConnection?
 
     enum Kind {
@@ -23,7 +23,7 @@ struct Connection {
         /// Over HTTP, in a version that its first bytes will tell.
         case undecided
         /// Over HTTP/1.1.
-        case single
+        case http1
     }
 }
 

@@ -184,7 +184,7 @@ final class ShardLoop<Shard: Engine> {
     /// Carries out what concerns reading and closing.
     private func carryOut() {
         for (id, reading) in shard.effects.reading {
-            guard let connection = connections[id], connection.pointee.kind != .single,
+            guard let connection = connections[id], connection.pointee.kind != .http1,
                 connection.pointee.paused == reading
             else { continue }
             connection.pointee.paused = !reading

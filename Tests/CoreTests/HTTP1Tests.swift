@@ -81,6 +81,19 @@ import Testing
         #expect(peer.answer()?.status == 200)
     }
 
+    @Test func aStreamBeginsBehindItsRequestOrAtOnce() {
+        let peer = HTTP1Peer(broker)
+        peer.send("GET", messages, [("Content-Length", "1")])
+        #expect(peer.answer() == nil, "it could not go on behind the rest of the request")
+        peer.body([1])
+        #expect(peer.answer() == nil)
+        peer.endRequest()
+        #expect(peer.answer().map { $0.status == 200 && $0.length == nil } == true)
+        let other = HTTP1Peer(broker)
+        other.send("GET", messages, [("Content-Length", "1")])
+        #expect(other.fetch(atOnce: true).map { $0.status == 200 && $0.length == nil } == true)
+    }
+
     @Test func aBodyThatGrowsTooLongIsRefused() {
         let peer = HTTP1Peer(broker)
         peer.send("POST", messages, [("Transfer-Encoding", "chunked")])

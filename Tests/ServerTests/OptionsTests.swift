@@ -74,6 +74,7 @@ import Testing
         ("--allow-origin https://a.org/", "is no origin"), ("--allow-origin a.org", "is no origin"),
         ("--allow-origin null", "is no origin"), ("--allow-origin https://A.org", "is no origin"),
         ("--allow-origin http://", "is no origin"), ("--allow-origin", "--allow-origin needs a value"),
+        ("--allow-origin https://a.org:443", "is no origin"), ("--allow-origin http://[::1]:80", "is no origin"),
         (String(repeating: "--allow-origin http://a ", count: 65), "more than 64 times"),
         ("--log-level loud", "none of debug, info, warn, error"), ("--log-format xml", "neither text nor json"),
         ("--admin 127.0.0.1:7692", "no admin listener"),

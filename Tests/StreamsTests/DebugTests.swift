@@ -90,6 +90,28 @@ struct DebugTests {
         #expect(plain.lines == ["f:3 subscription Just", "f:3 request unlimited", "f:3 value 1", "f:3 finished"])
     }
 
+    @Test("print: what a stream causes while it writes comes after it, and beyond a limit is counted")
+    func printsWithinPrint() {
+        final class Echo: TextOutputStream {
+            var lines: [String] = []
+            var onThird: () -> Void = {}
+            func write(_ string: String) {
+                lines.append(string)
+                if lines.count == 3 { onThird() }
+            }
+        }
+        let echo = Echo()
+        let subject = PassthroughSubject<Int, TestError>()
+        let recorder = subject.print(to: echo).record(demand: .max(1))
+        echo.onThird = { for _ in 1...2000 { recorder.request(.max(1)) } }
+        subject.send(0)
+        echo.onThird = {}
+        #expect(recorder.values == [0])
+        #expect(echo.lines.count == 3 + 1024 + 1)
+        #expect(echo.lines[2...3] == ["receive value: (0)\n", "request max: (1)\n"])
+        #expect(echo.lines.last == "976 lines were left out\n")
+    }
+
     @Test("breakpoint: raises SIGTRAP for the event that it is asked about")
     func breakpoints() async {
         #expect([1, 2].publisher.breakpoint(receiveOutput: { $0 == 3 }).record().values == [1, 2])

@@ -86,7 +86,7 @@ struct ReplayModelTests {
 
     @Test("BufferSubject does what an array would", arguments: Model.Strategy.allCases, ReplayModelTests.capacities)
     private func bufferSubject(strategy: Model.Strategy, capacity: Int) {
-        for seed in 1...30 {
+        for seed in 1...8 {
             var random = SplitMix(seed: UInt64(seed * 1000 + capacity))
             let subject = BufferSubject<Int, Oops>(limit: capacity, whenFull: strategy.buffering)
             var retained: [Int] = []
@@ -126,7 +126,7 @@ struct ReplayModelTests {
 
     @Test("buffer does what an array would", arguments: Model.Strategy.allCases, ReplayModelTests.capacities)
     private func buffer(strategy: Model.Strategy, capacity: Int) {
-        for seed in 1...30 {
+        for seed in 1...8 {
             var random = SplitMix(seed: UInt64(seed * 1000 + capacity))
             let subject = PassthroughSubject<Int, Oops>()
             let recorder = subject.buffer(size: capacity, prefetch: .byRequest, whenFull: strategy.buffering)

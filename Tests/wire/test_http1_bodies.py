@@ -58,6 +58,20 @@ def test_a_refusal_of_a_body_that_does_not_come(http1):
     this.over()
 
 
+def test_a_stream_asked_for_with_a_body(http1, a, topic):
+    for number in range(8):  # Of topics on this shard and on others.
+        this, name = http1(), f"{topic}.{number}"
+        this.send(get(name, "", b"Content-Length: 5\r\n"))
+        a.joined(name, 1)
+        this.send(b"hello")
+        status, headers = this.head()
+        assert status == 200 and headers["transfer-encoding"] == "chunked" and "content-length" not in headers
+        this.until(b"event: subscribed")
+        a.publish(name, b"%d" % number)
+        assert b"data: %d\n" % number in this.until(b"data: %d\n" % number)
+        this.close()
+
+
 def test_a_body_that_never_ends(http1, b, topic):
     this = http1()
     this.send(get(topic, "", b"Transfer-Encoding: chunked\r\n", "POST"))

@@ -35,7 +35,7 @@ extension Shard {
         connection.lastHeard = now.monotonic
         connection.probed = false
         if let http = connection.http {
-            http.session.feed(bytes, now: now.monotonic)
+            http.session?.pointee.feed(bytes, now: now.monotonic)
         } else {
             connection.rsocket.feed(bytes, now: now.monotonic)
         }
@@ -59,7 +59,7 @@ extension Shard {
             }
         }
         connection.isHeld = true
-        if let http = connection.http { http.session.hold() } else { connection.rsocket.hold() }
+        if let http = connection.http { http.session?.pointee.hold() } else { connection.rsocket.hold() }
         updateReading(connection)
     }
 
@@ -70,9 +70,10 @@ extension Shard {
             handle(event, on: connection, now: now)
             return true
         }
-        guard let event = http.session.next() else {
-            if case .new = connection.phase, http.session.isOpened { accept(connection) }
-            if http.session.wantsOutput { flush(connection) }
+        guard let session = http.session else { return false }
+        guard let event = session.pointee.next() else {
+            if case .new = connection.phase, session.pointee.isOpened { accept(connection) }
+            if session.pointee.wantsOutput { flush(connection) }
             return false
         }
         if case .new = connection.phase { accept(connection) }
@@ -110,8 +111,8 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         if case .closing = connection.phase, !connection.isWritten { return }
-        if let http = connection.http, http.single != nil {
-            ended(connection, http, now: now)
+        if let http1 = connection.http?.http1 {
+            ended(connection, http1, now: now)
             return settle(now)
         }
         close(connection, reason: "closed by the peer", now: now)
@@ -149,7 +150,9 @@ extension Shard {
             close(connection, reason: "closed after an error", now: now)
         } else {
             resume(connection, now: now)
-            if let http = connection.http, http.session.hasEvents, !connection.isHeld { take(connection, now: now) }
+            if let session = connection.http?.session, session.pointee.hasEvents, !connection.isHeld {
+                take(connection, now: now)
+            }
             tellUntold(on: connection)
             if !blocked { fill(connection, now: now) }
         }
@@ -224,7 +227,7 @@ extension Shard {
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         for exchange in connection.http?.all ?? [] {
             // What it would still send is waited for no more.
-            if connection.http?.single != nil { exchange.isHalfClosed = true }
+            if connection.http?.http1 != nil { exchange.isHalfClosed = true }
             finish(exchange, Refusal(error))
         }
         dropStreams(of: connection, now: now)
@@ -233,7 +236,7 @@ extension Shard {
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }
         updateReading(connection)
-        if connection.http?.single?.isIdle == true { return close(connection, reason: error.message, now: now) }
+        if connection.http?.http1?.isIdle == true { return close(connection, reason: error.message, now: now) }
         flush(connection)
     }
 

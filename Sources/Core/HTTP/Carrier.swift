@@ -1,96 +1,160 @@
-// Carrier: what the engine asks of the protocol below a connection's exchanges, HTTP/2 or HTTP/1.1. Calls of gRPC ask
-// HTTP/2 itself: they come with no other.
+// Carrier: the protocol below a connection's exchanges, HTTP/2 or HTTP/1.1, and what the engine asks of it. Nothing
+// gets at either without saying which one it takes it for, and what to do if it is the other.
 
 import HTTP2
 
+enum Carrier {
+    /// In memory of its own, so that calls of the session copy and count nothing; `destroy` gives it back.
+    case http2(UnsafeMutablePointer<ServerSession>)
+    case http1(HTTP1Carrier)
+
+    static func http2(limits: HTTP2Limits) -> Carrier {
+        let place = UnsafeMutablePointer<ServerSession>.allocate(capacity: 1)
+        place.initialize(to: ServerSession(limits: limits))
+        return .http2(place)
+    }
+
+    /// It is not used any more. To be called once.
+    func destroy() {
+        guard case .http2(let session) = self else { return }
+        session.deinitialize(count: 1)
+        session.deallocate()
+    }
+}
+
 extension HTTPFace {
     /// Bytes of a stream's body that may wait for the driver to fetch them.
-    private static let singleRoom = 128 << 10
+    private static let roomOfHTTP1 = 128 << 10
+
+    /// HTTP/2's; nil over HTTP/1.1. Not to be kept beyond the call that asked for it.
+    var session: UnsafeMutablePointer<ServerSession>? {
+        if case .http2(let session) = carrier { session } else { nil }
+    }
+
+    /// HTTP/1.1's; nil over HTTP/2.
+    var http1: HTTP1Carrier? { if case .http1(let http1) = carrier { http1 } else { nil } }
+
+    // Exchanges
 
     /// Something of the exchanges is to be written.
     var wantsOutput: Bool {
-        guard let single else { return session.wantsOutput }
-        return !single.isIdle && (single.isComplete || exchange(at: single.handle)?.body.isEmpty == false)
+        switch carrier {
+        case .http2(let session): session.pointee.wantsOutput
+        case .http1(let http1):
+            !http1.isIdle && (http1.isComplete || exchange(at: http1.handle)?.body.isEmpty == false)
+        }
     }
 
     /// The exchange that a stream has.
     func handle(of stream: UInt32) -> UInt32? {
-        guard let single else { return session.handle(of: stream) }
-        return single.stream == stream && single.handle != .max ? single.handle : nil
+        switch carrier {
+        case .http2(let session): session.pointee.handle(of: stream)
+        case .http1(let http1): http1.stream == stream && http1.handle != .max ? http1.handle : nil
+        }
     }
 
     /// The exchange is known by its stream from now on.
     func name(_ exchange: Exchange) {
-        if single == nil {
-            session.setHandle(exchange.handle.index, stream: exchange.stream)
-        } else {
-            single!.name(exchange.handle.index)
+        switch carrier {
+        case .http2(let session): session.pointee.setHandle(exchange.handle.index, stream: exchange.stream)
+        case .http1(let http1): http1.name(exchange.handle.index)
         }
     }
 
-    /// The head of an answer, once.
+    // Answers
+
+    /// The head of an answer to a client that does not speak gRPC, once.
     /// - Parameters:
     ///   - heads: those given before, over HTTP/2.
     ///   - complete: no body follows; else `bodyAvailable` and `finish` do.
     func respond(
         _ exchange: Exchange, _ answer: PlainAnswer, heads: inout AnswerHeads, complete: Bool, now: Instant
     ) {
-        guard single != nil else {
+        switch carrier {
+        case .http2(let session):
             let fields = heads.fields(of: answer, wall: now.wall)
-            return session.respond(exchange.stream, status: answer.status, fields: fields, complete: complete)
+            session.pointee.respond(exchange.stream, status: answer.status, fields: fields, complete: complete)
+        case .http1(let http1):
+            let date = HTTPDate.text(now.wall)
+            let headers = [(name: "date", value: date)] + answer.headers.map { (name: $0.name, value: $0.value) }
+            // A stream has a body that is empty for now, and its HEAD tells no length either.
+            let isStream = answer.body.isEmpty && answer.status == 200
+            http1.respond(
+                HTTP1Answer(
+                    status: answer.status, headers: headers, length: isStream ? nil : answer.body.count, isLast: false))
+            if complete, isStream { http1.finish(now: now.monotonic) }
         }
-        let date = HTTPDate.text(now.wall)
-        let headers = [(name: "date", value: date)] + answer.headers.map { (name: $0.name, value: $0.value) }
-        // A stream has a body that is empty for now, and its HEAD tells no length either.
-        let isStream = answer.body.isEmpty && answer.status == 200
-        single!.respond(
-            HTTP1Answer(
-                status: answer.status, headers: headers, length: isStream ? nil : answer.body.count, isLast: false))
-        if complete, isStream { single!.finish(now: now.monotonic) }
     }
 
     /// The rest of the request is to come, or at least to be thrown away, before the answer ends.
     func isAwaited(_ exchange: Exchange) -> Bool {
         if exchange.isHalfClosed { return false }
         // Who asks before it sends a body, and is refused, sends none.
-        return single == nil || exchange.deadline != nil || exchange.plain?.request.expectsContinue != true
+        return session != nil || exchange.deadline != nil || exchange.plain?.request.expectsContinue != true
     }
 
     /// The client, which waits for that, may send its body. Over HTTP/1.1 the driver tells it when it is not refused.
-    func wantBody(_ exchange: Exchange) {
-        if single == nil { session.inform(exchange.stream, status: 100) }
-    }
+    func wantBody(_ exchange: Exchange) { session?.pointee.inform(exchange.stream, status: 100) }
 
     /// There is something in the exchange's body. Over HTTP/1.1 it is enough that the connection is flushed.
-    func bodyAvailable(_ exchange: Exchange) {
-        if single == nil { session.bodyAvailable(exchange.stream) }
-    }
+    func bodyAvailable(_ exchange: Exchange) { session?.pointee.bodyAvailable(exchange.stream) }
 
     /// The answer ends behind what is in the body.
     func finish(_ exchange: Exchange, now: Instant) {
-        if single == nil { session.finish(exchange.stream) } else { single!.finish(now: now.monotonic) }
+        switch carrier {
+        case .http2(let session): session.pointee.finish(exchange.stream)
+        case .http1(let http1): http1.finish(now: now.monotonic)
+        }
     }
+
+    // Windows
 
     /// Bytes that the peer has room for, what waits in the body among them.
-    func room(_ exchange: Exchange) -> Int { single == nil ? session.room(exchange.stream) : HTTPFace.singleRoom }
+    func room(_ exchange: Exchange) -> Int { session?.pointee.room(exchange.stream) ?? HTTPFace.roomOfHTTP1 }
 
     /// What the windows allow on a stream, and no more. HTTP/1.1 has none.
-    func window(_ exchange: Exchange) -> Int {
-        single == nil ? session.window(exchange.stream) : .max
-    }
+    func window(_ exchange: Exchange) -> Int { session?.pointee.window(exchange.stream) ?? .max }
 
     /// Asks to be told when the peer has more room. Over HTTP/1.1 it always has all that there can be.
-    func awaitRoom(_ exchange: Exchange) {
-        if single == nil { session.awaitRoom(exchange.stream) }
+    func awaitRoom(_ exchange: Exchange) { session?.pointee.awaitRoom(exchange.stream) }
+
+    /// Opens the peer's windows again by what was taken of a request's body.
+    func consume(_ stream: UInt32, _ count: Int) { session?.pointee.consume(stream, count) }
+
+    // Calls of gRPC, which come over HTTP/2 alone
+
+    /// The head of a call's answer, once, or all of it.
+    func respond(_ stream: UInt32, status: Int, fields: HTTPFields, complete: Bool) {
+        session?.pointee.respond(stream, status: status, fields: fields, complete: complete)
     }
+
+    /// The call ends behind what is in the body.
+    func finish(_ exchange: Exchange, trailers: HTTPFields) {
+        session?.pointee.finish(exchange.stream, trailers: trailers)
+    }
+
+    /// Ends the stream at once, with what is in the body unsent.
+    func cancel(_ exchange: Exchange) { session?.pointee.reset(exchange.stream, .cancel) }
+
+    // The connection
 
     /// Exchanges that are there go on to their end, and no others are taken.
     func goAway(_ message: String) {
-        if single == nil { session.goAway(.noError, message) } else { single!.isLast = true }
+        switch carrier {
+        case .http2(let session): session.pointee.goAway(.noError, message)
+        case .http1(let http1): http1.isLast = true
+        }
     }
 
-    /// Asks for a sign of life.
-    func ping(_ number: UInt64) {
-        if single == nil { session.ping(number) }
+    /// Asks for a sign of life, which HTTP/1.1 has none of.
+    func ping(_ number: UInt64) { session?.pointee.ping(number) }
+
+    /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
+    /// one too many, or whose headers were too long, among them. Over HTTP/1.1 an error ends the connection.
+    func takeErrors() -> UInt64 {
+        guard let session else { return 0 }
+        let errors = session.pointee.counters.streamErrors
+        defer { countedErrors = errors }
+        return errors &- countedErrors
     }
 }

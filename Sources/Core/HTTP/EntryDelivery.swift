@@ -26,7 +26,7 @@ extension Shard {
         let log = mirror.log
         var given = 0
         while let range = subscriber.deliverable(in: log) {
-            let window = http.session.room(exchange.stream)
+            let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 exchange.body.detach()
@@ -65,7 +65,7 @@ extension Shard {
             }
             http.weigh(exchange)
             given += bytes.count
-            http.session.bodyAvailable(exchange.stream)
+            http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             flush(connection)
         }

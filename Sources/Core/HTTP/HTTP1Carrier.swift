@@ -9,6 +9,7 @@ import HTTP2
 
 /// An answer that the driver is to write.
 public struct HTTP1Answer: Sendable {
+    /// 200 to 599 (RFC 9110, 15).
     public var status: Int
     /// Names in lower case. What is of the connection or of the framing is not among them.
     public var headers: [(name: String, value: String)]
@@ -30,7 +31,7 @@ public enum HTTP1Piece: Equatable, Sendable {
     case gone
 }
 
-struct HTTP1Carrier {
+final class HTTP1Carrier {
     private enum Phase {
         case idle
         case asked
@@ -56,7 +57,7 @@ struct HTTP1Carrier {
     var isIdle: Bool { if case .idle = phase { true } else { false } }
 
     /// Begins a request, and returns its stream.
-    mutating func begin() -> UInt32 {
+    func begin() -> UInt32 {
         phase = .asked
         stream &+= 1
         handle = .max
@@ -64,28 +65,28 @@ struct HTTP1Carrier {
         return stream
     }
 
-    mutating func name(_ handle: UInt32) { self.handle = handle }
+    func name(_ handle: UInt32) { self.handle = handle }
 
-    mutating func respond(_ answer: HTTP1Answer) {
+    func respond(_ answer: HTTP1Answer) {
         guard case .asked = phase else { return }
         phase = .answered(answer)
     }
 
-    mutating func finish(now: UInt64) {
+    func finish(now: UInt64) {
         isComplete = true
         quietSince = now
     }
 
-    /// The answer, once, as soon as it is known whole or to be a stream.
-    mutating func fetch() -> HTTP1Answer? {
-        guard case .answered(var answer) = phase, isComplete || answer.length == nil else { return nil }
+    /// The answer, once, as soon as it is known whole, or to be a stream that may begin.
+    func fetch(mayStream: Bool) -> HTTP1Answer? {
+        guard case .answered(var answer) = phase, answer.length == nil ? mayStream : isComplete else { return nil }
         answer.isLast = isLast
         phase = .sending
         return answer
     }
 
     /// The answer is written, or never will be.
-    mutating func end(now: UInt64) {
+    func end(now: UInt64) {
         phase = .idle
         handle = .max
         quietSince = now

@@ -9,26 +9,49 @@
 import Bytes
 import HTTP2
 
+/// The request that a connection of HTTP/1.1 is at, and where it stands.
+private struct CurrentRequest {
+    let connection: Connection
+    let http: HTTPFace
+    let http1: HTTP1Carrier
+    let exchange: Exchange
+    let plain: PlainExchange
+
+    /// Nil when there is none, or the connection is of another protocol.
+    init?(_ connection: Connection?) {
+        guard let connection, let http = connection.http, let http1 = http.http1, !http1.isIdle,
+            let exchange = http.exchange(at: http1.handle), let plain = exchange.plain
+        else { return nil }
+        self.connection = connection
+        self.http = http
+        self.http1 = http1
+        self.exchange = exchange
+        self.plain = plain
+    }
+}
+
 extension Shard {
     /// The first bytes of a connection that has sent none to the engine are not HTTP/2's.
     public func speaksHTTP1(on id: ConnectionID, now: Instant) {
         moment = now
         guard let connection = find(id), let http = connection.http, case .new = connection.phase else { return }
-        http.becomeSingle(now: now.monotonic)
+        http.becomeHTTP1(now: now.monotonic)
     }
 
     /// The head of a request has come. The one before it is over.
     public func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
         moment = now
-        guard let connection = find(id), let http = connection.http, http.single?.isIdle == true else { return }
+        guard let connection = find(id), let http = connection.http, let http1 = http.http1, http1.isIdle else {
+            return
+        }
         switch connection.phase {
         case .new: accept(connection)
         case .open: break
         case .closing, .closed: return
         }
         heard(head.size, on: connection)
-        if head.isAmbiguous || draining { http.single!.isLast = true }
-        let stream = http.single!.begin()
+        if head.isAmbiguous || draining { http1.isLast = true }
+        let stream = http1.begin()
         // Behind a head that may be read in two ways nothing is waited for.
         let isComplete = !head.hasBody || head.isAmbiguous
         plainRequest(
@@ -40,25 +63,21 @@ extension Shard {
     /// More of a request's body came. It is not kept beyond the call.
     public func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         moment = now
-        guard let connection = find(id), let http = connection.http, let (exchange, plain) = current(http) else {
-            return
-        }
-        heard(bytes.count, on: connection)
-        guard !exchange.isFinished else { return }
-        take(bytes, for: exchange, plain, http)
-        charge(connection)
+        guard let current = CurrentRequest(find(id)) else { return }
+        heard(bytes.count, on: current.connection)
+        guard !current.exchange.isFinished else { return }
+        take(bytes, for: current.exchange, current.plain, current.http)
+        charge(current.connection)
         settle(now)
     }
 
     /// The request has come to its end.
     public func requestEnded(on id: ConnectionID, now: Instant) {
         moment = now
-        guard let connection = find(id), let http = connection.http, let (exchange, plain) = current(http),
-            !exchange.isHalfClosed
-        else { return }
-        exchange.isHalfClosed = true
-        bodyEnded(exchange, plain, now: now)
-        charge(connection)
+        guard let current = CurrentRequest(find(id)), !current.exchange.isHalfClosed else { return }
+        current.exchange.isHalfClosed = true
+        bodyEnded(current.exchange, current.plain, now: now)
+        charge(current.connection)
         settle(now)
     }
 
@@ -67,15 +86,17 @@ extension Shard {
     /// - Parameter atOnce: a refusal may go ahead of everything.
     public func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
         moment = now
-        guard let connection = find(id), let http = connection.http, atOnce || !connection.isFlushing,
-            let answer = http.single?.fetch()
+        // A stream that began in the middle of its request would have to end there: the library takes no answer then.
+        guard let current = CurrentRequest(find(id)), atOnce || !current.connection.isFlushing,
+            let answer = current.http1.fetch(mayStream: atOnce || current.exchange.isHalfClosed)
         else { return nil }
-        if answer.length == nil, http.single!.hasEnded, let (_, plain) = current(http), plain.subscribed != nil {
+        let connection = current.connection
+        if answer.length == nil, current.http1.hasEnded, current.plain.subscribed != nil {
             close(connection, reason: "closed by the peer", now: now)
             settle(now)
             return nil
         }
-        http.single!.quietSince = now.monotonic
+        current.http1.quietSince = now.monotonic
         let size = answer.headers.reduce(17) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
         told(size, on: connection)
         return answer
@@ -84,23 +105,22 @@ extension Shard {
     /// Moves the next bytes of the answer's body into `buffer`, which is not empty.
     public func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece {
         moment = now
-        guard let connection = find(id), let http = connection.http, let (exchange, _) = current(http) else {
-            return .gone
-        }
+        guard let current = CurrentRequest(find(id)) else { return .gone }
+        let (connection, exchange, http1) = (current.connection, current.exchange, current.http1)
         // What came this turn may have to reach other shards first.
         guard !connection.isFlushing else { return .later }
         if exchange.body.count < buffer.count, connection.hungryCount > 0 {
             feedHungry(connection, now: now)
             connection.isFlushing = false
         }
-        guard !exchange.body.isEmpty else { return http.single!.isComplete ? .end : .later }
+        guard !exchange.body.isEmpty else { return http1.isComplete ? .end : .later }
         var count = 0
         exchange.body.take(buffer.count) { bytes, _ in
             UnsafeMutableRawBufferPointer(rebasing: buffer[count...]).copyMemory(from: bytes)
             count += bytes.count
         }
-        http.weigh(exchange)
-        http.single!.quietSince = now.monotonic
+        current.http.weigh(exchange)
+        http1.quietSince = now.monotonic
         told(count, on: connection)
         charge(connection)
         settle(now)
@@ -111,11 +131,12 @@ extension Shard {
     /// - Parameter isLast: nothing more comes on the connection; it lasts only as long as it takes the client to read.
     public func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
         moment = now
-        guard let connection = find(id), let http = connection.http, let (exchange, _) = current(http) else { return }
-        exchange.isFinished = true
-        leave(exchange, .cancelled, now: now)
-        http.forget(exchange)
-        http.single!.end(now: now.monotonic)
+        guard let current = CurrentRequest(find(id)) else { return }
+        let connection = current.connection
+        current.exchange.isFinished = true
+        leave(current.exchange, .cancelled, now: now)
+        current.http.forget(current.exchange)
+        current.http1.end(now: now.monotonic)
         connection.lastHeard = now.monotonic
         charge(connection)
         if case .closing = connection.phase {
@@ -128,30 +149,23 @@ extension Shard {
 
     /// The client of a connection of HTTP/1.1 sends no more. It may wait for an answer, but a stream has no end that it
     /// would wait for.
-    func ended(_ connection: Connection, _ http: HTTPFace, now: Instant) {
-        http.single!.hasEnded = true
-        guard let (exchange, plain) = current(http), plain.subscribed != nil, !exchange.isFinished else { return }
+    func ended(_ connection: Connection, _ http1: HTTP1Carrier, now: Instant) {
+        http1.hasEnded = true
+        guard let current = CurrentRequest(connection), current.plain.subscribed != nil, !current.exchange.isFinished
+        else { return }
         close(connection, reason: "closed by the peer", now: now)
     }
 
     /// What time ends: a connection without a request, and an answer that nobody reads.
-    func tickSingle(_ connection: Connection, _ http: HTTPFace, now: Instant) {
-        guard let single = http.single else { return }
-        let isWaiting = single.isIdle || single.isComplete
-        if isWaiting, now.monotonic - Swift.min(single.quietSince, now.monotonic) >= limits.httpSilence {
-            let reason = single.isIdle ? "no request came" : "it left its answer unread"
+    func tickHTTP1(_ connection: Connection, _ http: HTTPFace, _ http1: HTTP1Carrier, now: Instant) {
+        let isWaiting = http1.isIdle || http1.isComplete
+        if isWaiting, now.monotonic - Swift.min(http1.quietSince, now.monotonic) >= limits.httpSilence {
+            let reason = http1.isIdle ? "no request came" : "it left its answer unread"
             return close(connection, reason: reason, now: now)
         }
         expire(http, now: now)
         sendHeartbeats(http, now: now)
         charge(connection)
-    }
-
-    private func current(_ http: HTTPFace) -> (Exchange, PlainExchange)? {
-        guard let single = http.single, !single.isIdle, let exchange = http.exchange(at: single.handle),
-            let plain = exchange.plain
-        else { return nil }
-        return (exchange, plain)
     }
 
     private func heard(_ count: Int, on connection: Connection) {

@@ -44,7 +44,7 @@ extension Shard {
     // left for the output, and with it the part of the peer's window that it came in.
 
     func takeReflection(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
-        guard !exchange.isFinished else { return http.session.consume(exchange.stream, bytes.count) }
+        guard !exchange.isFinished else { return http.consume(exchange.stream, bytes.count) }
         guard exchange.backlog.isEmpty else { return holdBack(bytes, for: exchange, http, now: now) }
         let rest = answerRequests(in: bytes, for: exchange, http, now: now)
         if !rest.isEmpty { holdBack(rest, for: exchange, http, now: now) }
@@ -98,7 +98,7 @@ extension Shard {
             refuse(exchange, error, now: now)
         }
         if exchange.isFinished { rest = UnsafeRawBufferPointer(start: nil, count: 0) }
-        http.session.consume(exchange.stream, bytes.count - rest.count)
+        http.consume(exchange.stream, bytes.count - rest.count)
         return rest
     }
 

@@ -5,9 +5,8 @@ import Bytes
 import HTTP2
 
 final class HTTPFace {
-    private var sessionPlace: UnsafeMutablePointer<ServerSession>?
-    /// What a connection of HTTP/1.1 has, which has no session.
-    var single: HTTP1Carrier?
+    /// The protocol below the exchanges. HTTP/2 until its first bytes show that it is HTTP/1.1.
+    private(set) var carrier: Carrier
     private var exchanges = Slab<Exchange>()
     /// Bytes of unfinished messages, of all exchanges.
     private(set) var held = 0
@@ -24,36 +23,22 @@ final class HTTPFace {
     /// A stream may need a sign of life by then; nil when there is none that has them.
     var nextHeartbeat: UInt64?
     /// Errors of the peer's that its session dealt with by itself, as far as the shard's counters have them.
-    private var countedErrors: UInt64 = 0
+    var countedErrors: UInt64 = 0
     /// Calls of reflection that are open, at most `Limits.listingsPerConnection`.
     var reflections = 0
     /// Those of them with requests that wait until the answer before is sent.
     var heldBack: [Exchange] = []
 
     init(limits: Limits) {
-        let place = UnsafeMutablePointer<ServerSession>.allocate(capacity: 1)
-        place.initialize(to: ServerSession(limits: limits.ofHTTP))
-        sessionPlace = place
+        carrier = .http2(limits: limits.ofHTTP)
     }
 
-    deinit { dropSession() }
-
-    /// HTTP/2's. It is there unless `single` is.
-    var session: ServerSession {
-        _read { yield sessionPlace!.pointee }
-        _modify { yield &sessionPlace!.pointee }
-    }
+    deinit { carrier.destroy() }
 
     /// The connection speaks HTTP/1.1.
-    func becomeSingle(now: UInt64) {
-        dropSession()
-        single = HTTP1Carrier(now: now)
-    }
-
-    private func dropSession() {
-        sessionPlace?.deinitialize(count: 1)
-        sessionPlace?.deallocate()
-        sessionPlace = nil
+    func becomeHTTP1(now: UInt64) {
+        carrier.destroy()
+        carrier = .http1(HTTP1Carrier(now: now))
     }
 
     var exchangeCount: Int { exchanges.count }
@@ -62,7 +47,7 @@ final class HTTPFace {
     var ready: Int { bodies - beyond }
 
     /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { (single == nil ? session.bufferedBytes : 0) + held + queued }
+    var bufferedBytes: Int { (session?.pointee.bufferedBytes ?? 0) + held + queued }
 
     /// - Parameters:
     ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
@@ -189,16 +174,6 @@ final class HTTPFace {
         return exchange
     }
 
-    /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
-    /// one too many, or whose headers were too long, among them.
-    func takeErrors() -> UInt64 {
-        // Over HTTP/1.1 there is no session, and an error ends the connection.
-        guard single == nil else { return 0 }
-        let errors = session.counters.streamErrors
-        defer { countedErrors = errors }
-        return errors &- countedErrors
-    }
-
     /// Something that was handed over, or could be, waits for the peer's windows.
     var isWaiting: Bool {
         all.contains { $0.bound?.kind != .listing && (!$0.body.isEmpty || ($0.isStalled && $0.bound != nil)) }
@@ -208,9 +183,9 @@ final class HTTPFace {
 
     /// Moves what may be sent into `output`, at most about `limit` bytes.
     func produce(into connection: Connection, atMost limit: Int) {
-        guard single == nil, limit > 0, session.wantsOutput else { return }
+        guard let session, limit > 0, session.pointee.wantsOutput else { return }
         var sink = OutputSink(face: self, connection: connection)
-        session.produce(into: &sink, atMost: limit)
+        session.pointee.produce(into: &sink, atMost: limit)
     }
 }
 

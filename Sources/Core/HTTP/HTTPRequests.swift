@@ -17,7 +17,7 @@ extension Shard {
                 take(bytes, for: exchange, http, now: now)
             }
             // What the engine takes is bounded by credits, so the windows need not do that.
-            http.session.consume(stream, bytes.count)
+            http.consume(stream, bytes.count)
         case .complete(_, let handle, _):
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.isHalfClosed = true
@@ -341,7 +341,7 @@ extension Shard {
         } else if exchange.bound?.kind == .listing, !exchange.body.isEmpty {
             // A status would stand behind rows that the peer may never take, and lists are counted no more then.
             leave(exchange, .cancelled, now: now)
-            http.session.reset(exchange.stream, .cancel)
+            http.cancel(exchange)
             http.forget(exchange)
             flush(exchange.connection)
         } else {

@@ -8,7 +8,7 @@ extension HTTPFace {
     /// A whole answer in its head, `:status` among the fields.
     func answer(_ stream: UInt32, _ fields: [(name: String, value: String)]) {
         let status = fields.first { $0.name == ":status" }.flatMap { Int($0.value) } ?? 200
-        session.respond(stream, status: status, fields: HTTPFace.fields(fields), complete: true)
+        respond(stream, status: status, fields: HTTPFace.fields(fields), complete: true)
     }
 
     static func fields(_ list: [(name: String, value: String)]) -> HTTPFields {
@@ -25,7 +25,7 @@ extension Shard {
     func begin(_ exchange: Exchange) {
         guard !exchange.isAnswered, !exchange.isFinished, let http = exchange.connection.http else { return }
         exchange.isAnswered = true
-        http.session.respond(exchange.stream, status: 200, fields: HTTPFace.response, complete: false)
+        http.respond(exchange.stream, status: 200, fields: HTTPFace.response, complete: false)
         flush(exchange.connection)
     }
 
@@ -35,7 +35,7 @@ extension Shard {
         begin(exchange)
         exchange.body.append(write)
         http.weigh(exchange)
-        http.session.bodyAvailable(exchange.stream)
+        http.bodyAvailable(exchange)
         flush(exchange.connection)
     }
 
@@ -51,7 +51,7 @@ extension Shard {
         http.release(exchange)
         if exchange.isAnswered {
             let trailers = GRPCHeads.trailers(status, message, end: end, dropped: dropped)
-            http.session.finish(exchange.stream, trailers: HTTPFace.fields(trailers))
+            http.finish(exchange, trailers: HTTPFace.fields(trailers))
         } else {
             http.answer(exchange.stream, GRPCHeads.trailersOnly(status, message, end: end, dropped: dropped))
         }

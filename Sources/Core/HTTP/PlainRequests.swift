@@ -176,7 +176,7 @@ extension Shard {
     func bodyLate(_ exchange: Exchange, now: Instant) {
         if exchange.isLingering { return endLingering(exchange) }
         // Over HTTP/1.1 the answer is not kept back any longer, as the connection ends behind it.
-        if exchange.connection.http?.single != nil { exchange.isHalfClosed = true }
+        if exchange.connection.http?.http1 != nil { exchange.isHalfClosed = true }
         let seconds = limits.reassemblyTime / Limits.second
         finish(exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
     }

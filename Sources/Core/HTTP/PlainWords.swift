@@ -26,11 +26,13 @@ extension Shard {
         exchange.deadline = nil
         http.release(exchange)
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
+        // Over HTTP/1.1 also an answer without a body is written later.
+        let endsLater = hasBody || http.http1 != nil
         http.respond(exchange, answer, heads: &answerHeads, complete: !hasBody, now: moment)
         if hasBody { send(exchange) { $0.append(answer.body) } }
-        if isAwaited, hasBody || http.single != nil {
+        if isAwaited, endsLater {
             linger(exchange, http)
-        } else if hasBody || http.single != nil {
+        } else if endsLater {
             end(exchange)
         } else {
             exchange.isFinished = true

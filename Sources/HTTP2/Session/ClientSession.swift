@@ -14,6 +14,7 @@ import Bytes
 public struct ClientSession: ~Copyable {
     @usableFromInline let connection: Connection
 
+    /// Begins a connection: preface and SETTINGS come with the first `produce`.
     public init(limits: HTTP2Limits = .client) {
         connection = Connection(.client, limits: limits)
     }
@@ -84,6 +85,7 @@ public struct ClientSession: ~Copyable {
     /// The peer's SETTINGS have come: it does speak HTTP/2.
     public var isOpened: Bool { connection.isOpened }
 
+    /// At most `HTTP2Limits.maxStreams`.
     public var openStreams: Int { connection.streams.count }
 
     /// Frames other than DATA that wait for `produce`.
@@ -92,5 +94,6 @@ public struct ClientSession: ~Copyable {
     /// Bytes of memory held here, nghttp2's own aside.
     public var bufferedBytes: Int { connection.bufferedBytes }
 
+    /// What the peer did, and what it was refused.
     public var counters: HTTP2Counters { connection.flood.counters }
 }

@@ -70,7 +70,9 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         guard let answer = shard.answer(on: connection.id, atOnce: false, now: loop.now) else { return }
         var text = "HTTP/1.1 \(answer.status) \(String(cString: MHD_get_reason_phrase_for(UInt32(answer.status))))\r\n"
         for (name, value) in answer.headers { text += "\(name): \(value)\r\n" }
-        text += "content-length: \(answer.length ?? 0)\r\nconnection: close\r\n\r\n"
+        // A stream ends with the connection.
+        if let length = answer.length { text += "content-length: \(length)\r\n" }
+        text += "connection: close\r\n\r\n"
         var bytes = Array(text.utf8)
         withUnsafeTemporaryAllocation(byteCount: HTTP1Driver.piece, alignment: 1) { buffer in
             while case .bytes(let count) = shard.take(into: buffer, on: connection.id, now: loop.now) {

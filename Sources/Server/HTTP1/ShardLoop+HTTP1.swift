@@ -2,7 +2,7 @@
 // whose sockets a library has.
 //
 //     undecided ──"PRI "──▶ framed
-//         └───anything else──▶ single
+//         └───anything else──▶ http1
 
 import Core
 import EventLoop
@@ -44,7 +44,7 @@ extension ShardLoop {
                 // An end, or an error: reading tells which.
                 return read(id, connection)
             }
-            for index in 0..<count where bytes[index] != preface.utf8Start[index] { return adoptSingle(id, connection) }
+            for index in 0..<count where bytes[index] != preface.utf8Start[index] { return adoptHTTP1(id, connection) }
             if count < bytes.count, !connection.pointee.paused {
                 // Not again for each byte; only for all of them, or the end.
                 connection.pointee.paused = true
@@ -57,12 +57,12 @@ extension ShardLoop {
         }
     }
 
-    private func adoptSingle(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+    private func adoptHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         let fd = connection.pointee.fd
         Socket.waitForBytes(1, on: fd)
         guard let driver = startHTTP1() else { return lose(id, error: ENFILE) }
         connection.pointee.paused = false
-        connection.pointee.kind = .single
+        connection.pointee.kind = .http1
         watch(fd, id, .end)
         // There is nothing to ask a silent client for a sign of life by.
         Socket.keepAlive(fd)

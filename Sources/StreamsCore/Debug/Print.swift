@@ -4,8 +4,7 @@ extension Publisher {
     /// Writes a line for each event as it passes.
     /// - Parameters:
     ///   - prefix: stands before each line, and a colon after it.
-    ///   - stream: where to; standard output if there is none. Lines of one subscription are written one at a time, as
-    ///     far as its events come one at a time.
+    ///   - stream: where to; standard output if there is none. Lines of one subscription are written one at a time.
     public func print(_ prefix: String = "", to stream: (any TextOutputStream)? = nil) -> Publishers.Print<Self> {
         Publishers.Print(upstream: self, prefix: prefix, to: stream)
     }
@@ -81,13 +80,42 @@ extension Publishers {
     }
 }
 
-/// Writes lines to a stream, or to standard output.
-private final class LineOutput {
+/// Writes lines to a stream, or to standard output: one at a time, whatever threads they come from, and without a lock
+/// while the stream is at work, which may itself cause further lines.
+private final class LineOutput: @unchecked Sendable {
+    /// Lines that may wait while another one is being written; what is beyond is counted and told.
+    private static let limit = 1024
+
+    private let lock = Lock()
+    private var waiting = Queue<String>()
+    private var omitted = 0
+    private var isWriting = false
+    /// Of who is writing.
     private var stream: (any TextOutputStream)?
 
     init(_ stream: (any TextOutputStream)?) { self.stream = stream }
 
     func write(_ line: String) {
-        if stream == nil { Swift.print(line) } else { stream?.write(line + "\n") }
+        let isFirst = lock.with {
+            if waiting.count < LineOutput.limit { waiting.append(line) } else { omitted += 1 }
+            defer { isWriting = true }
+            return !isWriting
+        }
+        guard isFirst else { return }
+        while let next = takeNext() {
+            if stream == nil { Swift.print(next) } else { stream?.write(next + "\n") }
+        }
+    }
+
+    private func takeNext() -> String? {
+        lock.with {
+            if let line = waiting.popFirst() { return line }
+            guard omitted > 0 else {
+                isWriting = false
+                return nil
+            }
+            defer { omitted = 0 }
+            return "\(omitted) lines were left out"
+        }
     }
 }

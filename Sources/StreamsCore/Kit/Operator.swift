@@ -19,6 +19,16 @@
 ///             Publishers.Custom(self, name: "EveryNth") { EveryNth(n: n) }
 ///         }
 ///     }
+///
+/// What the author need not think of: calls come one at a time, whatever threads events come from, and one call is over
+/// before the next begins, also when the subscriber asks for more, cancels, or sends to a subject upstream from within
+/// a value. Nothing comes after the end or after cancel, and what is sent then goes nowhere.
+///
+/// What is left to the author:
+/// - send no more values than `outlet.demand` tells;
+/// - ask upstream for no more than what can be sent or kept, as what was asked for may all come;
+/// - do not wait for anything within a call: whoever does something to the stream meanwhile leaves it to be done by the
+///   thread that is at work, which also is why a value may be delivered by another thread than the one that sent it.
 public protocol OperatorBehavior<Input, InputFailure, Output, OutputFailure> {
     /// What comes from upstream.
     associatedtype Input

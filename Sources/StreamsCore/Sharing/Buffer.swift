@@ -54,6 +54,7 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
     private let size: Int
     private let overflow: Publishers.ReplayOverflow<Failure>
     private var buffer: ReplayBuffer<Input>
+    private var lane = ReplayLane()
     private var completion: Subscribers.Completion<Failure>?
 
     init(size: Int, prefetch: Publishers.PrefetchStrategy, whenFull: Publishers.BufferingStrategy<Failure>) {
@@ -68,8 +69,9 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
     }
 
     mutating func receive(_ input: Input, _ outlet: Outlet<Input, Failure>) {
-        var lost: [Input] = []
-        if buffer.arrive(input, lost: &lost) { send(input, outlet) }
+        if lane.pass() { return send(input, outlet) }
+        var lost = Queue<Input>()
+        if buffer.settle(input, &lane, lost: &lost) { send(input, outlet) }
     }
 
     /// What was delivered leaves room for another.
@@ -80,12 +82,13 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
 
     mutating func receive(completion: Subscribers.Completion<Failure>, _ outlet: Outlet<Input, Failure>) {
         self.completion = completion
-        buffer.end()
+        buffer.end(&lane)
         finish(outlet)
     }
 
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Input, Failure>) {
-        buffer.request(demand)
+        if lane.grant(demand) { return }
+        buffer.request(demand, &lane)
         while !outlet.isOver, let value = buffer.popReady() { send(value, outlet) }
         finish(outlet)
     }

@@ -1,49 +1,108 @@
-// ReplayBranch: one subscriber of a replayer. What is for it is in its buffer, under the lock that all of a replayer's
-// branches share; one thread at a time, which holds no lock, delivers to it.
+// ReplayBranch: one subscriber of a replayer, with the values that are for it.
 
 import Replay
-import Synchronization
-
-/// The lock of a replayer, which is there as long as one of its branches.
-final class ReplayLock: Sendable {
-    let lock = Lock()
-}
 
 /// A branch as its replayer sees it.
-class ReplayBranch<Output, Failure: Error>: @unchecked Sendable {
+class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
     // Under the lock
-    final var buffer: ReplayBuffer<Output>
-    /// Some thread delivers, as one does from the beginning.
-    final var isAtWork = true
+    private final var buffer: ReplayBuffer<Output>
+    private final var lost = Queue<Output>()
     /// The end is to be delivered.
     final var due: End?
 
-    /// Ended or cancelled; set under the lock, read by anyone.
-    final let over = Atomic<Bool>(false)
-
     // For who is at work
-    /// What the subscriber asked for by what it returned.
-    final var returned = Subscribers.Demand.none
-    /// What is to be delivered next.
-    final var batch = Queue<Output>()
+    private final var batch = Queue<Output>()
 
     init(_ buffer: ReplayBuffer<Output>) { self.buffer = buffer }
-
-    final var isOver: Bool { over.load(ordering: .relaxed) }
 
     /// Delivers a value. Called by who is at work.
     func pass(_ value: Output) { preconditionFailure("a subclass does this") }
     /// Delivers the end, if it is still due, as `pass` does.
     func finish() { preconditionFailure("a subclass does this") }
-    /// Lets go of everything. It is over, and nobody else is at work.
-    func clear() { preconditionFailure("a subclass does this") }
 
-    /// Delivers the batch, or the end.
-    final func deliver() {
+    // Under the lock
+
+    /// A value arrives that does not pass by the lane.
+    /// - Returns: whether it is for the subscriber now.
+    final func settle(_ value: Output) -> Bool {
+        let passes = buffer.settle(value, &lane, lost: &lost)
+        hasLost = !lost.isEmpty
+        return passes
+    }
+
+    /// What is for the subscriber waits for who is at work.
+    final func keep(_ value: Output) {
+        buffer.keep(value)
+        hasMore = true
+    }
+
+    final func end() {
+        buffer.end(&lane)
+        hasMore = true
+    }
+
+    final func add(_ demand: Subscribers.Demand) {
+        buffer.request(demand, &lane)
+        hasMore = buffer.hasReady || buffer.isEndDue
+    }
+
+    final var isEndDue: Bool { buffer.isEndDue }
+
+    override final func grant(_ demand: Subscribers.Demand) {
+        buffer.request(demand, &lane)
+        hasMore = true
+    }
+
+    override final func takeNext() -> Bool {
+        if buffer.hasReady {
+            batch = buffer.takeReady()
+            return true
+        }
+        guard let end = buffer.takeEnd() else { return false }
+        due = end
+        over.store(true, ordering: .relaxed)
+        return true
+    }
+
+    override final func horizon() -> SequenceNumber? { buffer.horizon(&lane) }
+
+    // Without it
+
+    override final func deliver() {
         if isOver { return finish() }
         while let value = batch.popFirst(), !isOver { pass(value) }
         batch.removeAll()
     }
+
+    override final func releaseLost() {
+        _ = takeLost()
+    }
+
+    func takeLost() -> Queue<Output> { preconditionFailure("a subclass does this") }
+
+    /// Under the lock: all that there is, for the caller to release without it.
+    final func takeValues() -> [Queue<Output>] {
+        var held = buffer.takeAll()
+        held.append(moveLost())
+        return held
+    }
+
+    /// Under the lock: what was lost, for the caller to release without it.
+    final func moveLost() -> Queue<Output> {
+        var taken = Queue<Output>()
+        swap(&taken, &lost)
+        hasLost = false
+        return taken
+    }
+
+    /// Called by who is at work.
+    final func dropBatch() { batch.removeAll() }
+}
+
+/// Holds a subscriber, so that it can be let go of at once, and is not looked into for each value.
+private final class SubscriberBox<Downstream: Subscriber> {
+    let downstream: Downstream
+    init(_ downstream: Downstream) { self.downstream = downstream }
 }
 
 final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.Input, Downstream.Failure>,
@@ -60,13 +119,13 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
     private var owner: AnyObject?
 
     // For who is at work
-    private var downstream: Downstream?
+    private var box: SubscriberBox<Downstream>?
 
     init(
         _ downstream: Downstream, of replayer: Replayer<Output, Failure>, owner: AnyObject,
         buffer: ReplayBuffer<Output>, overflow: Publishers.ReplayOverflow<Failure>
     ) {
-        self.downstream = downstream
+        box = SubscriberBox(downstream)
         self.replayer = replayer
         self.owner = owner
         self.overflow = overflow
@@ -77,33 +136,37 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
     /// Hands the subscriber its subscription.
     func begin() {
         let replayer = replayer
-        downstream?.receive(subscription: self)
+        box?.downstream.receive(subscription: self)
         replayer?.release([self])
     }
 
     override func pass(_ value: Output) {
-        guard !isOver, let more = downstream?.receive(value) else { return }
+        guard !isOver, let box else { return }
+        // Nobody takes it out while this thread is at work.
+        let more = Unmanaged.passUnretained(box)._withUnsafeGuaranteedRef { $0.downstream.receive(value) }
         if more > .none { returned += more }
     }
 
     override func finish() {
         let (due, end) = shared.lock.with { (self.due.take(), replayer?.completion ?? .finished) }
-        guard let due, let downstream = downstream.take() else { return }
+        guard let due, let box = box.take() else { return }
         if case .overflow = due, case .customError(let failure) = overflow {
-            downstream.receive(completion: .failure(failure()))
+            box.downstream.receive(completion: .failure(failure()))
         } else {
-            downstream.receive(completion: end)
+            box.downstream.receive(completion: end)
         }
     }
 
     override func clear() {
         let held = shared.lock.with { () -> (Any?, Any?, [Queue<Output>]) in
-            (replayer.take(), owner.take(), buffer.takeAll())
+            (replayer.take(), owner.take(), takeValues())
         }
-        downstream = nil
-        batch.removeAll()
+        box = nil
+        dropBatch()
         _ = held
     }
+
+    override func takeLost() -> Queue<Output> { shared.lock.with { moveLost() } }
 
     // From the subscriber
 
@@ -111,12 +174,16 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         guard demand > .none, !isOver else { return }
         shared.lock.lock()
         guard !isOver, let replayer else { return shared.lock.unlock() }
-        buffer.request(demand)
-        let isMine = !isAtWork && (buffer.hasReady || buffer.isEndDue)
-        if isMine { isAtWork = true }
+        if lane.grant(demand) {
+            shared.lock.unlock()
+            return replayer.pull()
+        }
+        let isMine = !isAtWork
+        if isMine { add(demand) } else { grant(demand) }
+        let hasWork = isMine && hasMore
+        if hasWork { isAtWork = true }
         shared.lock.unlock()
-        if isMine { replayer.release([self]) }
-        replayer.pull()
+        if hasWork { replayer.release([self]) } else { replayer.pull() }
     }
 
     func cancel() {

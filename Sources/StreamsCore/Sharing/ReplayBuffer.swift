@@ -8,7 +8,44 @@
 
 import Replay
 
-/// Calls come one at a time. What is lost is handed out, for the caller to release where it holds no lock.
+/// How many values go straight to the subscriber. Apart from the buffer as it does not depend on what they are: values
+/// that are passed on at once need nothing else.
+struct ReplayLane {
+    /// So many more pass without a look at anything.
+    fileprivate var passing = 0
+    /// Values that passed and that the cursor does not know of; it is told of them together.
+    fileprivate var passed = 0
+    /// Credit that the cursor does not know of either.
+    fileprivate var granted = 0
+    /// The credit that the cursor knew of before all that.
+    fileprivate var known = 0
+    /// Nothing waits, so that demand is of consequence only to what arrives.
+    fileprivate var isClear = false
+
+    /// The subscriber asked for more.
+    /// - Returns: whether that is all there is to it; else the buffer is to `request` it.
+    @inline(__always) mutating func grant(_ demand: Subscribers.Demand) -> Bool {
+        guard isClear else { return false }
+        if known == .max { return true }
+        // The cursor takes a larger sum for no limit.
+        guard let count = demand.max, count < 1 << 29, granted < 1 << 29, known < 1 << 29 else { return false }
+        passing += count
+        granted += count
+        return true
+    }
+
+    /// A value arrives.
+    /// - Returns: whether it is for the subscriber now; else the buffer is to `settle` what becomes of it.
+    @inline(__always) mutating func pass() -> Bool {
+        guard passing > 0 else { return false }
+        passing -= 1
+        passed += 1
+        return true
+    }
+}
+
+/// Calls come one at a time, each with the same lane. What is lost is handed out, for the caller to release where it
+/// holds no lock.
 struct ReplayBuffer<Value> {
     private var cursor: Replay.Subscription
     private var waiting = Queue<Value>()
@@ -17,10 +54,6 @@ struct ReplayBuffer<Value> {
     private var further = Subscribers.Demand.none
     /// Values below are known to the cursor.
     private var told: SequenceNumber
-    /// Values that passed since; it is told of them together.
-    private var passed = 0
-    /// So many more pass without a look at anything.
-    private var passing = 0
     private var hasEnded = false
 
     /// - Parameters:
@@ -38,26 +71,19 @@ struct ReplayBuffer<Value> {
         while waiting.count > cursor.waiting { _ = waiting.popFirst() }
     }
 
-    /// A value arrives.
+    /// A value arrives that does not pass by its lane.
     /// - Returns: whether it is for the subscriber now.
-    @inline(__always)
-    mutating func arrive(_ value: Value, lost: inout [Value]) -> Bool {
-        guard passing > 0 else { return settle(value, &lost) }
-        passing -= 1
-        passed += 1
-        return true
-    }
-
-    private mutating func settle(_ value: Value, _ lost: inout [Value]) -> Bool {
-        tell()
-        if further > .none { grant() }
+    mutating func settle(_ value: Value, _ lane: inout ReplayLane, lost: inout Queue<Value>) -> Bool {
+        tell(&lane)
+        if further > .none { grant(&lane) }
         told = told.advanced(by: 1)
         cursor.appended(upTo: told)
         if waiting.isEmpty, !cursor.deliverable.isEmpty {
             cursor.handOver(1)
-            letPass()
+            letPass(&lane)
             return true
         }
+        lane.isClear = false
         cursor.settle()
         let isTaken = cursor.newestWaiting == told.advanced(by: -1)
         let surplus = waiting.count + (isTaken ? 1 : 0) - cursor.waiting
@@ -74,31 +100,35 @@ struct ReplayBuffer<Value> {
     mutating func keep(_ value: Value) { ready.append(value) }
 
     /// The subscriber asked for more: what waits is ready, as far as that goes.
-    mutating func request(_ demand: Subscribers.Demand) {
-        tell()
+    mutating func request(_ demand: Subscribers.Demand, _ lane: inout ReplayLane) {
+        tell(&lane)
         further += demand
-        grant()
+        grant(&lane)
     }
 
     /// The stream ended. The first end counts.
-    mutating func end() {
-        tell()
+    mutating func end(_ lane: inout ReplayLane) {
+        tell(&lane)
         hasEnded = true
-        passing = 0
+        lane.passing = 0
+        lane.isClear = false
         cursor.topicEnded(.completed, at: told)
     }
 
     /// Has the cursor know what passed.
-    private mutating func tell() {
-        guard passed > 0 else { return }
-        told = told.advanced(by: passed)
+    private mutating func tell(_ lane: inout ReplayLane) {
+        if lane.granted > 0 { _ = cursor.request(UInt32(lane.granted)) }
+        lane.granted = 0
+        lane.known = lane.passing
+        guard lane.passed > 0 else { return }
+        told = told.advanced(by: lane.passed)
         cursor.appended(upTo: told)
-        cursor.handOver(passed)
-        passed = 0
+        cursor.handOver(lane.passed)
+        lane.passed = 0
     }
 
     /// Turns demand into credit, and credit into values that are ready.
-    private mutating func grant() {
+    private mutating func grant(_ lane: inout ReplayLane) {
         if let figure = further.max {
             // One more, and it would be no limit to the cursor.
             let room = Int(Credit.unbounded) - 1 - Int(clamping: cursor.credit.outstanding)
@@ -114,11 +144,13 @@ struct ReplayBuffer<Value> {
             for _ in 0..<count { if let value = waiting.popFirst() { ready.append(value) } }
             cursor.handOver(count)
         }
-        letPass()
+        letPass(&lane)
     }
 
-    private mutating func letPass() {
-        passing = waiting.isEmpty && !hasEnded && cursor.end == nil ? cursor.credit.available : 0
+    private mutating func letPass(_ lane: inout ReplayLane) {
+        lane.isClear = waiting.isEmpty && !hasEnded && cursor.end == nil
+        lane.passing = lane.isClear ? cursor.credit.available : 0
+        lane.known = cursor.credit.isUnbounded ? .max : lane.passing
     }
 
     // Out
@@ -148,8 +180,8 @@ struct ReplayBuffer<Value> {
     mutating func takeEnd() -> End? { ready.isEmpty ? cursor.takeEnd() : nil }
 
     /// Under `block`: values below may be sent without more waiting than there is room for.
-    mutating func horizon() -> SequenceNumber? {
-        tell()
+    mutating func horizon(_ lane: inout ReplayLane) -> SequenceNumber? {
+        tell(&lane)
         return cursor.horizon
     }
 }

@@ -1,4 +1,4 @@
-// SharedSubscription: stands between a publisher and a subscriber and changes nothing but what is done when the subscriber cancels.
+// SharedSubscription: stands between a publisher and a subscriber, and changes nothing but what is done at a cancel.
 
 /// Nothing comes through it after the end, or after it was cancelled.
 final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription, CustomStringConvertible,

@@ -2,9 +2,9 @@
 
 /// Merges publishers that cannot fail, whenever they come. One that ends leaves the others; the whole never ends.
 ///
-/// Its subscribers get the values that come while they are there and for which they have demand. What it merges is asked
-/// for all it has, once a subscriber has asked for something. When it is cancelled, or let go of, so is all that it
-/// merges, and nothing more reaches its subscribers; they do not keep it.
+/// Its subscribers get the values that come while they are there and for which they have demand. What it merges is
+/// asked for all it has, once a subscriber has asked for something. When it is cancelled, or let go of, so is all that
+/// it merges, and nothing more reaches its subscribers; they do not keep it.
 public final class MergeInput<I>: Publisher, Cancellable, @unchecked Sendable {
     public typealias Output = I
     public typealias Failure = Never

@@ -117,5 +117,5 @@ struct StressLine: @unchecked Sendable, CustomStringConvertible {
         },
     ]
 
-    static let all = plain + timed + combining + sharing
+    static let all = plain + passing + timed + combining + sharing
 }

@@ -107,6 +107,7 @@ extension AdminRequest {
         }
     }
 
+    /// Appends the request's message.
     public func append(to out: inout ByteBuffer) {
         GRPCFraming.append(to: &out) {
             switch self {

@@ -5,7 +5,9 @@ import Bytes
 
 /// A message that a subscriber got, in the bytes of its response.
 public struct ReceivedMessage {
+    /// Its place in its topic's epoch, which its response tells.
     public internal(set) var sequence: UInt64 = 0
+    /// As it was published; in the bytes of the response.
     public internal(set) var payload = UnsafeRawBufferPointer.nothing
     /// ns since 1970 UTC.
     public internal(set) var timestamp: Int64 = 0
@@ -49,6 +51,7 @@ public struct ReceivedMessage {
 public struct ReceivedMessages {
     /// As in the .proto; 2³¹−1 is unbounded.
     public private(set) var outstandingCredit: UInt64 = 0
+    /// The topic's, of all messages.
     public private(set) var epoch: UInt64 = 0
     /// Messages lost since the response before, so before the first message of this one.
     public private(set) var dropped: UInt64 = 0

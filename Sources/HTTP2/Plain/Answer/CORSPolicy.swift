@@ -22,10 +22,13 @@ public struct CORSPolicy: Equatable, Sendable {
 
     public init(_ origins: Origins = .none) { self.origins = origins }
 
-    /// Whether a browser could write `text` for an origin: scheme and host in lower case, a port, and nothing else.
+    /// Whether a browser could write `text` for an origin: scheme and host in lower case, a port that is not the
+    /// scheme's own, and nothing else.
     public static func isOrigin(_ text: String) -> Bool {
         let scheme = ["https://", "http://"].first { text.hasPrefix($0) }
-        guard let scheme, text.utf8.count <= 512 else { return false }
+        guard let scheme, text.utf8.count <= 512, !text.hasSuffix(scheme == "https://" ? ":443" : ":80") else {
+            return false
+        }
         let host = text.utf8.dropFirst(scheme.utf8.count)
         return !host.isEmpty
             && host.allSatisfy { byte in
