@@ -36,6 +36,8 @@ final class MicroConnection {
     /// Its bytes.
     fileprivate var targetCount = 0
     fileprivate var isSuspended = false
+    /// The library was left without an answer to the complete request, and so does not read on before it has one.
+    fileprivate var isSettled = false
     /// It is to end as soon as the library comes by.
     fileprivate(set) var isDropped = false
     /// The request is HEAD.
@@ -46,6 +48,13 @@ final class MicroConnection {
         self.fd = fd
         self.id = id
         self.daemon = daemon
+    }
+
+    /// Has it wait for its answer. What the library expected of a connection that is suspended it still expects when
+    /// that is resumed: here more of the request, and it would take the client's end, which may have come meanwhile, for
+    /// a request cut off. So it first finds out that it waits for us alone: it asks again at once.
+    fileprivate func wait() {
+        if isSettled { suspend() } else { isSettled = true }
     }
 
     /// Has the library forget it for now: it is called back for it only after `MicroDaemon.resume`.
@@ -117,7 +126,7 @@ class MicroDaemon {
     /// What a callback of the library's is told to do next.
     enum Verdict {
         case goOn
-        /// Until `resume`.
+        /// Until `resume`; there may be one more callback before.
         case suspend
         /// The connection is over.
         case end
@@ -315,7 +324,7 @@ private func handleRequest(
     }
     switch verdict {
     case .goOn: break
-    case .suspend: connection.suspend()
+    case .suspend: connection.wait()
     case .end: return .NO
     }
     return .YES
@@ -350,5 +359,6 @@ private func noteEnd(
     let connection = connection(handle)
     let stage = connection.stage
     connection.stage = .idle
+    connection.isSettled = false
     if stage != .idle { connection.daemon.over(connection, isDone: code == .REQUEST_TERMINATED_COMPLETED_OK) }
 }
