@@ -46,8 +46,8 @@ final class HTTPFace {
     /// Bytes of bodies that go as soon as the output takes them.
     var ready: Int { bodies - beyond }
 
-    /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { (session?.pointee.bufferedBytes ?? 0) + held + queued }
+    /// Bytes held for what is not dealt with or not written yet, and for HTTP/1.1.
+    var bufferedBytes: Int { (session?.pointee.bufferedBytes ?? Limits.http1Memory) + held + queued }
 
     /// - Parameters:
     ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
