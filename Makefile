@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test swift-test wire-test budget bench lint format clean
+.PHONY: help deps build run test swift-test test-tsan wire-test budget bench lint format clean
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -34,6 +34,11 @@ test: deps ## run every test and every check of style, and tell the totals
 swift-test: deps ## run the Swift tests alone: make swift-test FILTER=RSocketTests
 	@swift build --build-tests $(SWIFT_FLAGS)
 	@timeout 600 swift test --skip-build $(SWIFT_FLAGS) --disable-xctest $(if $(FILTER),--filter $(FILTER))
+
+test-tsan: deps ## run the tests of streams under the thread sanitizer
+	@swift build --build-tests --sanitize thread --scratch-path .build/tsan
+	@TSAN_OPTIONS="$$TSAN_OPTIONS exitcode=66" timeout 900 swift test --skip-build --sanitize thread \
+		--scratch-path .build/tsan --disable-xctest --filter $(or $(FILTER),StreamsTests)
 
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')

@@ -3,6 +3,7 @@ import PackageDescription
 
 // Dependencies run one way only, from the executables down to the pure algorithms:
 //
+//   Streams ─ StreamsCore ─ Replay; StreamsTestSupport ─ StreamsCore
 //   forebayd ─ Server ─┬─ Core ─┬─ Replay        (no I/O, no payloads)
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
@@ -29,11 +30,16 @@ let package = Package(
         .executable(name: "forebayd", targets: ["forebayd"]),
         .executable(name: "forebay", targets: ["forebay"]),
         .executable(name: "bench", targets: ["Bench"]),
+        .library(name: "Streams", targets: ["Streams"]),
+        .library(name: "StreamsTestSupport", targets: ["StreamsTestSupport"]),
     ],
     targets: [
         .target(name: "CLinux", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .target(name: "Bytes", swiftSettings: strict),
         .target(name: "Replay", swiftSettings: strict),
+        .target(name: "StreamsCore", dependencies: ["Replay"], swiftSettings: strict),
+        .target(name: "Streams", dependencies: ["StreamsCore"], swiftSettings: strict),
+        .target(name: "StreamsTestSupport", dependencies: ["StreamsCore"], swiftSettings: strict),
         .target(name: "RSocket", dependencies: ["Bytes"], swiftSettings: strict),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
@@ -51,9 +57,11 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
-            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure"], swiftSettings: strict),
+            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure", "Streams"],
+            swiftSettings: strict),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
+        .testTarget(name: "StreamsTests", dependencies: ["Streams", "StreamsTestSupport"], swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(
             name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes"],

@@ -17,10 +17,12 @@ struct Options {
 
     static let usage = """
         usage: bench [options]
+               bench streams [ROUNDS]
 
         Measures Forebay beside NATS, Redis, Mosquitto and a byte pump that frames nothing, and its HTTP beside
         a gRPC server in Python, nghttpd and h2o: CPU time per delivery, latencies, memory. Each figure has a
-        broker of its own, on a CPU of its own; the systems take turns.
+        broker of its own, on a CPU of its own; the systems take turns. `bench streams` measures shareReplay
+        of the Swift library beside a naive one.
 
         options:
           --case NAME[,NAME…]      these cases only (see --list)

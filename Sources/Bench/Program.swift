@@ -8,6 +8,7 @@ enum Program {
     static func run(_ words: [String]) -> Int32 {
         do throws(BenchError) {
             if words.first == "pump" { return try pump(Array(words.dropFirst())) }
+            if words.first == "streams" { return try streams(Array(words.dropFirst())) }
             if words.contains("--help") || words.contains("-h") {
                 print(Options.usage, terminator: "")
                 return 0
@@ -30,6 +31,15 @@ enum Program {
             return 0
         }
         throw BenchError("the pump failed: \(SystemError.text(of: -cb_pump(Int32(port))))")
+    }
+
+    /// `bench streams [ROUNDS]` measures the library of streams, which has no peers to start.
+    private static func streams(_ words: [String]) throws(BenchError) -> Int32 {
+        guard let rounds = Int(words.first ?? "9"), (1...1000).contains(rounds) else {
+            throw BenchError("bench streams takes a number of rounds, 1 to 1000")
+        }
+        StreamsRun.run(rounds: rounds, values: 300_000)
+        return 0
     }
 
     private static func measure(_ options: Options) throws(BenchError) -> Int32 {

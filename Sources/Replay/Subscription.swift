@@ -115,6 +115,11 @@ public struct Subscription: Sendable {
     /// How many messages wait; those of a batch that is not settled are not among them.
     public var waiting: Int { Int(clamping: waitingRanges.count) }
 
+    /// The newest message that waits; nil if none does.
+    public var newestWaiting: SequenceNumber? {
+        waitingRanges.isEmpty ? nil : waitingRanges.last.upper.advanced(by: -1)
+    }
+
     /// How many may wait at present: the buffer, or more for a joiner that still works off what it joined with.
     public var limit: Int { Int(clamping: waitingRanges.limit) }
 
@@ -211,6 +216,14 @@ public struct Subscription: Sendable {
         } else {
             lose(unplaced)
         }
+    }
+
+    /// For whoever tells messages apart by their order and not by their numbers: those that wait get the numbers just
+    /// below the next one, without gaps, so that they make up one range. What was lost is told before the first of
+    /// them. To be called when nothing is pending.
+    public mutating func closeGaps() {
+        // Under the others there are none.
+        if overflow == .dropNewest || overflow == .replaceNewest { waitingRanges.closeGaps(below: settled) }
     }
 
     /// The log lost its messages before `head` for want of bytes: those that waited or were pending are lost. Under

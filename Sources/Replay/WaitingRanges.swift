@@ -114,6 +114,12 @@ struct WaitingRanges: Sendable {
         relax()
     }
 
+    /// Puts all that waits into one range, which ends at `upper`.
+    mutating func closeGaps(below upper: SequenceNumber) {
+        first = SequenceRange(lower: upper.advanced(by: -Int(clamping: count)), upper: upper)
+        ringCount = 0
+    }
+
     /// Whether the limit would become `buffer` if only `count` messages waited.
     func relaxes(at count: UInt64) -> Bool { count <= UInt64(buffer) && limit > UInt64(buffer) }
 

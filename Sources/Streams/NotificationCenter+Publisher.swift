@@ -1,0 +1,45 @@
+// Notifications as a publisher.
+
+import Foundation
+import StreamsCore
+
+extension NotificationCenter {
+    /// A publisher of the notifications of that name, of `object` alone if it is given. They are delivered where they
+    /// are posted; what a subscriber has not asked for it does not get. The stream never ends by itself.
+    public func publisher(for name: Notification.Name, object: AnyObject? = nil) -> Publisher {
+        Publisher(center: self, name: name, object: object)
+    }
+
+    /// See `NotificationCenter.publisher(for:object:)`.
+    public struct Publisher: StreamsCore.Publisher {
+        public typealias Output = Notification
+        public typealias Failure = Never
+
+        public let center: NotificationCenter
+        public let name: Notification.Name
+        public let object: AnyObject?
+
+        public init(center: NotificationCenter, name: Notification.Name, object: AnyObject? = nil) {
+            self.center = center
+            self.name = name
+            self.object = object
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Notification, S.Failure == Never {
+            let subject = PassthroughSubject<Notification, Never>()
+            let observer = center.addObserver(forName: name, object: object, queue: nil) { notification in
+                subject.send(notification)
+            }
+            // The observer goes with the subscription.
+            let observation = Unchecked((center: center, observer: observer))
+            let ending = AnyCancellable { observation.value.center.removeObserver(observation.value.observer) }
+            subject.handleEvents(receiveCancel: { ending.cancel() }).subscribe(subscriber)
+        }
+    }
+}
+
+extension NotificationCenter.Publisher: Equatable {
+    public static func == (lhs: Self, rhs: Self) -> Bool {
+        lhs.center === rhs.center && lhs.name == rhs.name && lhs.object === rhs.object
+    }
+}

@@ -1,0 +1,69 @@
+// OperationQueue as a scheduler.
+
+import Dispatch
+import Foundation
+import StreamsCore
+
+extension OperationQueue: Scheduler {
+    /// A moment on the clock of the day.
+    public struct SchedulerTimeType: Strideable, Codable, Hashable, Sendable {
+        public var date: Date
+
+        public init(_ date: Date) { self.date = date }
+
+        public func distance(to other: SchedulerTimeType) -> Stride { Stride(other.date.timeIntervalSince(date)) }
+        public func advanced(by n: Stride) -> SchedulerTimeType {
+            SchedulerTimeType(date.addingTimeInterval(n.timeInterval))
+        }
+
+        /// A length of time in seconds.
+        public struct Stride: SecondsStride {
+            public var magnitude: TimeInterval
+
+            public init(_ timeInterval: TimeInterval) { magnitude = timeInterval }
+        }
+    }
+
+    /// There is nothing to choose.
+    public struct SchedulerOptions: Sendable {
+        public init() {}
+    }
+
+    public var now: SchedulerTimeType { SchedulerTimeType(Date()) }
+    public var minimumTolerance: SchedulerTimeType.Stride { 0 }
+
+    /// Carries out `action` as an operation. In a queue that carries out several at once, they have no order.
+    public func schedule(options: SchedulerOptions?, _ action: @escaping () -> Void) {
+        let action = Unchecked(action)
+        addOperation { action.value() }
+    }
+
+    public func schedule(
+        after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
+        _ action: @escaping () -> Void
+    ) {
+        let action = Unchecked(action)
+        DispatchQueue.global().asyncAfter(deadline: deadline(date)) { [self] in addOperation { action.value() } }
+    }
+
+    public func schedule(
+        after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
+        options: SchedulerOptions?, _ action: @escaping () -> Void
+    ) -> any Cancellable {
+        let source = DispatchSource.makeTimerSource()
+        let running = Unchecked((action: action, source: source))
+        source.schedule(
+            deadline: deadline(date), repeating: interval.timeInterval,
+            leeway: DispatchQueue.SchedulerTimeType.Stride.seconds(tolerance.timeInterval).timeInterval)
+        source.setEventHandler { [self] in
+            // What waits in the queue when it is cancelled is not carried out any more.
+            addOperation { if !running.value.source.isCancelled { running.value.action() } }
+        }
+        source.activate()
+        return AnyCancellable { running.value.source.cancel() }
+    }
+
+    private func deadline(_ date: SchedulerTimeType) -> DispatchTime {
+        .now() + max(date.date.timeIntervalSinceNow, 0)
+    }
+}

@@ -1,0 +1,62 @@
+// Foundation's Timer as a publisher.
+
+import Foundation
+import StreamsCore
+
+extension Timer {
+    /// A publisher of the time, again and again, once it is connected. All its subscribers share one timer; what one of
+    /// them has not asked for it does not get.
+    ///
+    /// - Parameters:
+    ///   - interval: between values, and before the first one; in seconds.
+    ///   - tolerance: how much later a value may come; in seconds.
+    ///   - runLoop: where values are delivered.
+    ///   - mode: in which the loop does so.
+    public static func publish(
+        every interval: TimeInterval, tolerance: TimeInterval? = nil, on runLoop: RunLoop, in mode: RunLoop.Mode,
+        options: RunLoop.SchedulerOptions? = nil
+    ) -> TimerPublisher {
+        TimerPublisher(interval: interval, tolerance: tolerance, runLoop: runLoop, mode: mode, options: options)
+    }
+
+    /// See `Timer.publish`.
+    public final class TimerPublisher: ConnectablePublisher, @unchecked Sendable {
+        public typealias Output = Date
+        public typealias Failure = Never
+
+        public let interval: TimeInterval
+        public let tolerance: TimeInterval?
+        public let runLoop: RunLoop
+        public let mode: RunLoop.Mode
+        public let options: RunLoop.SchedulerOptions?
+        private let subject = PassthroughSubject<Date, Never>()
+
+        public init(
+            interval: TimeInterval, tolerance: TimeInterval? = nil, runLoop: RunLoop, mode: RunLoop.Mode,
+            options: RunLoop.SchedulerOptions? = nil
+        ) {
+            self.interval = interval
+            self.tolerance = tolerance
+            self.runLoop = runLoop
+            self.mode = mode
+            self.options = options
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Date, S.Failure == Never {
+            subject.receive(subscriber: subscriber)
+        }
+
+        /// Starts a timer. Connecting twice starts a second one.
+        public func connect() -> any Cancellable {
+            let subject = Unchecked(subject)
+            // The first time is told, as Foundation on Linux fires at once otherwise.
+            let timer = Timer(fire: Date(timeIntervalSinceNow: interval), interval: interval, repeats: true) { _ in
+                subject.value.send(Date())
+            }
+            if let tolerance { timer.tolerance = tolerance }
+            runLoop.add(timer, forMode: mode)
+            let running = Unchecked(timer)
+            return AnyCancellable { running.value.invalidate() }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+// values: the values of a publisher for `for await`.
+//
+// Each call of `next` asks for one value, and waits for it. There is no buffer: what a publisher sends without being
+// asked it has to lose or keep itself.
+
+extension Publisher where Failure == Never {
+    /// The values as an asynchronous sequence. Each iterator is a subscriber, from when it is made until it is let go
+    /// of, or its task is cancelled.
+    public var values: AsyncPublisher<Self> { AsyncPublisher(self) }
+}
+
+extension Publisher {
+    /// The values as an asynchronous sequence, which throws the failure. Each iterator is a subscriber, from when it is
+    /// made until it is let go of, or its task is cancelled.
+    public var values: AsyncThrowingPublisher<Self> { AsyncThrowingPublisher(self) }
+}
+
+/// The values of a publisher that cannot fail, one at a time.
+public struct AsyncPublisher<P: Publisher>: AsyncSequence where P.Failure == Never {
+    public typealias Element = P.Output
+    public typealias Failure = Never
+
+    private let publisher: P
+
+    public init(_ publisher: P) { self.publisher = publisher }
+
+    /// Copies share one subscription: each value goes to one of them.
+    public struct Iterator: AsyncIteratorProtocol {
+        fileprivate let handle: AsyncHandle<P.Output, Never>
+
+        /// - Returns: the next value; nil when the publisher has ended, or the task is cancelled, which cancels the
+        ///   subscription.
+        public mutating func next() async -> P.Output? { await next(isolation: nil) }
+
+        public mutating func next(isolation actor: isolated (any Actor)?) async -> P.Output? {
+            switch await handle.subscriber.next(isolation: actor).value {
+            case .value(let value): value
+            case .completion: nil
+            }
+        }
+    }
+
+    /// Subscribes.
+    public func makeAsyncIterator() -> Iterator { Iterator(handle: AsyncHandle(publisher)) }
+}
+
+/// The values of a publisher, one at a time.
+public struct AsyncThrowingPublisher<P: Publisher>: AsyncSequence {
+    public typealias Element = P.Output
+    public typealias Failure = P.Failure
+
+    private let publisher: P
+
+    public init(_ publisher: P) { self.publisher = publisher }
+
+    /// Copies share one subscription: each value goes to one of them.
+    public struct Iterator: AsyncIteratorProtocol {
+        fileprivate let handle: AsyncHandle<P.Output, P.Failure>
+
+        /// - Returns: the next value; nil when the publisher has ended, or the task is cancelled, which cancels the
+        ///   subscription.
+        /// - Throws: the failure of the publisher, once.
+        public mutating func next() async throws -> P.Output? { try await next(isolation: nil) }
+
+        public mutating func next(isolation actor: isolated (any Actor)?) async throws(P.Failure) -> P.Output? {
+            switch await handle.subscriber.next(isolation: actor).value {
+            case .value(let value): return value
+            case .completion(.finished): return nil
+            case .completion(.failure(let failure)): throw failure
+            }
+        }
+    }
+
+    /// Subscribes.
+    public func makeAsyncIterator() -> Iterator { Iterator(handle: AsyncHandle(publisher)) }
+}
+
+/// Held by iterators alone; the subscription ends when the last of them is let go of.
+private final class AsyncHandle<Output, Failure: Error>: Sendable {
+    let subscriber = AsyncSubscriber<Output, Failure>()
+
+    init<P: Publisher>(_ publisher: P) where P.Output == Output, P.Failure == Failure {
+        publisher.subscribe(subscriber)
+    }
+
+    deinit { subscriber.cancel() }
+}
+
+private enum AsyncEvent<Output, Failure: Error> {
+    case value(Output)
+    case completion(Subscribers.Completion<Failure>)
+}
+
+/// Values go from the publisher to the task that waits for them, and are used by nobody else meanwhile.
+struct Passed<Value>: @unchecked Sendable {
+    let value: Value
+}
+
+private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomStringConvertible, @unchecked Sendable {
+    private typealias Event = AsyncEvent<Input, Failure>
+    private typealias Waiter = UnsafeContinuation<Passed<AsyncEvent<Input, Failure>>, Never>
+
+    private enum State {
+        case awaitingSubscription
+        case subscribed(any Subscription)
+        /// The failure has not been thrown yet.
+        case failed(Failure)
+        case over
+    }
+
+    private let lock = Lock()
+    private var state = State.awaitingSubscription
+    /// One for each call of `next` that has not returned; upstream was asked for as many values.
+    private var waiters = Queue<Waiter>()
+
+    func next(isolation: isolated (any Actor)?) async -> Passed<AsyncEvent<Input, Failure>> {
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { wait($0) }
+        } onCancel: {
+            cancel()
+        }
+    }
+
+    private func wait(_ waiter: Waiter) {
+        lock.lock()
+        switch state {
+        case .awaitingSubscription:
+            waiters.append(waiter)
+            lock.unlock()
+        case .subscribed(let subscription):
+            waiters.append(waiter)
+            lock.unlock()
+            subscription.request(.max(1))
+        case .failed(let failure):
+            state = .over
+            lock.unlock()
+            waiter.resume(returning: Passed(value: .completion(.failure(failure))))
+        case .over:
+            lock.unlock()
+            waiter.resume(returning: Passed(value: .completion(.finished)))
+        }
+    }
+
+    func receive(subscription: any Subscription) {
+        lock.lock()
+        guard case .awaitingSubscription = state else {
+            lock.unlock()
+            return subscription.cancel()
+        }
+        state = .subscribed(subscription)
+        let waiting = waiters.count
+        lock.unlock()
+        if waiting > 0 { subscription.request(.max(waiting)) }
+    }
+
+    func receive(_ input: Input) -> Subscribers.Demand {
+        lock.with { waiters.popFirst() }?.resume(returning: Passed(value: .value(input)))
+        return .none
+    }
+
+    func receive(completion: Subscribers.Completion<Failure>) { end(completion) }
+
+    func cancel() {
+        if case .subscribed(let subscription) = end(.finished) { subscription.cancel() }
+    }
+
+    /// The first who waits gets the end; for all others it is over.
+    @discardableResult private func end(_ completion: Subscribers.Completion<Failure>) -> State {
+        lock.lock()
+        let before = state
+        switch state {
+        case .failed, .over:
+            lock.unlock()
+            return before
+        case .awaitingSubscription, .subscribed: break
+        }
+        var waiting = waiters
+        waiters.removeAll()
+        state = .over
+        if waiting.isEmpty, case .failure(let failure) = completion { state = .failed(failure) }
+        lock.unlock()
+        waiting.popFirst()?.resume(returning: Passed(value: .completion(completion)))
+        while let waiter = waiting.popFirst() { waiter.resume(returning: Passed(value: .completion(.finished))) }
+        return before
+    }
+
+    var description: String { "AsyncPublisher" }
+}

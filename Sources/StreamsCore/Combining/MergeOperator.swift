@@ -1,0 +1,77 @@
+// merge: the operator, of two to eight publishers.
+
+extension Publisher {
+    /// Publishes the values of this and another publisher as they come. Ends when both have, or one fails.
+    ///
+    /// To a subscriber that asks for a number of values, they are asked for one each at a time.
+    public func merge<P: Publisher>(with other: P) -> Publishers.Merge<Self, P>
+    where
+        P.Output == Output, P.Failure == Failure
+    { Publishers.Merge(self, other) }
+
+    /// As `merge(with:)`, of 3 publishers.
+    public func merge<B: Publisher, C: Publisher>(with b: B, _ c: C) -> Publishers.Merge3<Self, B, C>
+    where
+        B.Output == Output, B.Failure == Failure,
+        C.Output == Output, C.Failure == Failure
+    { Publishers.Merge3(self, b, c) }
+
+    /// As `merge(with:)`, of 4 publishers.
+    public func merge<B: Publisher, C: Publisher, D: Publisher>(with b: B, _ c: C, _ d: D)
+        -> Publishers.Merge4<Self, B, C, D>
+    where
+        B.Output == Output, B.Failure == Failure,
+        C.Output == Output, C.Failure == Failure,
+        D.Output == Output, D.Failure == Failure
+    { Publishers.Merge4(self, b, c, d) }
+
+    /// As `merge(with:)`, of 5 publishers.
+    public func merge<B: Publisher, C: Publisher, D: Publisher, E: Publisher>(with b: B, _ c: C, _ d: D, _ e: E)
+        -> Publishers.Merge5<Self, B, C, D, E>
+    where
+        B.Output == Output, B.Failure == Failure,
+        C.Output == Output, C.Failure == Failure,
+        D.Output == Output, D.Failure == Failure,
+        E.Output == Output, E.Failure == Failure
+    { Publishers.Merge5(self, b, c, d, e) }
+
+    /// As `merge(with:)`, of 6 publishers.
+    public func merge<B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher>(
+        with b: B, _ c: C, _ d: D, _ e: E, _ f: F
+    ) -> Publishers.Merge6<Self, B, C, D, E, F>
+    where
+        B.Output == Output, B.Failure == Failure,
+        C.Output == Output, C.Failure == Failure,
+        D.Output == Output, D.Failure == Failure,
+        E.Output == Output, E.Failure == Failure,
+        F.Output == Output, F.Failure == Failure
+    { Publishers.Merge6(self, b, c, d, e, f) }
+
+    /// As `merge(with:)`, of 7 publishers.
+    public func merge<B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher, G: Publisher>(
+        with b: B, _ c: C, _ d: D, _ e: E, _ f: F, _ g: G
+    ) -> Publishers.Merge7<Self, B, C, D, E, F, G>
+    where
+        B.Output == Output, B.Failure == Failure,
+        C.Output == Output, C.Failure == Failure,
+        D.Output == Output, D.Failure == Failure,
+        E.Output == Output, E.Failure == Failure,
+        F.Output == Output, F.Failure == Failure,
+        G.Output == Output, G.Failure == Failure
+    { Publishers.Merge7(self, b, c, d, e, f, g) }
+
+    /// As `merge(with:)`, of 8 publishers.
+    public func merge<B: Publisher, C: Publisher, D: Publisher, E: Publisher, F: Publisher, G: Publisher, H: Publisher>(
+        with b: B, _ c: C, _ d: D, _ e: E, _ f: F, _ g: G, _ h: H
+    ) -> Publishers.Merge8<Self, B, C, D, E, F, G, H>
+    where
+        B.Output == Output, B.Failure == Failure,
+        C.Output == Output, C.Failure == Failure,
+        D.Output == Output, D.Failure == Failure,
+        E.Output == Output, E.Failure == Failure,
+        F.Output == Output, F.Failure == Failure,
+        G.Output == Output, G.Failure == Failure,
+        H.Output == Output, H.Failure == Failure
+    { Publishers.Merge8(self, b, c, d, e, f, g, h) }
+
+}

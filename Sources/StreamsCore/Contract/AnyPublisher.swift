@@ -1,0 +1,56 @@
+// AnyPublisher and AnySubscriber: a publisher, or a subscriber, of which only the types of its events are known.
+
+/// A publisher of unknown kind.
+@frozen public struct AnyPublisher<Output, Failure: Error>: Publisher, CustomStringConvertible {
+    @usableFromInline let base: any Publisher<Output, Failure>
+
+    /// What is erased already is taken as it is.
+    public init<P: Publisher>(_ publisher: P) where P.Output == Output, P.Failure == Failure {
+        base = (publisher as? AnyPublisher<Output, Failure>)?.base ?? publisher
+    }
+
+    public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+        base.receive(subscriber: subscriber)
+    }
+
+    public var description: String { "AnyPublisher" }
+}
+
+/// A subscriber of unknown kind, or one made of closures.
+@frozen public struct AnySubscriber<Input, Failure: Error>: Subscriber, CustomStringConvertible {
+    private let receiveSubscription: (any Subscription) -> Void
+    private let receiveValue: (Input) -> Subscribers.Demand
+    private let receiveCompletion: (Subscribers.Completion<Failure>) -> Void
+    public let combineIdentifier: CombineIdentifier
+    public let description: String
+
+    public init<S: Subscriber>(_ subscriber: S) where S.Input == Input, S.Failure == Failure {
+        receiveSubscription = { subscriber.receive(subscription: $0) }
+        receiveValue = { subscriber.receive($0) }
+        receiveCompletion = { subscriber.receive(completion: $0) }
+        combineIdentifier = subscriber.combineIdentifier
+        description = (subscriber as? any CustomStringConvertible)?.description ?? "AnySubscriber"
+    }
+
+    /// Every value goes to a subject, which takes the subscription too.
+    public init<S: Subject>(_ subject: S) where S.Output == Input, S.Failure == Failure {
+        self.init(SubjectSubscriber(subject))
+    }
+
+    /// What is not given does nothing, and asks for nothing.
+    public init(
+        receiveSubscription: ((any Subscription) -> Void)? = nil,
+        receiveValue: ((Input) -> Subscribers.Demand)? = nil,
+        receiveCompletion: ((Subscribers.Completion<Failure>) -> Void)? = nil
+    ) {
+        self.receiveSubscription = receiveSubscription ?? { _ in }
+        self.receiveValue = receiveValue ?? { _ in .none }
+        self.receiveCompletion = receiveCompletion ?? { _ in }
+        combineIdentifier = CombineIdentifier()
+        description = "Anonymous AnySubscriber"
+    }
+
+    public func receive(subscription: any Subscription) { receiveSubscription(subscription) }
+    public func receive(_ value: Input) -> Subscribers.Demand { receiveValue(value) }
+    public func receive(completion: Subscribers.Completion<Failure>) { receiveCompletion(completion) }
+}

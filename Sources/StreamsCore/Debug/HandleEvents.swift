@@ -1,0 +1,55 @@
+// handleEvents: closures that are told what passes by.
+
+extension Publisher {
+    /// Calls closures as events pass; each is called before the event goes on. Changes nothing.
+    public func handleEvents(
+        receiveSubscription: ((any Subscription) -> Void)? = nil,
+        receiveOutput: ((Output) -> Void)? = nil,
+        receiveCompletion: ((Subscribers.Completion<Failure>) -> Void)? = nil,
+        receiveCancel: (() -> Void)? = nil,
+        receiveRequest: ((Subscribers.Demand) -> Void)? = nil
+    ) -> Publishers.HandleEvents<Self> {
+        Publishers.HandleEvents(
+            upstream: self, receiveSubscription: receiveSubscription, receiveOutput: receiveOutput,
+            receiveCompletion: receiveCompletion, receiveCancel: receiveCancel, receiveRequest: receiveRequest)
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.handleEvents`.
+    public struct HandleEvents<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public var receiveSubscription: ((any Subscription) -> Void)?
+        public var receiveOutput: ((Output) -> Void)?
+        public var receiveCompletion: ((Subscribers.Completion<Failure>) -> Void)?
+        public var receiveCancel: (() -> Void)?
+        public var receiveRequest: ((Subscribers.Demand) -> Void)?
+
+        public init(
+            upstream: Upstream,
+            receiveSubscription: ((any Subscription) -> Void)? = nil,
+            receiveOutput: ((Output) -> Void)? = nil,
+            receiveCompletion: ((Subscribers.Completion<Failure>) -> Void)? = nil,
+            receiveCancel: (() -> Void)? = nil,
+            receiveRequest: ((Subscribers.Demand) -> Void)?
+        ) {
+            self.upstream = upstream
+            self.receiveSubscription = receiveSubscription
+            self.receiveOutput = receiveOutput
+            self.receiveCompletion = receiveCompletion
+            self.receiveCancel = receiveCancel
+            self.receiveRequest = receiveRequest
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let events = TapEvents<Output, Failure>(
+                subscription: { receiveSubscription?($0) }, output: { receiveOutput?($0) },
+                completion: { receiveCompletion?($0) }, cancel: { receiveCancel?() },
+                request: { demand, _ in receiveRequest?(demand) })
+            upstream.subscribe(Tap(events, name: "HandleEvents", downstream: subscriber))
+        }
+    }
+}

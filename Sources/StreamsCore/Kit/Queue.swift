@@ -1,0 +1,51 @@
+// Queue: first in, first out, in one ring of memory.
+
+/// Grows as needed; whoever uses it keeps to a bound.
+struct Queue<Element> {
+    /// A power of two long, or empty. `nil` where nothing stands, so that what was taken is let go of.
+    private var slots: [Element?] = []
+    private var head = 0
+    private(set) var count = 0
+
+    var isEmpty: Bool { count == 0 }
+
+    private func slot(_ index: Int) -> Int { (head + index) & (slots.count - 1) }
+
+    subscript(index: Int) -> Element {
+        precondition(index >= 0 && index < count)
+        return slots[slot(index)]!
+    }
+
+    var last: Element? { count == 0 ? nil : self[count - 1] }
+
+    mutating func append(_ element: Element) {
+        if count == slots.count { grow() }
+        slots[slot(count)] = element
+        count += 1
+    }
+
+    mutating func popFirst() -> Element? {
+        guard count > 0 else { return nil }
+        let element = slots[head].take()
+        head = slot(1)
+        count -= 1
+        return element
+    }
+
+    mutating func popLast() -> Element? {
+        guard count > 0 else { return nil }
+        count -= 1
+        return slots[slot(count)].take()
+    }
+
+    mutating func removeAll() { self = Queue() }
+
+    private mutating func grow() {
+        var larger: [Element?] = []
+        larger.reserveCapacity(max(4, slots.count * 2))
+        for index in 0..<count { larger.append(self[index]) }
+        while larger.count < max(4, slots.count * 2) { larger.append(nil) }
+        slots = larger
+        head = 0
+    }
+}

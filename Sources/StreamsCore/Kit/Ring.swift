@@ -1,0 +1,77 @@
+// Ring: the last values of a stream, in memory of its own. Of generic code that nobody specialises, pointers are what
+// costs least: they need no description of any type but the values'.
+
+/// Holds up to `limit` values. Not for several threads.
+final class Ring<Element> {
+    /// What becomes of a value for which there is no room.
+    enum WhenFull {
+        case refuse, replaceFirst, replaceLast
+    }
+
+    private let limit: Int
+    private let whenFull: WhenFull
+    private var slots: UnsafeMutablePointer<Element>
+    /// How many there are; grows up to the limit.
+    private var size: Int
+    private var head = 0
+    private var count = 0
+
+    init(limit: Int, whenFull: WhenFull) {
+        self.limit = limit
+        self.whenFull = whenFull
+        size = min(limit, 4)
+        slots = .allocate(capacity: size)
+    }
+
+    deinit {
+        for index in 0..<count { (slots + slot(index)).deinitialize(count: 1) }
+        slots.deallocate()
+    }
+
+    private func slot(_ index: Int) -> Int {
+        let slot = head + index
+        return slot < size ? slot : slot - size
+    }
+
+    var isFull: Bool { count == limit }
+
+    /// There is room for it.
+    func append(_ element: Element) {
+        precondition(count < limit)
+        if count == size { grow() }
+        (slots + slot(count)).initialize(to: element)
+        count += 1
+    }
+
+    /// There is no room for it.
+    /// - Returns: what is not held any more: the one that gives way, or that which is refused.
+    func exchange(_ element: Element) -> Element {
+        guard limit > 0 else { return element }
+        let place: Int
+        switch whenFull {
+        case .refuse: return element
+        case .replaceLast: place = slot(count - 1)
+        case .replaceFirst:
+            place = head
+            head = slot(1)
+        }
+        let gone = (slots + place).move()
+        (slots + place).initialize(to: element)
+        return gone
+    }
+
+    /// A copy, the first value first.
+    var queue: Queue<Element> {
+        var queue = Queue<Element>()
+        for index in 0..<count { queue.append(slots[slot(index)]) }
+        return queue
+    }
+
+    private func grow() {
+        let larger = size > limit / 2 ? limit : size * 2
+        let moved = UnsafeMutablePointer<Element>.allocate(capacity: larger)
+        for index in 0..<count { (moved + index).moveInitialize(from: slots + slot(index), count: 1) }
+        slots.deallocate()
+        (slots, size, head) = (moved, larger, 0)
+    }
+}

@@ -1,0 +1,88 @@
+// compactMap: each value made into another or into nothing. unwrap is made of it.
+
+extension Publisher {
+    /// Publishes what `transform` makes of each value, unless that is nil.
+    public func compactMap<Result>(
+        _ transform: @escaping (Output) -> Result?
+    ) -> Publishers.CompactMap<Self, Result> {
+        Publishers.CompactMap(upstream: self, transform: transform)
+    }
+
+    /// As `compactMap`; when `transform` throws, upstream is cancelled and the error is the end.
+    public func tryCompactMap<Result>(
+        _ transform: @escaping (Output) throws -> Result?
+    ) -> Publishers.TryCompactMap<Self, Result> {
+        Publishers.TryCompactMap(upstream: self, transform: transform)
+    }
+
+    /// Publishes the values that are not nil.
+    public func unwrap<Wrapped>() -> Publishers.CompactMap<Self, Wrapped> where Output == Wrapped? {
+        compactMap { $0 }
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.compactMap`.
+    public struct CompactMap<Upstream: Publisher, Output>: Publisher {
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let transform: (Upstream.Output) -> Output?
+
+        public init(upstream: Upstream, transform: @escaping (Upstream.Output) -> Output?) {
+            self.upstream = upstream
+            self.transform = transform
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            upstream.subscribe(
+                Sieve<Upstream.Output, S>(downstream: subscriber, description: "CompactMap", transform: transform))
+        }
+    }
+
+    /// See `Publisher.tryCompactMap`.
+    public struct TryCompactMap<Upstream: Publisher, Output>: Publisher {
+        public typealias Failure = any Error
+
+        public let upstream: Upstream
+        public let transform: (Upstream.Output) throws -> Output?
+
+        public init(upstream: Upstream, transform: @escaping (Upstream.Output) throws -> Output?) {
+            self.upstream = upstream
+            self.transform = transform
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = StepBehavior<Void, Upstream.Output, Upstream.Failure, Output, any Error>(trying: ()) {
+                [transform] _, value in
+                try transform(value).map { .send($0) } ?? .skip
+            }
+            upstream.subscribe(Operator(behavior, name: "TryCompactMap", downstream: subscriber))
+        }
+    }
+}
+
+// Two one after the other are one.
+
+extension Publishers.CompactMap {
+    public func compactMap<Result>(
+        _ transform: @escaping (Output) -> Result?
+    ) -> Publishers.CompactMap<Upstream, Result> {
+        let first = self.transform
+        return Publishers.CompactMap(upstream: upstream) { first($0).flatMap(transform) }
+    }
+
+    public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.CompactMap<Upstream, Result> {
+        let first = self.transform
+        return Publishers.CompactMap(upstream: upstream) { first($0).map(transform) }
+    }
+}
+
+extension Publishers.TryCompactMap {
+    public func compactMap<Result>(
+        _ transform: @escaping (Output) throws -> Result?
+    ) -> Publishers.TryCompactMap<Upstream, Result> {
+        let first = self.transform
+        return Publishers.TryCompactMap(upstream: upstream) { try first($0).flatMap(transform) }
+    }
+}

@@ -1,0 +1,96 @@
+// filter: only the values that a condition holds for. Where nothing can be thrown, it has no subscription of its own.
+
+extension Publisher {
+    /// Publishes the values that `isIncluded` is true for.
+    public func filter(_ isIncluded: @escaping (Output) -> Bool) -> Publishers.Filter<Self> {
+        Publishers.Filter(upstream: self, isIncluded: isIncluded)
+    }
+
+    /// As `filter`; when `isIncluded` throws, upstream is cancelled and the error is the end.
+    public func tryFilter(_ isIncluded: @escaping (Output) throws -> Bool) -> Publishers.TryFilter<Self> {
+        Publishers.TryFilter(upstream: self, isIncluded: isIncluded)
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.filter`.
+    public struct Filter<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let isIncluded: (Upstream.Output) -> Bool
+
+        public init(upstream: Upstream, isIncluded: @escaping (Upstream.Output) -> Bool) {
+            self.upstream = upstream
+            self.isIncluded = isIncluded
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            upstream.subscribe(
+                Sieve<Output, S>(downstream: subscriber, description: "Filter") { [isIncluded] value in
+                    isIncluded(value) ? value : nil
+                })
+        }
+    }
+
+    /// See `Publisher.tryFilter`.
+    public struct TryFilter<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = any Error
+
+        public let upstream: Upstream
+        public let isIncluded: (Upstream.Output) throws -> Bool
+
+        public init(upstream: Upstream, isIncluded: @escaping (Upstream.Output) throws -> Bool) {
+            self.upstream = upstream
+            self.isIncluded = isIncluded
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = StepBehavior<Void, Output, Upstream.Failure, Output, any Error>(trying: ()) {
+                [isIncluded] _, value in
+                try isIncluded(value) ? .send(value) : .skip
+            }
+            upstream.subscribe(Operator(behavior, name: "TryFilter", downstream: subscriber))
+        }
+    }
+}
+
+// Two conditions one after the other are one.
+
+extension Publishers.Filter {
+    public func filter(_ isIncluded: @escaping (Output) -> Bool) -> Publishers.Filter<Upstream> {
+        let first = self.isIncluded
+        return Publishers.Filter(upstream: upstream) { first($0) && isIncluded($0) }
+    }
+
+    public func tryFilter(_ isIncluded: @escaping (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
+        let first = self.isIncluded
+        return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }
+    }
+}
+
+extension Publishers.TryFilter {
+    public func filter(_ isIncluded: @escaping (Output) -> Bool) -> Publishers.TryFilter<Upstream> {
+        tryFilter(isIncluded)
+    }
+
+    public func tryFilter(_ isIncluded: @escaping (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
+        let first = self.isIncluded
+        return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }
+    }
+}
+
+/// Lets pass what `transform` makes of values. Has no state of its own, so it stands between publisher and subscriber
+/// as map does.
+struct Sieve<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible {
+    let downstream: Downstream
+    let description: String
+    let transform: (Input) -> Downstream.Input?
+    let combineIdentifier = CombineIdentifier()
+
+    func receive(subscription: any Subscription) { downstream.receive(subscription: subscription) }
+    func receive(_ input: Input) -> Subscribers.Demand { transform(input).map { downstream.receive($0) } ?? .max(1) }
+    func receive(completion: Subscribers.Completion<Downstream.Failure>) { downstream.receive(completion: completion) }
+}

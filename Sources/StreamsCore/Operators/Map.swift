@@ -1,0 +1,49 @@
+// map: each value made into another. Has no state of its own, so it stands between publisher and subscriber without a
+// thread's notice; the subscription that the subscriber gets is upstream's.
+
+extension Publisher {
+    /// Publishes what `transform` makes of each value.
+    public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.Map<Self, Result> {
+        Publishers.Map(upstream: self, transform: transform)
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.map`.
+    public struct Map<Upstream: Publisher, Output>: Publisher {
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let transform: (Upstream.Output) -> Output
+
+        public init(upstream: Upstream, transform: @escaping (Upstream.Output) -> Output) {
+            self.upstream = upstream
+            self.transform = transform
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            upstream.subscribe(Inner(downstream: subscriber, transform: transform))
+        }
+
+        private struct Inner<Downstream: Subscriber>: Subscriber, CustomStringConvertible
+        where Downstream.Input == Output, Downstream.Failure == Upstream.Failure {
+            let downstream: Downstream
+            let transform: (Upstream.Output) -> Output
+            let combineIdentifier = CombineIdentifier()
+
+            func receive(subscription: any Subscription) { downstream.receive(subscription: subscription) }
+            func receive(_ input: Upstream.Output) -> Subscribers.Demand { downstream.receive(transform(input)) }
+            func receive(completion: Subscribers.Completion<Upstream.Failure>) {
+                downstream.receive(completion: completion)
+            }
+            var description: String { "Map" }
+        }
+    }
+}
+
+extension Publishers.Map {
+    public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.Map<Upstream, Result> {
+        let first = self.transform
+        return Publishers.Map(upstream: upstream) { transform(first($0)) }
+    }
+}

@@ -1,0 +1,71 @@
+// removeDuplicates: only the values that differ from the one before.
+
+extension Publisher {
+    /// Publishes the values that are not equal to the one before.
+    public func removeDuplicates() -> Publishers.RemoveDuplicates<Self> where Output: Equatable {
+        removeDuplicates(by: ==)
+    }
+
+    /// Publishes the values that are not the same, by `predicate`, as the one published before.
+    public func removeDuplicates(
+        by predicate: @escaping (Output, Output) -> Bool
+    ) -> Publishers.RemoveDuplicates<Self> {
+        Publishers.RemoveDuplicates(upstream: self, predicate: predicate)
+    }
+
+    /// As `removeDuplicates(by:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    public func tryRemoveDuplicates(
+        by predicate: @escaping (Output, Output) throws -> Bool
+    ) -> Publishers.TryRemoveDuplicates<Self> {
+        Publishers.TryRemoveDuplicates(upstream: self, predicate: predicate)
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.removeDuplicates`.
+    public struct RemoveDuplicates<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let predicate: (Output, Output) -> Bool
+
+        public init(upstream: Upstream, predicate: @escaping (Output, Output) -> Bool) {
+            self.upstream = upstream
+            self.predicate = predicate
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = StepBehavior<Output?, Output, Failure, Output, Failure>(nil) { [predicate] last, value in
+                if let last, predicate(last, value) { return .skip }
+                last = value
+                return .send(value)
+            }
+            upstream.subscribe(Operator(behavior, name: "RemoveDuplicates", downstream: subscriber))
+        }
+    }
+
+    /// See `Publisher.tryRemoveDuplicates`.
+    public struct TryRemoveDuplicates<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = any Error
+
+        public let upstream: Upstream
+        public let predicate: (Output, Output) throws -> Bool
+
+        public init(upstream: Upstream, predicate: @escaping (Output, Output) throws -> Bool) {
+            self.upstream = upstream
+            self.predicate = predicate
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = StepBehavior<Output?, Output, Upstream.Failure, Output, any Error>(trying: nil) {
+                [predicate] last, value in
+                if let last, try predicate(last, value) { return .skip }
+                last = value
+                return .send(value)
+            }
+            upstream.subscribe(Operator(behavior, name: "TryRemoveDuplicates", downstream: subscriber))
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// prefix(untilOutputFrom:) and drop(untilOutputFrom:): another publisher says when the stream ends, or begins.
+
+extension Publisher {
+    /// Publishes values until `publisher` publishes one, and ends then. How `publisher` ends is of no consequence.
+    public func prefix<P: Publisher>(untilOutputFrom publisher: P) -> Publishers.PrefixUntilOutput<Self, P> {
+        Publishers.PrefixUntilOutput(upstream: self, other: publisher)
+    }
+
+    /// Publishes values from when `publisher` has published one. If that ends before, so does the stream. For each
+    /// value dropped another one is asked for.
+    public func drop<P: Publisher>(
+        untilOutputFrom publisher: P
+    ) -> Publishers.DropUntilOutput<Self, P> where Failure == P.Failure {
+        Publishers.DropUntilOutput(upstream: self, other: publisher)
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.prefix(untilOutputFrom:)`.
+    public struct PrefixUntilOutput<Upstream: Publisher, Other: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let other: Other
+
+        public init(upstream: Upstream, other: Other) {
+            self.upstream = upstream
+            self.other = other
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            Gate.start(subscriber, name: "PrefixUntilOutput", opens: false, upstream, other) { _ in nil }
+        }
+    }
+
+    /// See `Publisher.drop(untilOutputFrom:)`.
+    public struct DropUntilOutput<Upstream: Publisher, Other: Publisher>: Publisher
+    where Upstream.Failure == Other.Failure {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let other: Other
+
+        public init(upstream: Upstream, other: Other) {
+            self.upstream = upstream
+            self.other = other
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            Gate.start(subscriber, name: "DropUntilOutput", opens: true, upstream, other) { $0 }
+        }
+    }
+}
+
+extension Publishers.PrefixUntilOutput: Equatable where Upstream: Equatable, Other: Equatable {}
+extension Publishers.DropUntilOutput: Equatable where Upstream: Equatable, Other: Equatable {}
+
+/// Lets values pass until, or from when, another publisher has published one.
+private struct Gate<Output, Failure: Error>: StreamMachine {
+    enum Signal {
+        case value(Output)
+        case completion(Subscribers.Completion<Failure>)
+        case turn
+        /// The other publisher ended, which is the end of a stream that has not begun.
+        case otherEnded(Subscribers.Completion<Failure>)
+    }
+
+    let opens: Bool
+    let other: any Subscription
+    private var isOpen: Bool
+
+    init(opens: Bool, other: any Subscription) {
+        self.opens = opens
+        self.other = other
+        isOpen = !opens
+    }
+
+    mutating func receive(_ signal: Signal, _ outlet: Outlet<Output, Failure>) {
+        switch signal {
+        case .value(let value): if isOpen { outlet.send(value) } else { outlet.requestUpstream(.max(1)) }
+        case .completion(let completion): outlet.send(completion: completion)
+        case .turn: if opens { isOpen = true } else { outlet.send(completion: .finished) }
+        case .otherEnded(let completion): if !isOpen { outlet.send(completion: completion) }
+        }
+    }
+
+    mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>) {
+        outlet.requestUpstream(demand)
+    }
+
+    mutating func stop(_ outlet: Outlet<Output, Failure>) { other.cancel() }
+
+    /// - Parameter onOtherEnd: what the end of the other publisher means for a stream that has not begun, if anything.
+    static func start<Upstream: Publisher, Other: Publisher, Downstream: Subscriber>(
+        _ downstream: Downstream, name: String, opens: Bool, _ upstream: Upstream, _ other: Other,
+        onOtherEnd: @escaping (Subscribers.Completion<Other.Failure>) -> Subscribers.Completion<Failure>?
+    )
+    where
+        Upstream.Output == Output, Upstream.Failure == Failure, Downstream.Input == Output,
+        Downstream.Failure == Failure
+    {
+        let otherLink = Link<Other.Output, Other.Failure>(name: name)
+        let runner = Runner(Gate(opens: opens, other: otherLink), name: name, downstream: downstream)
+        otherLink.handle(
+            with: .init(
+                value: { [weak otherLink] _ in
+                    runner.submit(.turn)
+                    otherLink?.cancel()
+                    return .none
+                },
+                completion: { if let end = onOtherEnd($0) { runner.submit(.otherEnded(end)) } }))
+        let link = Link<Output, Failure>(name: name)
+        link.handle(
+            with: .init(
+                subscription: { if !opens { runner.begin() } }, value: { runner.take(.value($0)) },
+                completion: { runner.submit(.completion($0)) }))
+        runner.upstream = link
+        // As Combine does: who waits for another publisher has a subscription to cancel from the beginning.
+        if opens { runner.begin() }
+        otherLink.request(.max(1))
+        other.subscribe(otherLink)
+        upstream.subscribe(link)
+    }
+}

@@ -1,0 +1,150 @@
+// prefix(while:) and drop: what comes up to, or after, a certain value.
+
+extension Publisher {
+    /// Publishes values up to the first for which `predicate` is false, and ends there.
+    public func prefix(while predicate: @escaping (Output) -> Bool) -> Publishers.PrefixWhile<Self> {
+        Publishers.PrefixWhile(upstream: self, predicate: predicate)
+    }
+
+    /// As `prefix(while:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    public func tryPrefix(while predicate: @escaping (Output) throws -> Bool) -> Publishers.TryPrefixWhile<Self> {
+        Publishers.TryPrefixWhile(upstream: self, predicate: predicate)
+    }
+
+    /// Publishes values from the first on for which `predicate` is false.
+    public func drop(while predicate: @escaping (Output) -> Bool) -> Publishers.DropWhile<Self> {
+        Publishers.DropWhile(upstream: self, predicate: predicate)
+    }
+
+    /// As `drop(while:)`; when `predicate` throws, upstream is cancelled and the error is the end.
+    public func tryDrop(while predicate: @escaping (Output) throws -> Bool) -> Publishers.TryDropWhile<Self> {
+        Publishers.TryDropWhile(upstream: self, predicate: predicate)
+    }
+
+    /// Publishes all values but the first `count`, at least 0.
+    public func dropFirst(_ count: Int = 1) -> Publishers.Drop<Self> { Publishers.Drop(upstream: self, count: count) }
+}
+
+extension Publishers {
+    /// See `Publisher.prefix(while:)`.
+    public struct PrefixWhile<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let predicate: (Upstream.Output) -> Bool
+
+        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) -> Bool) {
+            self.upstream = upstream
+            self.predicate = predicate
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = StepBehavior<Void, Output, Failure, Output, Failure>(()) { [predicate] _, value in
+                predicate(value) ? .send(value) : .finish
+            }
+            upstream.subscribe(Operator(behavior, name: "PrefixWhile", downstream: subscriber))
+        }
+    }
+
+    /// See `Publisher.tryPrefix(while:)`.
+    public struct TryPrefixWhile<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = any Error
+
+        public let upstream: Upstream
+        public let predicate: (Upstream.Output) throws -> Bool
+
+        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) throws -> Bool) {
+            self.upstream = upstream
+            self.predicate = predicate
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = StepBehavior<Void, Output, Upstream.Failure, Output, any Error>(trying: ()) {
+                [predicate] _, value in
+                try predicate(value) ? .send(value) : .finish
+            }
+            upstream.subscribe(Operator(behavior, name: "TryPrefixWhile", downstream: subscriber))
+        }
+    }
+
+    /// See `Publisher.drop(while:)`.
+    public struct DropWhile<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let predicate: (Upstream.Output) -> Bool
+
+        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) -> Bool) {
+            self.upstream = upstream
+            self.predicate = predicate
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = StepBehavior<Bool, Output, Failure, Output, Failure>(true) { [predicate] isDropping, value in
+                if isDropping { isDropping = predicate(value) }
+                return isDropping ? .skip : .send(value)
+            }
+            upstream.subscribe(Operator(behavior, name: "DropWhile", downstream: subscriber))
+        }
+    }
+
+    /// See `Publisher.tryDrop(while:)`.
+    public struct TryDropWhile<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = any Error
+
+        public let upstream: Upstream
+        public let predicate: (Upstream.Output) throws -> Bool
+
+        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) throws -> Bool) {
+            self.upstream = upstream
+            self.predicate = predicate
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = StepBehavior<Bool, Output, Upstream.Failure, Output, any Error>(trying: true) {
+                [predicate] isDropping, value in
+                if isDropping { isDropping = try predicate(value) }
+                return isDropping ? .skip : .send(value)
+            }
+            upstream.subscribe(Operator(behavior, name: "TryDropWhile", downstream: subscriber))
+        }
+    }
+
+    /// See `Publisher.dropFirst`.
+    public struct Drop<Upstream: Publisher>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let count: Int
+
+        /// - Parameter count: at least 0.
+        public init(upstream: Upstream, count: Int) {
+            precondition(count >= 0, "The number of values to be dropped cannot be negative.")
+            self.upstream = upstream
+            self.count = count
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            upstream.subscribe(
+                Operator(DropBehavior<Output, Failure>(remaining: count), name: "Drop", downstream: subscriber))
+        }
+    }
+}
+
+extension Publishers.Drop: Equatable where Upstream: Equatable {}
+
+private struct DropBehavior<Value, Failure: Error>: OperatorBehavior {
+    var remaining: Int
+
+    /// Asked for all at once, not one by one.
+    mutating func start(_ outlet: Outlet<Value, Failure>) { outlet.requestUpstream(.max(remaining)) }
+
+    mutating func receive(_ input: Value, _ outlet: Outlet<Value, Failure>) {
+        if remaining > 0 { remaining -= 1 } else { outlet.send(input) }
+    }
+}

@@ -1,0 +1,90 @@
+// delay: events are delivered later than they came.
+
+extension Publisher {
+    /// Delivers values and the end on `scheduler`, when `interval` has passed since they came.
+    ///
+    /// - Parameter tolerance: how much later still they may be delivered; as little as possible unless it is given.
+    public func delay<S: Scheduler>(
+        for interval: S.SchedulerTimeType.Stride, tolerance: S.SchedulerTimeType.Stride? = nil, scheduler: S,
+        options: S.SchedulerOptions? = nil
+    ) -> Publishers.Delay<Self, S> {
+        Publishers.Delay(
+            upstream: self, interval: interval, tolerance: tolerance ?? scheduler.minimumTolerance,
+            scheduler: scheduler, options: options)
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.delay`.
+    public struct Delay<Upstream: Publisher, Context: Scheduler>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let interval: Context.SchedulerTimeType.Stride
+        public let tolerance: Context.SchedulerTimeType.Stride
+        public let scheduler: Context
+        public let options: Context.SchedulerOptions?
+
+        public init(
+            upstream: Upstream, interval: Context.SchedulerTimeType.Stride,
+            tolerance: Context.SchedulerTimeType.Stride, scheduler: Context, options: Context.SchedulerOptions? = nil
+        ) {
+            self.upstream = upstream
+            self.interval = interval
+            self.tolerance = tolerance
+            self.scheduler = scheduler
+            self.options = options
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = DelayBehavior<Output, Failure, Context.SchedulerTimeType>(interval: interval)
+            upstream.subscribe(
+                TimedOperator(
+                    behavior, name: "Delay", scheduler: scheduler, options: options, tolerance: tolerance,
+                    downstream: subscriber))
+        }
+    }
+}
+
+private struct DelayBehavior<Output, Failure: Error, Time: Strideable>: TimedBehavior {
+    private enum Event {
+        case value(Output)
+        case completion(Subscribers.Completion<Failure>)
+    }
+
+    private let interval: Time.Stride
+    /// No more than upstream was asked for.
+    private var waiting = Queue<(due: Time, event: Event)>()
+
+    init(interval: Time.Stride) { self.interval = interval }
+
+    mutating func receive(_ input: Output, _ stage: inout Stage<Output, Failure, Time>) {
+        wait(.value(input), &stage)
+    }
+
+    mutating func receive(completion: Subscribers.Completion<Failure>, _ stage: inout Stage<Output, Failure, Time>) {
+        wait(.completion(completion), &stage)
+    }
+
+    private mutating func wait(_ event: Event, _ stage: inout Stage<Output, Failure, Time>) {
+        let due = stage.now.advanced(by: interval)
+        // A clock that was set back does not change the order.
+        waiting.append((Swift.max(due, waiting.last?.due ?? due), event))
+        stage.deadline = waiting[0].due
+    }
+
+    mutating func wake(_ stage: inout Stage<Output, Failure, Time>) {
+        while !waiting.isEmpty, waiting[0].due <= stage.now, let (_, event) = waiting.popFirst() {
+            switch event {
+            case .value(let value): stage.send(value)
+            case .completion(let completion): stage.send(completion: completion)
+            }
+        }
+        stage.deadline = waiting.isEmpty ? nil : waiting[0].due
+    }
+
+    mutating func request(_ demand: Subscribers.Demand, _ stage: inout Stage<Output, Failure, Time>) {
+        stage.wanted += demand
+    }
+}

@@ -1,0 +1,68 @@
+// ImmediateScheduler: carries everything out at once.
+
+/// Carries out every closure before the call returns, on the thread that makes the call. Its clock stands still, so
+/// that what is asked for later is carried out at once too, and what is to be repeated just once.
+public struct ImmediateScheduler: Scheduler, Sendable {
+    /// There is nothing to choose.
+    public typealias SchedulerOptions = Never
+
+    /// The one moment there is.
+    public struct SchedulerTimeType: Strideable, Sendable {
+        init() {}
+
+        public func distance(to other: SchedulerTimeType) -> Stride { 0 }
+        public func advanced(by n: Stride) -> SchedulerTimeType { self }
+
+        /// A length of time, of which this scheduler's clock takes no notice.
+        public struct Stride: ExpressibleByFloatLiteral, Comparable, SignedNumeric, Codable,
+            SchedulerTimeIntervalConvertible, Sendable
+        {
+            public var magnitude: Int
+
+            public init(_ value: Int) { magnitude = value }
+            public init(integerLiteral value: Int) { self.init(value) }
+            public init(floatLiteral value: Double) { self.init(Int(value)) }
+            public init?<T: BinaryInteger>(exactly source: T) {
+                guard let value = Int(exactly: source) else { return nil }
+                self.init(value)
+            }
+
+            public static func < (lhs: Stride, rhs: Stride) -> Bool { lhs.magnitude < rhs.magnitude }
+            public static func + (lhs: Stride, rhs: Stride) -> Stride { Stride(lhs.magnitude + rhs.magnitude) }
+            public static func - (lhs: Stride, rhs: Stride) -> Stride { Stride(lhs.magnitude - rhs.magnitude) }
+            public static func * (lhs: Stride, rhs: Stride) -> Stride { Stride(lhs.magnitude * rhs.magnitude) }
+            public static func += (lhs: inout Stride, rhs: Stride) { lhs = lhs + rhs }
+            public static func -= (lhs: inout Stride, rhs: Stride) { lhs = lhs - rhs }
+            public static func *= (lhs: inout Stride, rhs: Stride) { lhs = lhs * rhs }
+
+            public static func seconds(_ s: Int) -> Stride { 0 }
+            public static func seconds(_ s: Double) -> Stride { 0 }
+            public static func milliseconds(_ ms: Int) -> Stride { 0 }
+            public static func microseconds(_ us: Int) -> Stride { 0 }
+            public static func nanoseconds(_ ns: Int) -> Stride { 0 }
+        }
+    }
+
+    /// The one that there needs to be.
+    public static let shared = ImmediateScheduler()
+
+    public var now: SchedulerTimeType { SchedulerTimeType() }
+    public var minimumTolerance: SchedulerTimeType.Stride { 0 }
+
+    public func schedule(options: Never?, _ action: @escaping () -> Void) { action() }
+
+    public func schedule(
+        after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: Never?,
+        _ action: @escaping () -> Void
+    ) {
+        action()
+    }
+
+    public func schedule(
+        after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
+        options: Never?, _ action: @escaping () -> Void
+    ) -> any Cancellable {
+        action()
+        return Subscriptions.empty
+    }
+}

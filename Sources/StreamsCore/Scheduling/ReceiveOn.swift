@@ -1,0 +1,52 @@
+// receive(on:): events are delivered on a scheduler.
+
+extension Publisher {
+    /// Delivers values and the end on `scheduler`. Demand and cancellation go upstream directly.
+    ///
+    /// What the subscriber returns from `receive` goes upstream after the value was delivered on the scheduler: a
+    /// subject that keeps nothing loses what it is sent before. `buffer` in front of this loses nothing.
+    public func receive<S: Scheduler>(
+        on scheduler: S, options: S.SchedulerOptions? = nil
+    ) -> Publishers.ReceiveOn<Self, S> {
+        Publishers.ReceiveOn(upstream: self, scheduler: scheduler, options: options)
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.receive(on:options:)`.
+    public struct ReceiveOn<Upstream: Publisher, Context: Scheduler>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let scheduler: Context
+        public let options: Context.SchedulerOptions?
+
+        public init(upstream: Upstream, scheduler: Context, options: Context.SchedulerOptions?) {
+            self.upstream = upstream
+            self.scheduler = scheduler
+            self.options = options
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = ReceiveOnBehavior<Output, Failure, Context.SchedulerTimeType>()
+            upstream.subscribe(
+                TimedOperator(
+                    behavior, name: "ReceiveOn", scheduler: scheduler, options: options, downstream: subscriber))
+        }
+    }
+}
+
+private struct ReceiveOnBehavior<Output, Failure: Error, Time: Strideable>: TimedBehavior {
+    static var readsClock: Bool { false }
+
+    mutating func receive(_ input: Output, _ stage: inout Stage<Output, Failure, Time>) { stage.send(input) }
+
+    mutating func receive(completion: Subscribers.Completion<Failure>, _ stage: inout Stage<Output, Failure, Time>) {
+        stage.send(completion: completion)
+    }
+
+    mutating func request(_ demand: Subscribers.Demand, _ stage: inout Stage<Output, Failure, Time>) {
+        stage.wanted += demand
+    }
+}

@@ -1,0 +1,82 @@
+// timeout: the stream ends if nothing comes for too long.
+
+extension Publisher {
+    /// Delivers events on `scheduler`, and ends the stream, cancelling upstream, when `interval` has passed without a
+    /// value since the last one, or since the first demand.
+    ///
+    /// - Parameter customError: makes the failure with which the stream ends; it finishes if this is nil.
+    public func timeout<S: Scheduler>(
+        _ interval: S.SchedulerTimeType.Stride, scheduler: S, options: S.SchedulerOptions? = nil,
+        customError: (() -> Failure)? = nil
+    ) -> Publishers.Timeout<Self, S> {
+        Publishers.Timeout(
+            upstream: self, interval: interval, scheduler: scheduler, options: options, customError: customError)
+    }
+}
+
+extension Publishers {
+    /// See `Publisher.timeout`.
+    public struct Timeout<Upstream: Publisher, Context: Scheduler>: Publisher {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        public let interval: Context.SchedulerTimeType.Stride
+        public let scheduler: Context
+        public let options: Context.SchedulerOptions?
+        public let customError: (() -> Failure)?
+
+        public init(
+            upstream: Upstream, interval: Context.SchedulerTimeType.Stride, scheduler: Context,
+            options: Context.SchedulerOptions?, customError: (() -> Failure)?
+        ) {
+            self.upstream = upstream
+            self.interval = interval
+            self.scheduler = scheduler
+            self.options = options
+            self.customError = customError
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let behavior = TimeoutBehavior<Output, Failure, Context.SchedulerTimeType>(
+                interval: interval, failure: customError)
+            upstream.subscribe(
+                TimedOperator(
+                    behavior, name: "Timeout", scheduler: scheduler, options: options, downstream: subscriber))
+        }
+    }
+}
+
+private struct TimeoutBehavior<Output, Failure: Error, Time: Strideable>: TimedBehavior {
+    private let interval: Time.Stride
+    private let failure: (() -> Failure)?
+    private var hasDemand = false
+
+    init(interval: Time.Stride, failure: (() -> Failure)?) {
+        self.interval = interval
+        self.failure = failure
+    }
+
+    mutating func start(_ stage: inout Stage<Output, Failure, Time>) {
+        if !hasDemand { stage.deadline = stage.now.advanced(by: interval) }
+    }
+
+    mutating func request(_ demand: Subscribers.Demand, _ stage: inout Stage<Output, Failure, Time>) {
+        if !hasDemand { stage.deadline = stage.now.advanced(by: interval) }
+        hasDemand = true
+        stage.wanted += demand
+    }
+
+    mutating func receive(_ input: Output, _ stage: inout Stage<Output, Failure, Time>) {
+        stage.deadline = stage.now.advanced(by: interval)
+        stage.send(input)
+    }
+
+    mutating func receive(completion: Subscribers.Completion<Failure>, _ stage: inout Stage<Output, Failure, Time>) {
+        stage.send(completion: completion)
+    }
+
+    mutating func wake(_ stage: inout Stage<Output, Failure, Time>) {
+        if let failure { stage.send(failure: failure) } else { stage.send(completion: .finished) }
+    }
+}

@@ -1,0 +1,87 @@
+// autoconnect and share: connected as long as there are subscribers.
+
+extension ConnectablePublisher {
+    /// Connects when the first subscriber has come, and disconnects when the last one has cancelled.
+    public func autoconnect() -> Publishers.Autoconnect<Self> { Publishers.Autoconnect(upstream: self) }
+}
+
+extension Publisher {
+    /// Has all subscribers share one subscription upstream, from the first one's coming until the last one cancels.
+    /// Each gets the values that come while it is there and for which it has demand.
+    public func share() -> Publishers.Share<Self> { Publishers.Share(upstream: self) }
+}
+
+extension Publishers {
+    /// See `ConnectablePublisher.autoconnect`.
+    public class Autoconnect<Upstream: ConnectablePublisher>: Publisher, @unchecked Sendable {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        private enum State {
+            case disconnected
+            /// The first subscriber is seeing to it.
+            case connecting
+            case connected(any Cancellable)
+        }
+
+        public final let upstream: Upstream
+        private let lock = Lock()
+        private var state = State.disconnected
+        private var subscribers = 0
+
+        public init(upstream: Upstream) { self.upstream = upstream }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            let isFirst = lock.with {
+                subscribers += 1
+                guard case .disconnected = state else { return false }
+                state = .connecting
+                return true
+            }
+            // As long as the subscriber stays, this does, as it holds the connection.
+            upstream.subscribe(
+                SharedSubscription(name: "Autoconnect", downstream: subscriber) { self.subscriberLeft() })
+            if isFirst { connect() }
+        }
+
+        private func connect() {
+            let connection = upstream.connect()
+            let isWanted = lock.with {
+                state = subscribers > 0 ? .connected(connection) : .disconnected
+                return subscribers > 0
+            }
+            // All have left while it was being made.
+            if !isWanted { connection.cancel() }
+        }
+
+        private func subscriberLeft() {
+            let connection = lock.with { () -> (any Cancellable)? in
+                subscribers -= 1
+                guard subscribers == 0, case .connected(let connection) = state else { return nil }
+                state = .disconnected
+                return connection
+            }
+            connection?.cancel()
+        }
+    }
+
+    /// See `Publisher.share`.
+    public final class Share<Upstream: Publisher>: Publisher, Equatable, @unchecked Sendable {
+        public typealias Output = Upstream.Output
+        public typealias Failure = Upstream.Failure
+
+        public let upstream: Upstream
+        private let inner: Autoconnect<Multicast<Upstream, PassthroughSubject<Output, Failure>>>
+
+        public init(upstream: Upstream) {
+            self.upstream = upstream
+            inner = upstream.multicast { PassthroughSubject() }.autoconnect()
+        }
+
+        public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+            inner.subscribe(subscriber)
+        }
+
+        public static func == (lhs: Share, rhs: Share) -> Bool { lhs === rhs }
+    }
+}

@@ -1,0 +1,208 @@
+// ReplayBranch: one subscriber of a replayer, with the values that are for it.
+
+import Replay
+
+/// A branch as its replayer sees it.
+class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
+    // Under the lock
+    private final var buffer: ReplayBuffer<Output>
+    private final var lost = Queue<Output>()
+    /// The end is to be delivered.
+    final var due: End?
+
+    // For who is at work
+    private final var batch = Queue<Output>()
+
+    init(_ buffer: ReplayBuffer<Output>) { self.buffer = buffer }
+
+    /// Delivers a value. Called by who is at work.
+    func pass(_ value: Output) { preconditionFailure("a subclass does this") }
+    /// Delivers the end, if it is still due, as `pass` does.
+    func finish() { preconditionFailure("a subclass does this") }
+
+    // Under the lock
+
+    /// A value arrives that does not pass by the lane.
+    /// - Returns: whether it is for the subscriber now.
+    final func settle(_ value: Output) -> Bool {
+        let passes = buffer.settle(value, &lane, lost: &lost)
+        hasLost = !lost.isEmpty
+        return passes
+    }
+
+    /// What is for the subscriber waits for who is at work.
+    final func keep(_ value: Output) {
+        buffer.keep(value)
+        hasMore = true
+    }
+
+    final func end() {
+        buffer.end(&lane)
+        hasMore = true
+    }
+
+    final func add(_ demand: Subscribers.Demand) {
+        buffer.request(demand, &lane)
+        hasMore = buffer.hasReady || buffer.isEndDue
+    }
+
+    final var isEndDue: Bool { buffer.isEndDue }
+
+    override final func grant(_ demand: Subscribers.Demand) {
+        buffer.request(demand, &lane)
+        hasMore = true
+    }
+
+    override final func takeNext() -> Bool {
+        if buffer.hasReady {
+            batch = buffer.takeReady()
+            return true
+        }
+        guard let end = buffer.takeEnd() else { return false }
+        due = end
+        over.store(true, ordering: .relaxed)
+        return true
+    }
+
+    override final func horizon() -> SequenceNumber? { buffer.horizon(&lane) }
+
+    // Without it
+
+    override final func deliver() {
+        if isOver { return finish() }
+        while let value = batch.popFirst(), !isOver { pass(value) }
+        batch.removeAll()
+    }
+
+    override final func releaseLost() {
+        _ = takeLost()
+    }
+
+    func takeLost() -> Queue<Output> { preconditionFailure("a subclass does this") }
+
+    /// Under the lock: all that there is, for the caller to release without it.
+    final func takeValues() -> [Queue<Output>] {
+        var held = buffer.takeAll()
+        held.append(moveLost())
+        return held
+    }
+
+    /// Under the lock: what was lost, for the caller to release without it.
+    final func moveLost() -> Queue<Output> {
+        var taken = Queue<Output>()
+        swap(&taken, &lost)
+        hasLost = false
+        return taken
+    }
+
+    /// Called by who is at work.
+    final func dropBatch() { batch.removeAll() }
+}
+
+/// Holds a subscriber, so that it can be let go of at once, and is not looked into for each value.
+private final class SubscriberBox<Downstream: Subscriber> {
+    let downstream: Downstream
+    init(_ downstream: Downstream) { self.downstream = downstream }
+}
+
+final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.Input, Downstream.Failure>,
+    Subscription, CustomStringConvertible, @unchecked Sendable
+{
+    typealias Output = Downstream.Input
+    typealias Failure = Downstream.Failure
+
+    private let shared: ReplayLock
+    private let overflow: Publishers.ReplayOverflow<Failure>
+
+    // Under the lock
+    private var replayer: Replayer<Output, Failure>?
+    private var owner: AnyObject?
+
+    // For who is at work
+    private var box: SubscriberBox<Downstream>?
+
+    init(
+        _ downstream: Downstream, of replayer: Replayer<Output, Failure>, owner: AnyObject,
+        buffer: ReplayBuffer<Output>, overflow: Publishers.ReplayOverflow<Failure>
+    ) {
+        box = SubscriberBox(downstream)
+        self.replayer = replayer
+        self.owner = owner
+        self.overflow = overflow
+        shared = replayer.shared
+        super.init(buffer)
+    }
+
+    /// Hands the subscriber its subscription.
+    func begin() {
+        let replayer = replayer
+        box?.downstream.receive(subscription: self)
+        replayer?.release([self])
+    }
+
+    override func pass(_ value: Output) {
+        guard !isOver, let box else { return }
+        // Nobody takes it out while this thread is at work.
+        let more = Unmanaged.passUnretained(box)._withUnsafeGuaranteedRef { $0.downstream.receive(value) }
+        if more > .none { returned += more }
+    }
+
+    override func finish() {
+        let (due, end) = shared.lock.with { (self.due.take(), replayer?.completion ?? .finished) }
+        guard let due, let box = box.take() else { return }
+        if case .overflow = due, case .customError(let failure) = overflow {
+            box.downstream.receive(completion: .failure(failure()))
+        } else {
+            box.downstream.receive(completion: end)
+        }
+    }
+
+    override func clear() {
+        let held = shared.lock.with { () -> (Any?, Any?, [Queue<Output>]) in
+            (replayer.take(), owner.take(), takeValues())
+        }
+        box = nil
+        dropBatch()
+        _ = held
+    }
+
+    override func takeLost() -> Queue<Output> { shared.lock.with { moveLost() } }
+
+    // From the subscriber
+
+    func request(_ demand: Subscribers.Demand) {
+        guard demand > .none, !isOver else { return }
+        shared.lock.lock()
+        guard !isOver, let replayer else { return shared.lock.unlock() }
+        if lane.grant(demand) {
+            shared.lock.unlock()
+            return replayer.pull()
+        }
+        let isMine = !isAtWork
+        if isMine { add(demand) } else { grant(demand) }
+        let hasWork = isMine && hasMore
+        if hasWork { isAtWork = true }
+        shared.lock.unlock()
+        if hasWork { replayer.release([self]) } else { replayer.pull() }
+    }
+
+    func cancel() {
+        shared.lock.lock()
+        guard !isOver, let replayer else {
+            // Whoever is about to deliver the end does not any more.
+            due = nil
+            return shared.lock.unlock()
+        }
+        over.store(true, ordering: .relaxed)
+        replayer.forget(self)
+        let isMine = !isAtWork
+        isAtWork = true
+        shared.lock.unlock()
+        // Who is at work clears up when the subscriber returns.
+        if isMine { clear() }
+        // It may have been the slowest.
+        replayer.pull()
+    }
+
+    var description: String { "Replay" }
+}

@@ -1,0 +1,49 @@
+// SharedSubscription: stands between a publisher and a subscriber, and changes nothing but what is done at a cancel.
+
+/// Nothing comes through it after the end, or after it was cancelled.
+final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription, CustomStringConvertible,
+    @unchecked Sendable
+{
+    private let lock = Lock()
+    private var onCancel: (() -> Void)?
+    private var downstream: Downstream?
+    private var upstream: (any Subscription)?
+    let description: String
+
+    /// - Parameter onCancel: called once at most, before upstream is cancelled.
+    init(name: String, downstream: Downstream, onCancel: (() -> Void)? = nil) {
+        description = name
+        self.downstream = downstream
+        self.onCancel = onCancel
+    }
+
+    func receive(subscription: any Subscription) {
+        let downstream = lock.with { () -> Downstream? in
+            guard upstream == nil, let downstream = self.downstream else { return nil }
+            upstream = subscription
+            return downstream
+        }
+        if let downstream { downstream.receive(subscription: self) } else { subscription.cancel() }
+    }
+
+    func receive(_ input: Downstream.Input) -> Subscribers.Demand {
+        lock.with { upstream == nil ? nil : downstream }?.receive(input) ?? .none
+    }
+
+    func receive(completion: Subscribers.Completion<Downstream.Failure>) {
+        close().downstream?.receive(completion: completion)
+    }
+
+    func request(_ demand: Subscribers.Demand) { lock.with { upstream }?.request(demand) }
+
+    func cancel() {
+        let held = close()
+        held.onCancel?()
+        held.upstream?.cancel()
+    }
+
+    /// Takes out what is held, to be released outside of the lock.
+    private func close() -> (downstream: Downstream?, upstream: (any Subscription)?, onCancel: (() -> Void)?) {
+        lock.with { (downstream.take(), upstream.take(), onCancel.take()) }
+    }
+}

@@ -1,0 +1,15 @@
+// Deferred: a publisher that is made anew for each subscriber.
+
+/// Calls a closure for each subscriber, which then subscribes to the publisher that it returns.
+public struct Deferred<DeferredPublisher: Publisher>: Publisher {
+    public typealias Output = DeferredPublisher.Output
+    public typealias Failure = DeferredPublisher.Failure
+
+    public let createPublisher: () -> DeferredPublisher
+
+    public init(createPublisher: @escaping () -> DeferredPublisher) { self.createPublisher = createPublisher }
+
+    public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+        createPublisher().subscribe(subscriber)
+    }
+}

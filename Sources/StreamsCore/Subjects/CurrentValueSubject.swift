@@ -1,0 +1,70 @@
+// CurrentValueSubject: a value that changes, and tells its subscribers.
+
+/// A subject that keeps its latest value. Each subscriber gets it at its first demand, and then every later one that
+/// it has demand for; of those that it had none for, the latest.
+public final class CurrentValueSubject<Output, Failure: Error>: Subject, @unchecked Sendable {
+    private let core: SubjectCore<Output, Failure>
+
+    public init(_ value: Output) { core = SubjectCore(current: value) }
+
+    /// The latest value. Setting it sends it; after the end it is only kept.
+    public final var value: Output {
+        get { core.latest! }
+        set { core.send(newValue, keepsAfterEnd: true) }
+    }
+
+    public func send(_ value: Output) { core.send(value) }
+    public func send(completion: Subscribers.Completion<Failure>) { core.send(completion: completion) }
+    public func send(subscription: any Subscription) { core.upstreams.add(subscription) }
+
+    public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
+        core.attach(subscriber) { current, order in
+            let machine = CurrentValue(subject: self, core: core, pending: current, order: order)
+            return Runner(machine, name: "CurrentValueSubject", downstream: subscriber)
+        }
+    }
+}
+
+extension CurrentValueSubject: FedSubject {
+    var upstreams: SubjectUpstreams { core.upstreams }
+}
+
+private struct CurrentValue<Output, Failure: Error>: StreamMachine {
+    /// Lives as long as it has a subscriber.
+    let subject: AnyObject
+    let core: SubjectCore<Output, Failure>
+    /// The latest value, unless it was delivered.
+    var pending: Output?
+    /// That of the latest value seen.
+    var order: UInt64
+    var hasAsked = false
+
+    mutating func receive(_ signal: SubjectSignal<Output, Failure>, _ outlet: Outlet<Output, Failure>) {
+        switch signal {
+        case .value(let value, let order):
+            // Another thread's newer one came first.
+            guard order > self.order else { return }
+            self.order = order
+            pending = value
+            deliver(outlet)
+        case .completion(let completion):
+            outlet.send(completion: completion)
+        }
+    }
+
+    mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Output, Failure>) {
+        if !hasAsked { outlet.afterwards { [core] in core.upstreams.want() } }
+        hasAsked = true
+        deliver(outlet)
+    }
+
+    private mutating func deliver(_ outlet: Outlet<Output, Failure>) {
+        if outlet.demand > .none, let value = pending.take() { outlet.send(value) }
+    }
+
+    static func surplus(_ signal: SubjectSignal<Output, Failure>) -> Surplus {
+        if case .value = signal { .latest } else { .kept }
+    }
+
+    mutating func stop(_ outlet: Outlet<Output, Failure>) { core.remove(ObjectIdentifier(outlet)) }
+}

@@ -1,0 +1,148 @@
+// SubjectCore: what PassthroughSubject and CurrentValueSubject have in common – their subscribers, their upstreams and
+// their end.
+
+/// What a subject tells each of its subscribers' machines.
+enum SubjectSignal<Output, Failure: Error> {
+    /// The `order` of values sent at once by several threads is the same for all.
+    case value(Output, order: UInt64)
+    case completion(Subscribers.Completion<Failure>)
+}
+
+final class SubjectCore<Output, Failure: Error>: @unchecked Sendable {
+    typealias Branch = Inlet<SubjectSignal<Output, Failure>, Output, Failure>
+
+    private let lock = Lock()
+    private var branches: [Branch] = []
+    private var completion: Subscribers.Completion<Failure>?
+    private var order: UInt64 = 0
+    private var current: Output?
+    let upstreams = SubjectUpstreams()
+
+    init(current: Output?) {
+        self.current = current
+        // One that keeps its latest value wants values whether or not anyone looks at them.
+        if current != nil { upstreams.want() }
+    }
+
+    /// The latest value, of a subject that keeps it.
+    var latest: Output? { lock.with { current } }
+
+    /// - Parameter keepsAfterEnd: the value is kept even if nobody is told any more.
+    func send(_ value: Output, keepsAfterEnd: Bool = false) {
+        lock.lock()
+        let before = current
+        guard completion == nil else {
+            if keepsAfterEnd { current = value }
+            lock.unlock()
+            _ = before
+            return
+        }
+        order += 1
+        let order = order
+        if before != nil { current = value }
+        let branches = branches
+        lock.unlock()
+        _ = before
+        for branch in branches { branch.submit(.value(value, order: order)) }
+    }
+
+    func send(completion: Subscribers.Completion<Failure>) {
+        lock.lock()
+        guard self.completion == nil else { return lock.unlock() }
+        self.completion = completion
+        let branches = branches
+        self.branches = []
+        lock.unlock()
+        for branch in branches { branch.submit(.completion(completion)) }
+    }
+
+    /// Cancels all subscribers, and has no more: nothing is sent to them.
+    func abandon() {
+        let branches = lock.with {
+            defer { self.branches = [] }
+            return self.branches
+        }
+        for branch in branches { (branch as? any Subscription)?.cancel() }
+    }
+
+    func remove(_ branch: ObjectIdentifier) {
+        let removed = lock.with { () -> Branch? in
+            branches.firstIndex { ObjectIdentifier($0) == branch }.map { branches.remove(at: $0) }
+        }
+        _ = removed
+    }
+
+    /// Attaches a subscriber by what `make` makes for it, of the latest value and its order.
+    func attach<Machine: StreamMachine, Downstream: Subscriber>(
+        _ downstream: Downstream, _ make: (_ current: Output?, _ order: UInt64) -> Runner<Machine, Downstream>
+    )
+    where
+        Machine.Signal == SubjectSignal<Output, Failure>, Downstream.Input == Output, Downstream.Failure == Failure,
+        Machine.Output == Output, Machine.Failure == Failure
+    {
+        lock.lock()
+        if let completion {
+            lock.unlock()
+            downstream.receive(subscription: Subscriptions.empty)
+            downstream.receive(completion: completion)
+            return
+        }
+        let runner = make(current, order)
+        branches.append(runner)
+        lock.unlock()
+        runner.begin()
+    }
+}
+
+/// What a subject takes values from. Ends with the subject.
+final class SubjectUpstreams: @unchecked Sendable {
+    private let lock = Lock()
+    private var upstreams: [any Subscription] = []
+    /// A subscriber has asked for something: they are asked for all they have.
+    private var isWanted = false
+    private var isCancelled = false
+
+    deinit { for upstream in upstreams { upstream.cancel() } }
+
+    func add(_ subscription: any Subscription) {
+        let (isWanted, isCancelled) = lock.with {
+            if !self.isCancelled { upstreams.append(subscription) }
+            return (self.isWanted, self.isCancelled)
+        }
+        if isCancelled { return subscription.cancel() }
+        if isWanted { subscription.request(.unlimited) }
+    }
+
+    /// A subscriber asked for something.
+    func want() {
+        let upstreams = lock.with { () -> [any Subscription] in
+            guard !isWanted else { return [] }
+            isWanted = true
+            return self.upstreams
+        }
+        for upstream in upstreams { upstream.request(.unlimited) }
+    }
+
+    /// Cancels all, and those that come later.
+    func cancel() {
+        let upstreams = lock.with {
+            defer { self.upstreams = [] }
+            isCancelled = true
+            return self.upstreams
+        }
+        for upstream in upstreams { upstream.cancel() }
+    }
+
+    /// It ended, or was cancelled.
+    func remove(_ subscription: CombineIdentifier) {
+        let removed = lock.with { () -> (any Subscription)? in
+            upstreams.firstIndex { $0.combineIdentifier == subscription }.map { upstreams.remove(at: $0) }
+        }
+        _ = removed
+    }
+}
+
+/// A subject that lets go of the upstreams that have ended.
+protocol FedSubject: AnyObject {
+    var upstreams: SubjectUpstreams { get }
+}

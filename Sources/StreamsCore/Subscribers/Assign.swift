@@ -1,0 +1,73 @@
+// Assign: a subscriber that writes to a property.
+
+extension Subscribers {
+    /// Asks for all there is, and writes each value to a property of an object, which it holds until the end. Takes one
+    /// subscription in its life; others are cancelled.
+    public final class Assign<Root, Input>: Subscriber, Cancellable, CustomStringConvertible, @unchecked Sendable {
+        public typealias Failure = Never
+
+        private enum State {
+            case waiting
+            case subscribed(any Subscription)
+            case over
+        }
+
+        private let lock = Lock()
+        private var state = State.waiting
+        private var root: Root?
+        /// The property that is written to.
+        public let keyPath: ReferenceWritableKeyPath<Root, Input>
+
+        public init(object: Root, keyPath: ReferenceWritableKeyPath<Root, Input>) {
+            root = object
+            self.keyPath = keyPath
+        }
+
+        /// The object that is written to; nil once the stream is over.
+        public var object: Root? { lock.with { root } }
+
+        public func receive(subscription: any Subscription) {
+            let isFirst = lock.with {
+                guard case .waiting = state else { return false }
+                state = .subscribed(subscription)
+                return true
+            }
+            if isFirst { subscription.request(.unlimited) } else { subscription.cancel() }
+        }
+
+        public func receive(_ value: Input) -> Subscribers.Demand {
+            let object = lock.with { () -> Root? in
+                if case .subscribed = state { root } else { nil }
+            }
+            object?[keyPath: keyPath] = value
+            return .none
+        }
+
+        public func receive(completion: Subscribers.Completion<Never>) { _ = end() }
+
+        public func cancel() {
+            if case .subscribed(let subscription) = end().state { subscription.cancel() }
+        }
+
+        /// Lets go of what is held; the caller releases it, outside of the lock.
+        private func end() -> (state: State, object: Root?) {
+            lock.with {
+                let before = state
+                state = .over
+                return (before, root.take())
+            }
+        }
+
+        public var description: String { "Assign \(Root.self)" }
+    }
+}
+
+extension Publisher where Failure == Never {
+    /// Writes each value to a property of an object, which is held until the end.
+    /// - Returns: what ends it when it is cancelled or let go of.
+    public func assign<Root>(to keyPath: ReferenceWritableKeyPath<Root, Output>, on object: Root) -> AnyCancellable {
+        let subscriber = Subscribers.Assign(object: object, keyPath: keyPath)
+        subscribe(subscriber)
+        return AnyCancellable(subscriber)
+    }
+}

@@ -1,0 +1,76 @@
+// BatchGate: takes a number of values, closes for a time, and opens again.
+
+extension Subscribers {
+    /// Asks for `size` values; when it has them, has itself opened again later, and asks for as many more. Never asks
+    /// for more than one batch.
+    public final class BatchGate<Input, Failure: Error>: Subscriber, Cancellable, CustomStringConvertible,
+        @unchecked Sendable
+    {
+        private let size: Int
+        private let reopen: (@escaping () -> Void) -> Void
+        private let lock = Lock()
+        /// What is still to come of the batch.
+        private var missing: Int
+        private var core: SinkCore<Input, Failure>!
+
+        /// - Parameters:
+        ///   - size: values in a batch, at least 1.
+        ///   - reopen: called when the gate closes, with what opens it again, for one batch however often it is called.
+        public init(
+            size: Int, reopen: @escaping (@escaping () -> Void) -> Void,
+            receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
+            receiveValue: @escaping (Input) -> Void
+        ) {
+            precondition(size >= 1, "A batch has at least one value.")
+            self.size = size
+            self.reopen = reopen
+            missing = size
+            core = SinkCore(completion: receiveCompletion) { [unowned self] in
+                receiveValue($0)
+                count()
+                return .none
+            }
+        }
+
+        private func count() {
+            let isFull = lock.with {
+                missing -= 1
+                return missing == 0
+            }
+            if isFull { reopen { [weak self] in self?.open() } }
+        }
+
+        private func open() {
+            let isClosed = lock.with {
+                guard missing == 0 else { return false }
+                missing = size
+                return true
+            }
+            if isClosed { core.request(.max(size)) }
+        }
+
+        public func receive(subscription: any Subscription) {
+            if core.open(subscription) { subscription.request(.max(size)) } else { subscription.cancel() }
+        }
+
+        public func receive(_ input: Input) -> Subscribers.Demand { core.receive(input) }
+        public func receive(completion: Subscribers.Completion<Failure>) { core.end(completion) }
+        public func cancel() { core.cancel() }
+        public var description: String { "BatchGate" }
+    }
+}
+
+extension Publisher {
+    /// Takes `size` values, then none for `interval`, then `size` more, and so on.
+    public func batchSink<S: Scheduler>(
+        size: Int, every interval: S.SchedulerTimeType.Stride, scheduler: S,
+        receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping (Output) -> Void
+    ) -> AnyCancellable {
+        let gate = Subscribers.BatchGate<Output, Failure>(
+            size: size, reopen: { scheduler.schedule(after: scheduler.now.advanced(by: interval), $0) },
+            receiveCompletion: receiveCompletion, receiveValue: receiveValue)
+        subscribe(gate)
+        return AnyCancellable(gate)
+    }
+}

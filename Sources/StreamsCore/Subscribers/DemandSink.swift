@@ -1,0 +1,117 @@
+// DemandSink: a subscriber that takes as much as it is told to, and no more.
+
+/// Something that takes values until its demand is used up, and goes on when it gets more.
+public protocol Resumable {
+    /// Adds to the demand.
+    func resume(_ demand: Subscribers.Demand)
+}
+
+/// Hands values to a closure, as many as it was told to ask for. Takes one subscription in its life; others are
+/// cancelled.
+public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, Resumable, CustomStringConvertible,
+    @unchecked Sendable
+{
+    private let core: SinkCore<Input, Failure>
+    private let lock = Lock()
+    /// Asked for before there was a subscription.
+    private var early: Subscribers.Demand?
+
+    /// - Parameter demand: what it asks for when it is subscribed.
+    public init(
+        demand: Subscribers.Demand, receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping (Input) -> Void
+    ) {
+        early = demand
+        core = SinkCore(completion: receiveCompletion) {
+            receiveValue($0)
+            return .none
+        }
+    }
+
+    /// - Parameter demand: how many values it asks for when it is subscribed, at least 0.
+    public convenience init(
+        demand: Int, receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping (Input) -> Void
+    ) {
+        self.init(demand: .max(demand), receiveCompletion: receiveCompletion, receiveValue: receiveValue)
+    }
+
+    /// Asks for that much more.
+    public func increaseDemand(_ demand: Subscribers.Demand) {
+        let isEarly = lock.with {
+            if early != nil { early! += demand }
+            return early != nil
+        }
+        if !isEarly, demand > .none { core.request(demand) }
+    }
+
+    /// Asks for so many more values, at least 0.
+    public func increaseDemand(_ count: Int) { increaseDemand(.max(count)) }
+
+    public func resume(_ demand: Subscribers.Demand) { increaseDemand(demand) }
+
+    public func receive(subscription: any Subscription) {
+        guard core.open(subscription) else { return subscription.cancel() }
+        let demand = lock.with { early.take() }
+        if let demand, demand > .none { core.request(demand) }
+    }
+
+    public func receive(_ input: Input) -> Subscribers.Demand { core.receive(input) }
+    public func receive(completion: Subscribers.Completion<Failure>) { core.end(completion) }
+    public func cancel() { core.cancel() }
+    public var description: String { "DemandSink" }
+}
+
+extension Publisher {
+    /// Takes values when `resume(_:)` says how many.
+    public func resumableSink(
+        receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping (Output) -> Void
+    ) -> any Resumable & Cancellable {
+        let sink = DemandSink<Output, Failure>(
+            demand: .none, receiveCompletion: receiveCompletion, receiveValue: receiveValue)
+        subscribe(sink)
+        return sink
+    }
+}
+
+/// What the sinks that limit their demand have in common: a subscription and two closures, released at the end.
+final class SinkCore<Input, Failure: Error>: @unchecked Sendable {
+    private let lock = Lock()
+    private var subscription: (any Subscription)?
+    private var value: ((Input) -> Subscribers.Demand)?
+    private var completion: ((Subscribers.Completion<Failure>) -> Void)?
+
+    /// - Parameter value: returns what is wanted further.
+    init(
+        completion: @escaping (Subscribers.Completion<Failure>) -> Void,
+        value: @escaping (Input) -> Subscribers.Demand
+    ) {
+        self.value = value
+        self.completion = completion
+    }
+
+    /// - Returns: false if there is a subscription already, or it is over.
+    func open(_ subscription: any Subscription) -> Bool {
+        lock.with {
+            guard self.subscription == nil, value != nil else { return false }
+            self.subscription = subscription
+            return true
+        }
+    }
+
+    func request(_ demand: Subscribers.Demand) { lock.with { subscription }?.request(demand) }
+
+    func receive(_ input: Input) -> Subscribers.Demand { lock.with { value }?(input) ?? .none }
+
+    func end(_ completion: Subscribers.Completion<Failure>) { close().completion?(completion) }
+
+    func cancel() { close().subscription?.cancel() }
+
+    /// Takes out what is held, to be released outside of the lock.
+    private func close() -> (
+        subscription: (any Subscription)?, completion: ((Subscribers.Completion<Failure>) -> Void)?, value: Any?
+    ) {
+        lock.with { (subscription.take(), completion.take(), value.take()) }
+    }
+}

@@ -1,0 +1,87 @@
+// PausableSink: takes one value after the other, until its closure says to pause.
+
+/// Something that pauses by itself, and goes on when it is told to.
+public protocol Pausable {
+    /// It waits to be resumed.
+    var paused: Bool { get }
+    /// Goes on, if it is paused.
+    func resume()
+}
+
+extension Subscribers {
+    /// Asks for one value at a time, and hands it to a closure that decides whether to go on.
+    public final class PausableSink<Input, Failure: Error>: Subscriber, Pausable, Cancellable, CustomStringConvertible,
+        @unchecked Sendable
+    {
+        private enum State {
+            case going
+            /// The closure is being called, and `resume()` was not.
+            case calling
+            /// `resume()` was called by the closure, or beside it: it does not pause this time.
+            case resumed
+            case paused
+        }
+
+        private let lock = Lock()
+        private var state = State.going
+        private var core: SinkCore<Input, Failure>!
+
+        /// - Parameter receiveValue: true to go on, false to pause.
+        public init(
+            receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
+            receiveValue: @escaping (Input) -> Bool
+        ) {
+            core = SinkCore(completion: receiveCompletion) { [unowned self] in
+                lock.with { state = .calling }
+                return next(goesOn: receiveValue($0))
+            }
+        }
+
+        private func next(goesOn: Bool) -> Subscribers.Demand {
+            lock.with {
+                if goesOn || state == .resumed { state = .going } else { state = .paused }
+                return state == .going ? .max(1) : .none
+            }
+        }
+
+        public var paused: Bool { lock.with { state == .paused } }
+
+        public func resume() {
+            let isPaused = lock.with {
+                switch state {
+                case .paused:
+                    state = .going
+                    return true
+                case .calling:
+                    state = .resumed
+                    return false
+                case .going, .resumed:
+                    return false
+                }
+            }
+            if isPaused { core.request(.max(1)) }
+        }
+
+        public func receive(subscription: any Subscription) {
+            if core.open(subscription) { subscription.request(.max(1)) } else { subscription.cancel() }
+        }
+
+        public func receive(_ input: Input) -> Subscribers.Demand { core.receive(input) }
+        public func receive(completion: Subscribers.Completion<Failure>) { core.end(completion) }
+        public func cancel() { core.cancel() }
+        public var description: String { "PausableSink" }
+    }
+}
+
+extension Publisher {
+    /// Takes one value after the other, until `receiveValue` returns false: then none, until it is resumed.
+    public func pausableSink(
+        receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping (Output) -> Bool
+    ) -> any Pausable & Cancellable {
+        let sink = Subscribers.PausableSink<Output, Failure>(
+            receiveCompletion: receiveCompletion, receiveValue: receiveValue)
+        subscribe(sink)
+        return sink
+    }
+}

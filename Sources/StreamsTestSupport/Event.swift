@@ -1,0 +1,56 @@
+// Subscribers.Event: what a subscriber saw, as a value that can be compared.
+
+import StreamsCore
+
+extension Subscribers {
+    /// A value, or the end.
+    public enum Event<Value, Failure: Error> {
+        case value(Value)
+        case completion(Subscribers.Completion<Failure>)
+    }
+}
+
+extension Subscribers.Event: Equatable where Value: Equatable, Failure: Equatable {}
+extension Subscribers.Event: Hashable where Value: Hashable, Failure: Hashable {}
+extension Subscribers.Event: Sendable where Value: Sendable, Failure: Sendable {}
+
+extension Subscribers.Event: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .value(let value): "\(value)"
+        case .completion(.finished): "finished"
+        case .completion(.failure(let failure)): "failure(\(failure))"
+        }
+    }
+}
+
+extension Sequence {
+    /// These values as events, and the end if there is one.
+    public func asEvents<Failure: Error>(
+        failure: Failure.Type, completion: Subscribers.Completion<Failure>? = nil
+    ) -> [Subscribers.Event<Element, Failure>] {
+        map { .value($0) } + (completion.map { [.completion($0)] } ?? [])
+    }
+
+    /// These values as events of a stream that cannot fail, and the end if there is one.
+    public func asEvents(completion: Subscribers.Completion<Never>? = nil) -> [Subscribers.Event<Element, Never>] {
+        asEvents(failure: Never.self, completion: completion)
+    }
+}
+
+extension Subject {
+    /// Sends each of `sequence`, and then the end if there is one.
+    public func send<S: Sequence>(sequence: S, completion: Subscribers.Completion<Failure>? = nil)
+    where S.Element == Output {
+        for value in sequence { send(value) }
+        if let completion { send(completion: completion) }
+    }
+}
+
+extension Publisher {
+    /// Takes everything, as events.
+    /// - Returns: what ends it when it is cancelled or let go of.
+    public func sink(event: @escaping (Subscribers.Event<Output, Failure>) -> Void) -> AnyCancellable {
+        sink(receiveCompletion: { event(.completion($0)) }, receiveValue: { event(.value($0)) })
+    }
+}

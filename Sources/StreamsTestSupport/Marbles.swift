@@ -1,0 +1,138 @@
+// Marbles: a stream drawn as a line of text.
+//
+//     -a-(bc)--|     nothing, a, nothing, b and c, nothing, nothing, finished
+//     -a#            nothing, a, failed
+//
+// Each sign takes one frame, and so does what stands in brackets, together. Blanks are for the eye only.
+
+import StreamsCore
+
+/// What happens to a stream in which frame.
+public struct Marbles<Value, Failure: Error> {
+    /// Something that happens.
+    public struct Mark {
+        /// Counted from 0.
+        public var frame: Int
+        public var event: Subscribers.Event<Value, Failure>
+
+        public init(frame: Int, event: Subscribers.Event<Value, Failure>) {
+            self.frame = frame
+            self.event = event
+        }
+    }
+
+    /// In order of frames.
+    public var marks: [Mark]
+
+    public init(marks: [Mark]) { self.marks = marks }
+
+    /// Reads a line of text.
+    /// - Parameters:
+    ///   - value: what a sign stands for, which is none of `-`, `|`, `#`, brackets and blanks.
+    ///   - failure: what `#` stands for.
+    public init(_ text: String, failure: Failure? = nil, value: (Character) -> Value?) throws(MarbleError) {
+        marks = []
+        var frame = 0
+        var isInGroup = false
+        for sign in text where sign != " " {
+            if let last = marks.last, case .completion = last.event, sign != ")" || !isInGroup {
+                throw MarbleError(text, "'\(sign)' stands behind the end of the stream: draw nothing there.")
+            }
+            switch sign {
+            case "(" where !isInGroup: isInGroup = true
+            case ")" where isInGroup:
+                isInGroup = false
+                frame += 1
+            case "(", ")": throw MarbleError(text, "Brackets come in pairs, and not within others.")
+            case "-" where isInGroup: throw MarbleError(text, "What is in brackets takes no time: leave the '-' out.")
+            case "-": frame += 1
+            default:
+                marks.append(Mark(frame: frame, event: try Self.event(sign, in: text, failure: failure, value: value)))
+                if !isInGroup { frame += 1 }
+            }
+        }
+        if isInGroup { throw MarbleError(text, "A bracket is not closed.") }
+    }
+
+    private static func event(
+        _ sign: Character, in text: String, failure: Failure?, value: (Character) -> Value?
+    ) throws(MarbleError) -> Subscribers.Event<Value, Failure> {
+        switch sign {
+        case "|": return .completion(.finished)
+        case "#":
+            guard let failure else { throw MarbleError(text, "'#' stands for a failure: say which one.") }
+            return .completion(.failure(failure))
+        default:
+            guard let value = value(sign) else { throw MarbleError(text, "Nobody says what '\(sign)' stands for.") }
+            return .value(value)
+        }
+    }
+
+    /// Reads a line of text, in which each sign stands for what `values` says.
+    public init(_ text: String, values: [Character: Value], failure: Failure? = nil) throws(MarbleError) {
+        try self.init(text, failure: failure) { values[$0] }
+    }
+
+    /// Draws the line.
+    /// - Parameter name: the sign of a value.
+    public func text(name: (Value) -> Character) -> String {
+        var text = ""
+        var frame = 0
+        var index = 0
+        while index < marks.count {
+            let inFrame = marks[index...].prefix { $0.frame == marks[index].frame }
+            text += String(repeating: "-", count: marks[index].frame - frame)
+            let signs = inFrame.map { mark -> Character in
+                switch mark.event {
+                case .value(let value): name(value)
+                case .completion(.finished): "|"
+                case .completion(.failure): "#"
+                }
+            }
+            text += inFrame.count == 1 ? String(signs) : "(\(String(signs)))"
+            frame = marks[index].frame + 1
+            index += inFrame.count
+        }
+        return text
+    }
+}
+
+extension Marbles where Value == String {
+    /// Reads a line of text, in which each sign stands for itself.
+    public init(_ text: String, failure: Failure? = nil) throws(MarbleError) {
+        try self.init(text, failure: failure) { String($0) }
+    }
+}
+
+extension Marbles where Value == Int {
+    /// Reads a line of text, in which each digit stands for its number.
+    public init(_ text: String, failure: Failure? = nil) throws(MarbleError) {
+        try self.init(text, failure: failure) { $0.wholeNumberValue }
+    }
+}
+
+extension Marbles.Mark: Equatable where Value: Equatable, Failure: Equatable {}
+extension Marbles: Equatable where Value: Equatable, Failure: Equatable {}
+extension Marbles.Mark: Sendable where Value: Sendable, Failure: Sendable {}
+extension Marbles: Sendable where Value: Sendable, Failure: Sendable {}
+
+extension Marbles: CustomStringConvertible {
+    /// The line; a value's sign is its description if that has one sign, else `?`, and the values behind the line.
+    public var description: String {
+        var others: [String] = []
+        let line = text {
+            let name = "\($0)"
+            if name.count == 1, let sign = name.first { return sign }
+            others.append(name)
+            return "?"
+        }
+        return others.isEmpty ? line : "\(line)   ? = \(others.joined(separator: ", "))"
+    }
+}
+
+/// A line that cannot be read.
+public struct MarbleError: Error, CustomStringConvertible {
+    public let description: String
+
+    init(_ text: String, _ reason: String) { description = "\"\(text)\" cannot be read: \(reason)" }
+}

@@ -1,0 +1,98 @@
+// ManualSource: the upstream of an operator under test. It delivers by its script as demand comes, or what a test
+// makes it deliver, and counts what it is asked for.
+
+import Streams
+
+struct TestError: Error, Hashable {}
+
+/// Gives each subscriber the values of a script, and then the end if the script has one.
+final class ManualSource: Publisher {
+    typealias Output = Int
+    typealias Failure = TestError
+
+    let values: [Int]
+    let end: Subscribers.Completion<TestError>?
+    /// Called when a subscription was asked for values, before it delivers any.
+    var onRequest: (ManualSubscription) -> Void = { _ in }
+    /// One for each subscriber, in order.
+    private(set) var subscriptions: [ManualSubscription] = []
+
+    init(_ values: [Int] = [], end: Subscribers.Completion<TestError>? = nil) {
+        self.values = values
+        self.end = end
+    }
+
+    func receive<S: Subscriber>(subscriber: S) where S.Input == Int, S.Failure == TestError {
+        let subscription = ManualSubscription(AnySubscriber(subscriber), values: values, end: end)
+        subscription.onRequest = { [unowned self] in onRequest($0) }
+        subscriptions.append(subscription)
+        subscriber.receive(subscription: subscription)
+        subscription.deliver()
+    }
+
+    func forgetSubscriptions() { subscriptions = [] }
+}
+
+/// One subscriber's. Lets go of it at the end and when it is cancelled; what a test forces goes to it all the same.
+final class ManualSubscription: Subscription, CustomStringConvertible {
+    private(set) var asked = Subscribers.Demand.none
+    private(set) var sent = 0
+    private(set) var cancellations = 0
+    private(set) var isOver = false
+    var onRequest: (ManualSubscription) -> Void = { _ in }
+    private var subscriber: AnySubscriber<Int, TestError>?
+    private var script: ArraySlice<Int>
+    private let end: Subscribers.Completion<TestError>?
+    private var isDelivering = false
+
+    init(_ subscriber: AnySubscriber<Int, TestError>, values: [Int], end: Subscribers.Completion<TestError>?) {
+        self.subscriber = subscriber
+        script = values[...]
+        self.end = end
+    }
+
+    /// What was asked for and not delivered.
+    var outstanding: Subscribers.Demand { asked - sent }
+
+    func request(_ demand: Subscribers.Demand) {
+        asked += demand
+        onRequest(self)
+        deliver()
+    }
+
+    func cancel() {
+        cancellations += 1
+        isOver = true
+        subscriber = nil
+    }
+
+    /// Delivers by the script, within the demand; one at a time, also when it is asked from within.
+    func deliver() {
+        guard !isDelivering else { return }
+        isDelivering = true
+        while !isOver, outstanding > .none, let value = script.popFirst() { send(value) }
+        if !isOver, script.isEmpty, let end { send(completion: end) }
+        isDelivering = false
+    }
+
+    /// Delivers a value, whatever the demand is.
+    func send(_ value: Int) {
+        guard let subscriber else { return }
+        sent += 1
+        let more = subscriber.receive(value)
+        guard more > .none else { return }
+        asked += more
+        onRequest(self)
+    }
+
+    func send(completion: Subscribers.Completion<TestError>) {
+        isOver = true
+        subscriber.take()?.receive(completion: completion)
+    }
+
+    /// A way to the subscriber that remains when this has ended or is cancelled, for breaking the rules with. Nil if it
+    /// has happened already.
+    var intruder: AnySubscriber<Int, TestError>? { subscriber }
+
+    var description: String { "ManualSource" }
+}

@@ -1,0 +1,133 @@
+// The matrix, of cancelling, of what a subscriber does while it receives, and of what remains of a stream.
+
+import Streams
+import StreamsTestSupport
+import Testing
+
+@Suite("The matrix: cancelled, re-entrant, released")
+struct MatrixCancelTests {
+    // Cancelled
+
+    @Test("cancel reaches upstream at once, and nothing comes after it", arguments: Line.all, [0, 1, 3])
+    func cancelled(_ line: Line, after count: Int) throws {
+        guard !line.traits.contains(.late) else { return }
+        let source = ManualSource()
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        if count > 0 { probe.request(.unlimited) }
+        let upstream = try #require(source.subscriptions.first)
+        let intruder = upstream.intruder
+        for value in Line.input.prefix(count) { upstream.send(value) }
+        operation.stage.settle()
+        let events = probe.events
+        let hasEnded = upstream.isOver
+        probe.cancel()
+        #expect(source.subscriptions.allSatisfy { $0.isOver } || line.traits.contains(.shared))
+        #expect(hasEnded || upstream.cancellations == 1 || line.traits.contains(.shared))
+        probe.cancel()
+        probe.request(.max(1))
+        if !line.traits.contains(.transparent) {
+            _ = intruder?.receive(7)
+            intruder?.receive(completion: .finished)
+        }
+        operation.stage.settle()
+        #expect(upstream.cancellations <= 1 || line.traits.contains(.transparent))
+        #expect(probe.events == events)
+        #expect(probe.breaches == [])
+    }
+
+    @Test("cancel from within a value is the last that happens", arguments: Line.all)
+    func cancelledWithinAValue(_ line: Line) {
+        let source = ManualSource(Line.input, end: .finished)
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        probe.onValue = {
+            $0.cancel()
+            return .max(1)
+        }
+        probe.request(.unlimited)
+        operation.stage.settle()
+        #expect(probe.valueCount <= 1)
+        #expect(probe.text == line.finished.split(separator: " ").prefix(1).joined())
+        #expect(probe.breaches == [])
+        #expect(source.subscriptions.allSatisfy { $0.isOver } || line.traits.contains(.shared))
+    }
+
+    // Re-entrant
+
+    @Test("a request from within a value adds demand, and the next value waits for its turn", arguments: Line.all)
+    func requestsWithinAValue(_ line: Line) {
+        let source = ManualSource(Line.input, end: .finished)
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        probe.onValue = {
+            $0.request(.max(1))
+            return .none
+        }
+        probe.request(.max(1))
+        operation.stage.settle()
+        #expect(probe.text == line.finished)
+        #expect(probe.breaches == [])
+    }
+
+    @Test("what is sent from within a value comes after it", arguments: Line.all)
+    func sendsWithinAValue(_ line: Line) {
+        guard !line.traits.contains(.late) else { return }
+        let subject = PassthroughSubject<Int, TestError>()
+        let operation = line.on(subject)
+        let probe = operation.subscribe()
+        var rest = Line.input[...]
+        probe.onValue = { _ in
+            if let next = rest.popFirst() { subject.send(next) }
+            return .none
+        }
+        probe.request(.unlimited)
+        while let next = rest.popFirst() {
+            subject.send(next)
+            operation.stage.settle()
+        }
+        subject.send(completion: .finished)
+        operation.stage.settle()
+        #expect(probe.text == line.finished)
+        #expect(probe.breaches == [])
+    }
+
+    // Released
+
+    @Test("ended or cancelled, it lets go of subscriber and upstream", arguments: Line.all, Ending.allCases)
+    func released(_ line: Line, by ending: Ending) {
+        guard !line.traits.contains(.late) else { return }
+        let source = ManualSource()
+        let operation = line.on(source)
+        weak var weakProbe: Probe?
+        weak var weakUpstream: ManualSubscription?
+        var held: (any Subscription)?
+        do {
+            let probe = operation.subscribe()
+            let upstream = source.subscriptions[0]
+            probe.request(.unlimited)
+            upstream.send(1)
+            operation.stage.settle()
+            switch ending {
+            case .finished: upstream.send(completion: .finished)
+            case .failed: upstream.send(completion: .failure(TestError()))
+            case .cancelled: probe.cancel()
+            }
+            operation.stage.settle()
+            // What retries has another one.
+            if source.subscriptions.count > 1 { probe.cancel() }
+            (weakProbe, weakUpstream) = (probe, upstream)
+            held = probe.subscription
+            probe.letGoOfSubscription()
+        }
+        source.forgetSubscriptions()
+        #expect(weakProbe == nil)
+        let mayHold = line.traits.contains(.transparent) || line.traits.contains(.shared) && ending == .cancelled
+        #expect(weakUpstream == nil || mayHold)
+        withExtendedLifetime((held, operation)) {}
+    }
+
+    enum Ending: CaseIterable {
+        case finished, failed, cancelled
+    }
+}

@@ -1,0 +1,180 @@
+// The matrix: every operator in every case that any operator has to stand.
+
+import Streams
+import Testing
+
+@Suite("The matrix")
+struct MatrixTests {
+    // Before subscription
+
+    @Test("nothing happens before a subscriber comes, and nothing before it has its subscription", arguments: Line.all)
+    func beforeSubscription(_ line: Line) {
+        let source = ManualSource(Line.input)
+        let operation = line.on(source)
+        #expect(source.subscriptions.isEmpty)
+        let probe = operation.subscribe()
+        #expect(probe.subscription != nil && probe.valueCount == 0 && probe.breaches == [])
+        #expect(source.subscriptions.count == (line.traits.contains(.late) ? 0 : 1))
+    }
+
+    @Test("what upstream sends without a subscription goes nowhere, and demand finds none", arguments: Line.all)
+    func withoutSubscription(_ line: Line) {
+        guard line.traits.isDisjoint(with: [.transparent, .late]) else { return }
+        let source = Unready()
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        _ = source.subscriber?.receive(1)
+        source.subscriber?.receive(completion: .finished)
+        operation.stage.settle()
+        #expect(probe.breaches.filter { !$0.contains("before the subscription") } == [])
+        probe.request(.unlimited)
+        operation.stage.settle()
+        probe.cancel()
+    }
+
+    // Finished, failed
+
+    @Test("what it makes of values and their end", arguments: Line.all)
+    func finished(_ line: Line) {
+        #expect(run(line, ManualSource(Line.input, end: .finished)) == line.finished)
+    }
+
+    @Test("what it makes of values and a failure", arguments: Line.all)
+    func failed(_ line: Line) {
+        #expect(run(line, ManualSource(Line.input, end: .failure(TestError()))) == line.failed)
+    }
+
+    @Test("what it makes of nothing but the end, for which nobody has asked", arguments: Line.all)
+    func empty(_ line: Line) {
+        let source = ManualSource([], end: .finished)
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        if probe.text != line.empty { probe.request(.unlimited) }
+        operation.stage.settle()
+        #expect(probe.text == line.empty)
+        #expect(probe.breaches == [])
+    }
+
+    private func run(_ line: Line, _ source: ManualSource) -> String {
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        probe.request(.unlimited)
+        operation.stage.settle()
+        #expect(probe.breaches == [])
+        #expect(source.subscriptions.allSatisfy { $0.isOver })
+        return probe.text
+    }
+
+    @Test("nothing comes after the end, though upstream goes on", arguments: Line.all)
+    func afterTheEnd(_ line: Line) {
+        guard line.traits.isDisjoint(with: [.transparent, .late]) else { return }
+        let source = ManualSource()
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        probe.request(.unlimited)
+        let intruders = source.subscriptions.compactMap(\.intruder)
+        for value in Line.input { source.subscriptions.first?.send(value) }
+        source.subscriptions.first?.send(completion: .finished)
+        operation.stage.settle()
+        let events = probe.events
+        for intruder in intruders {
+            _ = intruder.receive(7)
+            intruder.receive(completion: .failure(TestError()))
+        }
+        operation.stage.settle()
+        #expect(probe.events == events)
+        #expect(probe.breaches == [])
+    }
+
+    // Twice
+
+    @Test("a second subscription from upstream is cancelled, and the first goes on", arguments: Line.all)
+    func secondSubscription(_ line: Line) throws {
+        guard !line.traits.contains(.late) else { return }
+        let source = ManualSource()
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        let first = try #require(source.subscriptions.first)
+        guard let intruder = first.intruder else { return }
+        let second = ManualSubscription(intruder, values: [8, 9], end: .finished)
+        intruder.receive(subscription: second)
+        #expect(second.cancellations == 1)
+        #expect(second.asked == .none || line.traits.contains(.transparent))
+        #expect(first.cancellations == 0)
+        probe.request(.unlimited)
+        for value in Line.input { first.send(value) }
+        first.send(completion: .finished)
+        operation.stage.settle()
+        #expect(probe.text == line.finished)
+        #expect(probe.breaches == [])
+    }
+
+    @Test("two subscribers are independent of one another", arguments: Line.all)
+    func twoSubscribers(_ line: Line) {
+        guard !line.traits.contains(.shared) else { return }
+        let source = ManualSource(Line.input, end: .finished)
+        let operation = line.on(source)
+        let probes = [operation.subscribe(), operation.subscribe(), operation.subscribe()]
+        probes[0].request(.max(1))
+        operation.stage.settle()
+        probes[1].cancel()
+        probes[2].request(.unlimited)
+        operation.stage.settle()
+        #expect(probes[2].text == line.finished)
+        probes[0].request(.unlimited)
+        operation.stage.settle()
+        #expect(probes[0].text == line.finished)
+        #expect(probes[1].valueCount == 0)
+        #expect(probes.flatMap(\.breaches) == [])
+    }
+
+    // Limited demand
+
+    @Test("demand is never exceeded, nor invented, whichever way it comes", arguments: Line.all, [false, true])
+    func limitedDemand(_ line: Line, isReturned: Bool) {
+        let source = ManualSource(Line.input, end: .finished)
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        var tooMuch: [String] = []
+        source.onRequest = { subscription in
+            if !line.allows(subscription.outstanding, for: probe.outstanding) {
+                tooMuch.append("\(subscription.outstanding) for \(probe.outstanding)")
+            }
+        }
+        #expect(source.subscriptions.allSatisfy { line.allows($0.asked, for: .none) })
+        if isReturned { probe.onValue = { _ in .max(1) } }
+        for _ in 0...Line.input.count * 2 {
+            probe.request(.max(1))
+            operation.stage.settle()
+            if isReturned { break }
+        }
+        #expect(probe.text == line.finished)
+        #expect(probe.breaches == [])
+        #expect(tooMuch == [])
+    }
+
+    @Test("no demand, no value; demand of none asks for nothing", arguments: Line.all)
+    func noDemand(_ line: Line) {
+        let source = ManualSource(Line.input)
+        let operation = line.on(source)
+        let probe = operation.subscribe()
+        let asked = source.subscriptions.map(\.asked)
+        probe.request(.none)
+        operation.stage.settle()
+        #expect(probe.valueCount == 0)
+        #expect(source.subscriptions.map(\.asked) == asked)
+        #expect(asked.allSatisfy { line.allows($0, for: .none) })
+    }
+}
+
+/// A publisher that never hands out a subscription.
+private final class Unready: Publisher {
+    typealias Output = Int
+    typealias Failure = TestError
+
+    private(set) var subscriber: AnySubscriber<Int, TestError>?
+
+    func receive<S: Subscriber>(subscriber: S) where S.Input == Int, S.Failure == TestError {
+        self.subscriber = AnySubscriber(subscriber)
+    }
+}
