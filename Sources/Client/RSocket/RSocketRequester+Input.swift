@@ -7,6 +7,9 @@ extension RSocketRequester {
     /// The other side will send nothing more.
     mutating func receiveEnd() -> ClientError {
         if case .closing(let why) = state { return die(ClientError(.connectionError, why)) }
+        if !hasHeard {
+            return die(ClientError(.lost, "What answers closed the connection without a word: is it the right port?"))
+        }
         return die(ClientError(.lost, "The broker closed the connection without saying why."))
     }
 

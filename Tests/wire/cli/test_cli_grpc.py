@@ -114,4 +114,4 @@ def test_the_other_port_of_the_broker(broker):
     for commands in [Commands(broker.http, "rsocket"), Commands(broker.address, "http")]:
         done = commands.run("topics")
         assert done.returncode == 3 and done.stderr.startswith(b"forebay: "), done
-    assert b"right port" in done.stderr
+        assert b"is it the right port?" in done.stderr, done
