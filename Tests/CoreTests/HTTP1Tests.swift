@@ -297,6 +297,18 @@ import Testing
         #expect(head.isAmbiguous == isAmbiguous)
     }
 
+    /// Where plain HTTP has its paths, gRPC's types are types of messages.
+    @Test(arguments: [
+        ("/v1/topics/t/messages", nil), ("http://h/v1/topics/t/messages", nil), ("/v1x", "http-version"),
+        ("/forebay.v1.PubSub/Publish", "http-version"), ("http://h/forebay.v1.PubSub/Publish", "http-version"),
+    ])
+    func thePathTellsWhatIsGRPC(target: String, problem: String?) {
+        for type in ["application/grpc", "application/grpc+json", "application/grpc-web"] {
+            let head = HTTP1Peer.head("POST", target, [("Host", "h"), ("Content-Type", type)])
+            #expect(head.problem?.kind.rawValue == problem)
+        }
+    }
+
     @Test func http10NeedsNoHostAndHasNoChunks() {
         #expect(HTTP1Peer.head("GET", "/", [], version: "HTTP/1.0").problem == nil)
         let chunked = HTTP1Peer.head("POST", "/", [("Transfer-Encoding", "chunked")], version: "HTTP/1.0")

@@ -92,7 +92,7 @@ public struct HTTP1Request {
                 .invalid, "The end of the request's body is told in two ways; send Content-Length or Transfer-Encoding."
             )
         }
-        if isGRPC {
+        if isGRPC, !plain.isUnderRoot {
             return Problem(
                 .httpVersion, "gRPC needs HTTP/2; connect with prior knowledge of it, as gRPC's clients do.")
         }
