@@ -231,7 +231,8 @@ def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
     before = broker.status("VmRSS")
     for _ in range(100):
         connection()
-    eventually(counts, lambda seen: seen[:5] == settled[:5] and seen[5] - settled[5] < 64 << 10)
+    # A spare block of 256 KiB may be kept for the next messages, or not.
+    eventually(counts, lambda seen: seen[:5] == settled[:5] and seen[5] - settled[5] < (256 + 64) << 10)
     assert broker.status("VmRSS") - before < 1 << 20
     sub = a.subscribe(f"{name}?replay=1")
     assert sub.data(1) == [b"5"]
