@@ -1,6 +1,7 @@
 /* libmicrohttpd, as Debian's libmicrohttpd-dev installs it, and what Swift cannot call of it: functions of variable
  * arguments, and constants that are casts. */
 #include <microhttpd.h>
+#include <string.h>
 
 /* fb_mhd_head counts on how this version leaves a head behind; later ones are strict by themselves when told to be. */
 _Static_assert(MHD_VERSION == 0x00097500, "this is written for libmicrohttpd 0.9.75, Debian 12's");
@@ -12,14 +13,21 @@ enum { FB_MHD_END_OF_STREAM = -1 };
 static inline struct MHD_Daemon *fb_mhd_start(
     unsigned int connections, size_t memory, MHD_AccessHandlerCallback handler,
     void *(*target)(void *, const char *, struct MHD_Connection *), MHD_NotifyConnectionCallback connection,
-    MHD_RequestCompletedCallback completed, void *context)
+    MHD_RequestCompletedCallback completed, MHD_LogCallback log, void *context)
 {
     return MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handler, context,
-        MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory,
-        MHD_OPTION_URI_LOG_CALLBACK, target, context,
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        handler, context, MHD_OPTION_EXTERNAL_LOGGER, log, context, MHD_OPTION_CONNECTION_LIMIT, connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, memory, MHD_OPTION_URI_LOG_CALLBACK, target, context,
         MHD_OPTION_NOTIFY_CONNECTION, connection, context, MHD_OPTION_NOTIFY_COMPLETED, completed, context,
         MHD_OPTION_END);
+}
+
+/* Whether the library is about to refuse a request for its Content-Length. That is the only word of it that comes
+ * before the answer, of which it then writes two heads. */
+static inline int fb_mhd_is_bad_length(const char *format)
+{
+    return strstr(format, "'Content-Length' header.") != NULL || strstr(format, "`Content-Length' header.") != NULL;
 }
 
 /* The epoll instance that the daemon waits on. */
@@ -35,6 +43,12 @@ static inline size_t fb_mhd_head(struct MHD_Connection *connection)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     return info ? info->header_size : 0;
+}
+
+/* Whether there is an answer to the request, be it the library's own. */
+static inline int fb_mhd_is_answered(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_HTTP_STATUS) != NULL;
 }
 
 /* The response is not chunked, and the connection ends behind it. */

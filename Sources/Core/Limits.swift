@@ -84,6 +84,9 @@ public struct Limits: Sendable {
     /// Bytes read from one connection, and written to one, before others have their turn.
     public static let readQuantum = 128 << 10
 
+    /// Bytes that the driver of HTTP/1.1 has for each connection: for the head of a request, and then for a piece of
+    /// the answer.
+    public static let http1Memory = 32 << 10
     public static let second: UInt64 = 1_000_000_000
 
     public init() {}

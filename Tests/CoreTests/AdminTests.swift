@@ -88,8 +88,31 @@ import Testing
         #expect(client.answer(silent).status == "none")
         client.halfClose(silent)
         #expect(client.answer(silent) == ("3", "The call has no message: send one.", nil))
-        let twice = client.call(.listSubscriptions, [], end: false)
-        #expect(client.answer(twice).status == "0")
+        let open = client.call(.listSubscriptions, [], end: false)
+        #expect(client.answer(open).status == "none")
+        client.halfClose(open)
+        #expect(client.answer(open).status == "0")
+    }
+
+    /// What it holds for it is not held for ever.
+    @Test func aMessageWaitsForItsEndOnlySoLong() {
+        let broker = TestBroker()
+        let client = GRPCClient(broker)
+        let open = client.call(.completeTopic, field(1, "t"), end: false)
+        broker.advance(seconds: 29)
+        #expect(client.answer(open).status == "none")
+        broker.advance(seconds: 2)
+        #expect(client.answer(open).status == "4")
+        #expect(client.answer(open).text.contains("half-close"))
+        client.halfClose(open)
+        #expect(broker.shards[0].names["t"] == nil && broker.shards[0].streams.count == 0)
+    }
+
+    @Test(arguments: ["0n", "0H", "00000000m"]) func aCallWithoutTimeDoesNothing(timeout: String) {
+        let broker = TestBroker()
+        let client = GRPCClient(broker)
+        let call = client.call(.info, [], timeout: timeout)
+        #expect(client.answer(call).status == "4" && client.answer(call).message == nil)
     }
 
     @Test func theJSONIsThatOfRSocket() {

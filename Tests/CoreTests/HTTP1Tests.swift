@@ -112,6 +112,51 @@ import Testing
         #expect(peer.answer()?.status == 408)
     }
 
+    @Test func aStreamWhoseBodyIsLateIsRefused() {
+        let peer = HTTP1Peer(broker)
+        peer.send("GET", messages, [("Content-Length", "5")])
+        broker.advance(29)
+        #expect(peer.answer() == nil)
+        #expect(broker.shard.subscriptionCount == 1)
+        broker.advance(2)
+        #expect(peer.answer()?.status == 408)
+        #expect(broker.shard.subscriptionCount == 0)
+        let (text, end) = peer.read()
+        #expect(text.contains("/problems/timeout") && !text.contains("subscribed") && end == .end)
+        peer.over(isLast: true)
+        broker.advance(2.5)
+        expectNothingLeft(broker)
+    }
+
+    @Test(arguments: [true, false]) func aStreamThatHasBegunHasNoLimitOfTime(atOnce: Bool) {
+        let peer = HTTP1Peer(broker)
+        peer.send("GET", messages, [("Content-Length", "1")])
+        if atOnce {
+            #expect(peer.fetch(atOnce: true)?.status == 200)
+        } else {
+            broker.advance(20)
+            peer.body([1])
+            peer.endRequest()
+            #expect(peer.answer()?.status == 200)
+        }
+        broker.advance(40)
+        #expect(broker.shard.subscriptionCount == 1)
+        let (text, end) = peer.read()
+        #expect(text.contains("subscribed") && !text.contains("failed") && end == .later)
+    }
+
+    @Test func whatAConnectionHoldsCounts() {
+        let before = broker.shard.memory.used
+        let peer = HTTP1Peer(broker)
+        #expect(broker.shard.memory.used == before + Limits.http1Memory)
+        peer.send("GET", "/nothing")
+        _ = peer.answer()
+        peer.over()
+        let used = broker.shard.memory.used
+        peer.lose()
+        #expect(broker.shard.memory.used == used - Limits.http1Memory)
+    }
+
     @Test func aReaderThatStallsHoldsNoMoreThanItsRoom() throws {
         let reader = HTTP1Peer(broker)
         let writer = HTTP1Peer(broker)
@@ -229,6 +274,12 @@ import Testing
             ([("Host", "h"), ("host", "i")], "invalid", false),
             ([("Host", "h"), ("Content-Length", "5")], nil, false),
             ([("Host", "h"), ("Content-Length", "5"), ("Content-Length", "5")], "invalid", true),
+            ([("Host", "h"), ("Content-Length", "18446744073709551615")], nil, false),
+            ([("Host", "h"), ("Content-Length", "18446744073709551616")], "invalid", true),
+            ([("Host", "h"), ("Content-Length", "184467440737095516150")], "invalid", true),
+            ([("Host", "h"), ("Content-Length", "-1")], "invalid", true),
+            ([("Host", "h"), ("Content-Length", "5 ")], "invalid", true),
+            ([("Host", "h"), ("Content-Length", "")], "invalid", true),
             ([("Host", "h"), ("Content-Length", "5"), ("transfer-encoding", "chunked")], "invalid", true),
             ([("Host", "h"), ("Transfer-Encoding", "Chunked")], nil, false),
             ([("Host", "h"), ("Transfer-Encoding", "gzip, chunked")], "invalid", true),
@@ -244,6 +295,18 @@ import Testing
         let head = HTTP1Peer.head("POST", "/", fields)
         #expect(head.problem?.kind.rawValue == problem)
         #expect(head.isAmbiguous == isAmbiguous)
+    }
+
+    /// Where plain HTTP has its paths, gRPC's types are types of messages.
+    @Test(arguments: [
+        ("/v1/topics/t/messages", nil), ("http://h/v1/topics/t/messages", nil), ("/v1x", "http-version"),
+        ("/forebay.v1.PubSub/Publish", "http-version"), ("http://h/forebay.v1.PubSub/Publish", "http-version"),
+    ])
+    func thePathTellsWhatIsGRPC(target: String, problem: String?) {
+        for type in ["application/grpc", "application/grpc+json", "application/grpc-web"] {
+            let head = HTTP1Peer.head("POST", target, [("Host", "h"), ("Content-Type", type)])
+            #expect(head.problem?.kind.rawValue == problem)
+        }
     }
 
     @Test func http10NeedsNoHostAndHasNoChunks() {

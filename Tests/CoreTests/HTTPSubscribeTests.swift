@@ -316,7 +316,7 @@ import Testing
         let broker = TestBroker()
         let peer = TestGRPC(broker, window: 100)
         let watch = peer.call(.healthWatch)
-        peer.say(watch, [UInt8]())
+        peer.say(watch, [UInt8](), end: true)
         #expect(peer[watch].take() == [[8, 1]])
         let stream = peer.subscribe("t")
         peer.closed = [stream]

@@ -91,10 +91,82 @@ def test_a_length_beyond_the_limit_is_refused_before_it_comes(wire, topic):
     assert this.answer(1).status == RESOURCE_EXHAUSTED
 
 
-def test_two_messages_where_one_is_due(wire, topic):
-    this, one = wire(), open_of(topic[:90])
-    this.send(this.call(1, PUBLISH_ONE, one, one, end=True))
-    assert this.answer(1).status in (INVALID_ARGUMENT, INTERNAL, UNIMPLEMENTED)
+def one_of(topic: str) -> bytes:
+    return pb.PublishOneRequest(topic=topic, message=pb.Message(payload=b"one")).SerializeToString()
+
+
+MORE = {
+    "a message": lambda one: [data(1, one), data(1, one, end=True)],
+    "a message in the same frame": lambda one: [data(1, one * 2, end=True)],
+    "a message in the same frame, and the end apart": lambda one: [data(1, one * 2), data(1, end=True)],
+    "two bytes": lambda one: [data(1, one + bytes(2), end=True)],
+    "two bytes apart": lambda one: [data(1, one), data(1, bytes(2)), data(1, end=True)],
+    "an empty message": lambda one: [data(1, one), data(1, framed(b""), end=True)],
+}
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_what_is_refused_for_what_came_behind_its_message_did_nothing(wire, a, topic, more):
+    """A publish publishes nothing, and a topic does not complete."""
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    this = wire()
+    this.send(this.call(1, PUBLISH_ONE), *MORE[more](framed(one_of(topic))))
+    assert this.answer(1).status == INVALID_ARGUMENT
+    this = wire()
+    request = pb.CompleteTopicRequest(topic=topic).SerializeToString()
+    this.send(this.call(1, "/forebay.v1.Admin/CompleteTopic"), *MORE[more](framed(request)))
+    assert this.answer(1).status == INVALID_ARGUMENT
+    assert a.publish(topic, b"first") == [1]
+    assert sub.data(1) == [b"first"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_call_is_acted_upon_at_its_end(wire, a, topic, size, apart):
+    """In however many pieces its message comes, and with the end or without."""
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    this, one = wire(), framed(one_of(topic))
+    pieces = [one[at : at + size] for at in range(0, len(one), size)]
+    this.send(this.call(1, PUBLISH_ONE), *(data(1, piece) for piece in pieces[:-1]), data(1, pieces[-1], not apart))
+    if apart:
+        this.roundtrip()
+        assert 1 not in this.answers
+        this.send(data(1, end=True))
+    assert this.answer(1).status == 0
+    assert sub.data(1) == [b"one"]
+
+
+def test_a_length_of_the_body_that_is_not_its_own_publishes_nothing(wire, a, topic):
+    this = wire()
+    this.send(this.call(1, PUBLISH_ONE, more=[("content-length", "5")]), data(1, framed(one_of(topic)), end=True))
+    assert this.verdict(1).what == "reset"
+    assert a.publish(topic, b"first") == [1]
+
+
+@pytest.mark.parametrize("kind", ["application/grpc", "application/grpc+json", "application/grpc-web"])
+def test_grpc_is_known_by_path_and_type_together(wire, a, topic, kind):
+    """Under /v1/ the type is the message's; elsewhere one that is not served gets 415."""
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    this = wire()
+    post = lambda stream, path: frame(HEADERS, END_HEADERS, stream, this.request("POST", path, ("content-type", kind)))
+    this.send(post(1, f"/v1/topics/{topic}/messages"), data(1, b"grpc?", end=True))
+    this.until(lambda w: 1 in w.ended)
+    assert this.answers[1].headers[":status"] == "200" and b'"sequence":1' in this.answers[1].body
+    assert sub.data(1) == [b"grpc?"]
+    this.send(post(3, PUBLISH_ONE), data(3, framed(one_of(topic)), end=True))
+    this.until(lambda w: 3 in w.ended)
+    assert this.answers[3].headers[":status"] == ("200" if kind == "application/grpc" else "415")
+
+
+@pytest.mark.parametrize("unit", "HMSmun")
+def test_a_call_without_time_does_nothing(wire, a, topic, unit):
+    this = wire()
+    this.send(this.call(1, PUBLISH_ONE, one_of(topic), end=True, more=[("grpc-timeout", "0" + unit)]))
+    assert this.answer(1).status == DEADLINE_EXCEEDED
+    assert a.publish(topic, b"first") == [1]
 
 
 def test_no_message_where_one_is_due(wire):
@@ -159,7 +231,8 @@ def test_ten_thousand_streams_opened_and_reset(wire, broker, a, topic):
     before = broker.status("VmRSS")
     for _ in range(100):
         connection()
-    eventually(counts, lambda seen: seen[:5] == settled[:5] and seen[5] - settled[5] < 64 << 10)
+    # A spare block of 256 KiB may be kept for the next messages, or not.
+    eventually(counts, lambda seen: seen[:5] == settled[:5] and seen[5] - settled[5] < (256 + 64) << 10)
     assert broker.status("VmRSS") - before < 1 << 20
     sub = a.subscribe(f"{name}?replay=1")
     assert sub.data(1) == [b"5"]

@@ -247,6 +247,33 @@ def test_who_half_closes_is_still_answered(http1, topic):
     this.over()
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+@pytest.mark.parametrize("kind", ["publish", "refusal", "options"])
+def test_many_who_half_close_together_are_all_answered(own, topic, fresh, kind):
+    """What the broker finds at one go: each request, and its client's end behind it."""
+    request, status = {
+        "publish": (post(topic, b"hello"), 200),
+        "refusal": (GET, 404),
+        "options": (b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n", 204),
+    }[kind]
+    kept = [] if fresh else [Line(own.http) for _ in range(10)]
+    for line in kept:
+        line.send(GET)
+        assert line.answer()[0] == 404
+    own.process.send_signal(signal.SIGSTOP)
+    try:
+        lines = [Line(own.http) for _ in range(10)] if fresh else kept
+        for line in lines:
+            line.send(request)
+            line.socket.shutdown(socket.SHUT_WR)
+    finally:
+        own.process.send_signal(signal.SIGCONT)
+    for line in lines:
+        assert line.answer()[0] == status
+        line.over()
+        line.close()
+
+
 def test_streams_that_wait_cost_no_time(http1, broker, a, topic):
     for _ in range(20):
         this = http1(receive_buffer=4096)

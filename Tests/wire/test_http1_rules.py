@@ -2,6 +2,7 @@
 and those that are too long, or meant for another version."""
 
 import subprocess
+import time
 
 import pytest
 
@@ -44,12 +45,48 @@ def test_what_could_be_read_in_two_ways(http1, b, topic, case):
     assert topic not in names and f"{topic}.hidden" not in names
 
 
+LENGTHS = [b"-1", b"+3", b"3 ", b"0x3", b"3,3", b"", b"3a", b"18446744073709551616", b"99999999999999999999999"]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("pieces", [False, True])
+def test_a_length_that_is_none_is_answered_once(http1, b, topic, length, kept, pieces):
+    this, others = http1(), [http1() for _ in range(3)]
+    for other in others:
+        other.send(GET[:-2])  # Requests that have begun are none of its business.
+    if kept:
+        this.send(GET)
+        assert this.answer()[0] == 404
+    request = get(topic, "", b"Content-Length: " + length + b"\r\n", "POST") + b"abc"
+    if pieces:
+        this.send(request[:60])
+        others[0].send(b"X: y\r\n")
+        time.sleep(0.05)  # So that the pieces arrive apart; the outcome does not depend on it.
+        this.send(request[60:])
+    else:
+        this.send(request)
+    assert problem(this.answer()) == (400, "invalid")
+    this.over()
+    for other in others:
+        other.send(b"\r\n")
+        assert problem(other.answer()) == (404, "not-found")
+    assert topic not in [one["name"] for one in b.listing("$SYS.topics")]
+
+
 @pytest.mark.parametrize("first", [b"GET /nothing\0 HTTP/1.1", b"GET  /nothing HTTP/1.1", b"GET /nothing  HTTP/1.1",
                                    b"GET /no thing HTTP/1.1", b"GET /nothing HTTP/1.1 "])
 def test_a_request_line_that_could_be_read_in_two_ways(http1, first):
     this = http1()
     this.send(first + b"\r\n" + HOST + b"\r\n")
     assert this.answer()[0] in (400, 505)
+
+
+@pytest.mark.parametrize("first", [b"GET", b"GET\t/nothing\tHTTP/1.1"])
+def test_a_first_line_without_a_blank_ends_the_connection(http1, first):
+    this = http1()
+    this.send(first + b"\r\n" + HOST + b"\r\n")
+    this.over()
 
 
 @pytest.mark.parametrize("hosts", [0, 2])

@@ -36,9 +36,9 @@ def steady(broker, witness):
 
 # Each goes a little beyond its limit, so that all of it is read and the GOAWAY with it.
 FLOODS = {
-    "rapid reset": lambda w: b"".join(w.call(i, SUBSCRIBE) + reset(i) for i in range(1, 411, 2)),
+    "rapid reset": lambda w: b"".join(w.call(i, SUBSCRIBE) + reset(i) for i in range(1, 2051, 2)),
     "CONTINUATION": lambda w: frame(HEADERS, 0, 1, w.request("GET", "/")) + frame(CONTINUATION, 0, 1) * 8,
-    "empty DATA": lambda w: w.call(1, PUBLISH) + data(1) * 5,
+    "empty DATA": lambda w: w.call(1, PUBLISH) + data(1) * 20,
     "PING": lambda w: frame(PING, 0, 0, bytes(8)) * 250,
     "SETTINGS": lambda w: settings() * 150,
     "PRIORITY": lambda w: frame(PRIORITY, 0, 1, bytes([0, 0, 0, 3, 1])) * 250,
@@ -106,14 +106,31 @@ def test_messages_begun_on_many_streams(wire, witness):
 
 
 def test_rapid_reset(wire, witness, steady):
-    """CVE-2023-44487: streams that are opened and reset at once. 200 in 30 seconds are borne."""
+    """CVE-2023-44487: streams that are opened and reset at once. 1,000 in 30 seconds are borne."""
     this = wire()
-    this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + reset(i) for i in range(1, 201, 2)))
+    this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + reset(i) for i in range(1, 1_801, 2)))
     this.roundtrip()
-    this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + reset(i) for i in range(201, 20_001, 2)))
+    this.flood(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) + reset(i) for i in range(1_801, 20_001, 2)))
     ends(this)
     forgotten(witness, this)
     eventually(lambda: witness.ledger(TOPIC), lambda rows: rows == [])
+
+
+def test_subscriptions_cancelled_are_no_rapid_reset(wire, witness, steady):
+    """It is how they end, however many there are: 300 at a time, 3,000 in all, beside one that stays."""
+    this = wire()
+    this.send(this.call(1, SUBSCRIBE, open_of(TOPIC)))
+    for first in range(3, 6_003, 600):
+        streams = range(first, first + 600, 2)
+        this.send(*(this.call(i, SUBSCRIBE, open_of(TOPIC)) for i in streams))
+        this.until(lambda w: all(i in w.answers for i in streams))
+        this.send(*(reset(i) for i in streams))
+        witness.joined(TOPIC, 1)
+    assert not this.goaway
+    witness.publish(TOPIC, b"still there")
+    this.until(lambda w: b"still there" in w.answers[1].body)
+    this.close()
+    forgotten(witness, this)
 
 
 def test_resets_that_the_broker_is_made_to_send(wire, witness, steady):
@@ -146,6 +163,16 @@ def test_five_continuations_are_borne(wire, witness):
     this.send(frame(HEADERS, 0, 1, pieces[0]), *(frame(CONTINUATION, 0, 1, piece) for piece in pieces[1:]),
               frame(CONTINUATION, END_HEADERS, 1, head[50:]), data(1, framed(open_of("not a name")), end=True))
     assert this.answer(1).status == 3
+
+
+def test_some_empty_data_is_borne(wire, witness):
+    """Some clients flush by it."""
+    this = wire()
+    name, empty = f"{TOPIC}.empty", b"".join([data(1)] * 16)
+    head = frame(HEADERS, END_HEADERS, 1, this.request("POST", f"/v1/topics/{name}/messages"))
+    this.send(head, empty, data(1, b"a"), empty, data(1, b"b"), empty, data(1, end=True))
+    this.until(lambda w: 1 in w.ended)
+    assert json.loads(this.answers[1].body)["sequence"] == 1
 
 
 def test_empty_data(wire, witness, steady):

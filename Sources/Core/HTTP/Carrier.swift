@@ -133,6 +133,9 @@ extension HTTPFace {
         session?.pointee.finish(exchange.stream, trailers: trailers)
     }
 
+    /// The client's half has ended with what is being read, if not before.
+    func hasEnded(_ exchange: Exchange) -> Bool { session?.pointee.hasEnded(exchange.stream) ?? false }
+
     /// Ends the stream at once, with what is in the body unsent.
     func cancel(_ exchange: Exchange) { session?.pointee.reset(exchange.stream, .cancel) }
 

@@ -72,6 +72,13 @@ final class HTTP1Carrier {
         phase = .answered(answer)
     }
 
+    /// The answer, if there is one that was not fetched, is not to be it.
+    func takeBack() -> Bool {
+        guard case .answered = phase else { return false }
+        phase = .asked
+        return true
+    }
+
     func finish(now: UInt64) {
         isComplete = true
         quietSince = now

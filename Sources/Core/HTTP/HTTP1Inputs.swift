@@ -36,6 +36,7 @@ extension Shard {
         moment = now
         guard let connection = find(id), let http = connection.http, case .new = connection.phase else { return }
         http.becomeHTTP1(now: now.monotonic)
+        charge(connection)
     }
 
     /// The head of a request has come. The one before it is over.
@@ -56,6 +57,10 @@ extension Shard {
         let isComplete = !head.hasBody || head.isAmbiguous
         plainRequest(
             connection, http, stream, head.plain, refusedFor: head.problem, complete: isComplete, now: now)
+        // Whatever it asks for: the answer waits for its end.
+        if !isComplete, let exchange = http.exchange(at: http1.handle), !exchange.isFinished {
+            http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
+        }
         charge(connection)
         settle(now)
     }
@@ -96,6 +101,10 @@ extension Shard {
             settle(now)
             return nil
         }
+        // A stream has no limit of time. What else is answered now has none already.
+        current.exchange.deadline = nil
+        // Neither has the body of a refusal to wait for others.
+        if atOnce, answer.length != nil { connection.isFlushing = false }
         current.http1.quietSince = now.monotonic
         let size = answer.headers.reduce(17) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
         told(size, on: connection)

@@ -51,7 +51,9 @@ public struct HTTP1Request {
         }
         switch name.count {
         case 4 where HTTP1Request.matches(name, "host"): hosts += 1
-        case 14 where HTTP1Request.matches(name, "content-length"): lengths += 1
+        case 14 where HTTP1Request.matches(name, "content-length"):
+            lengths += 1
+            if !HTTP1Request.isLength(value) { hasNoLength() }
         case 17 where HTTP1Request.matches(name, "transfer-encoding"):
             codings += 1
             if !HTTP1Request.matches(value, "chunked") {
@@ -71,6 +73,11 @@ public struct HTTP1Request {
                 .invalid, "A line of the request's head ends without CR LF, has a NUL, or goes on in the next line."))
     }
 
+    /// A Content-Length is none, or is beyond what can be counted.
+    public mutating func hasNoLength() {
+        fail(Problem(.invalid, "A Content-Length is a number of bytes, in digits and below 2^64; send such a one."))
+    }
+
     /// Whether a body follows, which may be empty.
     public var hasBody: Bool { codings > 0 || lengths > 0 }
 
@@ -85,7 +92,7 @@ public struct HTTP1Request {
                 .invalid, "The end of the request's body is told in two ways; send Content-Length or Transfer-Encoding."
             )
         }
-        if isGRPC {
+        if isGRPC, !plain.isUnderRoot {
             return Problem(
                 .httpVersion, "gRPC needs HTTP/2; connect with prior knowledge of it, as gRPC's clients do.")
         }
@@ -115,6 +122,18 @@ public struct HTTP1Request {
             if (byte >= 0x41 && byte <= 0x5A ? byte | 0x20 : byte) != word.utf8Start[index] { return false }
         }
         return true
+    }
+
+    /// RFC 9110, 8.6.
+    private static func isLength(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        var length: UInt64? = bytes.isEmpty ? nil : 0
+        for byte in bytes {
+            guard let sum = length, byte >= 0x30, byte <= 0x39 else { return false }
+            let (tens, isOver) = sum.multipliedReportingOverflow(by: 10)
+            let (next, isOverToo) = tens.addingReportingOverflow(UInt64(byte - 0x30))
+            length = isOver || isOverToo ? nil : next
+        }
+        return length != nil
     }
 
     /// RFC 9110, 5.6.2.

@@ -46,8 +46,8 @@ final class HTTPFace {
     /// Bytes of bodies that go as soon as the output takes them.
     var ready: Int { bodies - beyond }
 
-    /// Bytes held for what is not dealt with or not written yet.
-    var bufferedBytes: Int { (session?.pointee.bufferedBytes ?? 0) + held + queued }
+    /// Bytes held for what is not dealt with or not written yet, and for HTTP/1.1.
+    var bufferedBytes: Int { (session?.pointee.bufferedBytes ?? Limits.http1Memory) + held + queued }
 
     /// - Parameters:
     ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
@@ -71,9 +71,9 @@ final class HTTPFace {
     }
 
     /// Gives a message of a call that has begun, if there is one, `timeout` nanoseconds to be complete, in however many
-    /// pieces it comes.
+    /// pieces it comes; and one behind which the call's end has to come, as much for that.
     func limitMessage(of exchange: Exchange, to timeout: UInt64, now: UInt64) {
-        guard exchange.deframer.heldBytes > 0 else { return exchange.messageDue = nil }
+        guard exchange.deframer.heldBytes > 0 || exchange.awaitsEnd else { return exchange.messageDue = nil }
         let number = exchange.deframer.count
         if let due = exchange.messageDue, due.number == number { return }
         let (time, overflow) = now.addingReportingOverflow(timeout)
@@ -119,6 +119,7 @@ final class HTTPFace {
     func release(_ exchange: Exchange) {
         guard !exchange.isTaking else { return }
         exchange.backlog = ByteBuffer()
+        exchange.awaitsEnd = false
         exchange.plain?.dropContent()
         exchange.deframer = GRPCDeframer(limit: exchange.deframer.limit)
         exchange.messageDue = nil
@@ -229,6 +230,8 @@ final class Exchange {
     var completesTopic = false
     /// A message of the client's has come.
     var hasMessage = false
+    /// The one message that it takes is in `backlog`, until the client half-closes.
+    var awaitsEnd = false
     /// The peer's windows are closed; the session tells when they open.
     var isStalled = false
     /// When it is refused for having taken too long, on the monotonic clock.
@@ -240,7 +243,7 @@ final class Exchange {
     /// It is one of the connection's `reflections`.
     var isReflecting = false
     /// Requests that came behind one whose answer is not sent yet. Their bytes count in the peer's window and in
-    /// `held`.
+    /// `held`. Or what `awaitsEnd` says, which counts in `held` alone.
     var backlog = ByteBuffer()
 
     init(stream: UInt32, handle: Handle, connection: Connection, form: Form, limit: Int) {

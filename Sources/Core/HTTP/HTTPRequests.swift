@@ -63,10 +63,11 @@ extension Shard {
         }
     }
 
-    /// By its content type: all of gRPC's begin alike, and no other request does.
+    /// By its content type: all of gRPC's begin alike. Where plain HTTP has its paths that is but a message's type.
     private static func isCall(_ head: RequestHead) -> Bool {
         guard let type = head.fields.first("content-type") else { return false }
         return GRPCCall.isMeant([("content-type", String(decoding: type, as: UTF8.self))])
+            && !head.path.starts(with: PlainRequest.root)
     }
 
     private func request(
@@ -96,6 +97,8 @@ extension Shard {
             limit: call.method.isReflection ? Reflection.longestRequest : limits.messageFrame)
         if draining, !call.method.isHealth {
             finish(exchange, Shard.drainingRefusal)
+        } else if call.timeout == 0 {
+            refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout is 0: give it time."), now: now)
         } else if complete {
             exchange.isHalfClosed = true
             halfClosed(exchange, now: now)
@@ -121,8 +124,12 @@ extension Shard {
             if exchange.isFinished { http.release(exchange) }
         }
         do throws(GRPCError) {
-            while !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
-                try receive(message, for: exchange, now: now)
+            if exchange.method?.takesOneMessage == true {
+                try takeOnly(&rest, for: exchange, http, now: now)
+            } else {
+                while !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
+                    try receive(message, for: exchange, now: now)
+                }
             }
             try checkHeld(exchange, http)
         } catch {
@@ -142,12 +149,13 @@ extension Shard {
     }
 
     func halfClosed(_ exchange: Exchange, now: Instant) {
-        guard !exchange.isFinished, exchange.backlog.isEmpty else { return }
+        guard !exchange.isFinished, exchange.awaitsEnd || exchange.backlog.isEmpty else { return }
         do throws(GRPCError) {
             try exchange.deframer.finish()
             guard exchange.hasMessage else {
                 throw GRPCError(.invalidArgument, "The call has no message: send one.")
             }
+            if exchange.awaitsEnd { try receiveOnly(for: exchange, now: now) }
         } catch {
             return refuse(exchange, error, now: now)
         }
@@ -169,9 +177,6 @@ extension Shard {
         guard let method = exchange.method else { return }
         let isFirst = !exchange.hasMessage
         exchange.hasMessage = true
-        guard isFirst || !method.takesOneMessage else {
-            throw GRPCError(.invalidArgument, "\(method.path) takes one message, and another one came.")
-        }
         switch method {
         case .subscribe: try receiveSubscribe(message, for: exchange, isFirst: isFirst, now: now)
         case .publish: try receivePublish(message, for: exchange, isFirst: isFirst, now: now)
@@ -327,7 +332,10 @@ extension Shard {
                 expire(exchange, http, now: now)
             } else if messageDue <= now.monotonic {
                 let seconds = limits.reassemblyTime / Limits.second
-                let reason = "A message that had begun was not complete within \(seconds) s: send messages whole."
+                let reason =
+                    exchange.awaitsEnd
+                    ? "The call's end did not come within \(seconds) s of its message: half-close behind it."
+                    : "A message that had begun was not complete within \(seconds) s: send messages whole."
                 refuse(exchange, GRPCError(.deadlineExceeded, reason), now: now)
             } else if Swift.min(deadline, messageDue) < .max {
                 http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline, messageDue)

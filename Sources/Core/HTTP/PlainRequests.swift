@@ -154,8 +154,9 @@ extension Shard {
     /// The request is complete.
     func bodyEnded(_ exchange: Exchange, _ plain: PlainExchange, now: Instant) {
         if exchange.isLingering { return endLingering(exchange) }
-        guard !exchange.isFinished, case .publish(let call) = plain.call else { return }
+        guard !exchange.isFinished else { return }
         exchange.deadline = nil
+        guard case .publish(let call) = plain.call else { return }
         carriedMetadata.removeAll()
         call.appendMetadata(into: &carriedMetadata)
         exchange.isTaking = true
@@ -176,7 +177,16 @@ extension Shard {
     func bodyLate(_ exchange: Exchange, now: Instant) {
         if exchange.isLingering { return endLingering(exchange) }
         // Over HTTP/1.1 the answer is not kept back any longer, as the connection ends behind it.
-        if exchange.connection.http?.http1 != nil { exchange.isHalfClosed = true }
+        if let http = exchange.connection.http, let http1 = http.http1 {
+            exchange.isHalfClosed = true
+            // A stream that was to begin behind the body.
+            if http1.takeBack() {
+                leave(exchange, .cancelled, now: now)
+                exchange.body.removeAll()
+                http.weigh(exchange)
+                exchange.isAnswered = false
+            }
+        }
         let seconds = limits.reassemblyTime / Limits.second
         finish(exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
     }

@@ -87,7 +87,8 @@ public struct GRPCCall: Equatable, Sendable {
     /// Times beyond 2⁶³−1 ns, 292 years, are told as that.
     public var timeout: UInt64?
 
-    /// Whether a request is for the gRPC face: its content type begins with `application/grpc`.
+    /// Whether a request is for the gRPC face, unless its path is plain HTTP's: its content type begins with
+    /// `application/grpc`.
     public static func isMeant(_ headers: [(name: String, value: String)]) -> Bool {
         headers.contains { $0.name == "content-type" && $0.value.lowercased().hasPrefix(mime) }
     }

@@ -213,6 +213,12 @@ extension Connection {
         switch frame.hd.type {
         case FrameHead.Kind.headers:
             flood.sentHeaders()
+            // An informational response comes ahead of the owner's.
+            if role == .server, let index = streams.find(UInt32(bitPattern: frame.hd.stream_id)),
+                streams[index].responded
+            {
+                streams[index].headSent = true
+            }
             sentEnd(frame)
         case FrameHead.Kind.data: sentEnd(frame)
         case FrameHead.Kind.resetStream:

@@ -127,8 +127,10 @@ final class Connection {
             aside.consume(count)
         }
         if let head {
-            let isLate = head.stream % 2 == 1 && head.stream <= lastStream && streams.find(head.stream) == nil
-            if let error = flood.received(head, late: isLate, now: now) ?? misplaced(head) {
+            let index = streams.find(head.stream)
+            let isLate = index == nil && head.stream % 2 == 1 && head.stream <= lastStream
+            let isAnswered = index.map { streams[$0].headSent } ?? false
+            if let error = flood.received(head, late: isLate, answered: isAnswered, now: now) ?? misplaced(head) {
                 die(error)
                 return true
             }

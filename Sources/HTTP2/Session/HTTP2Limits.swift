@@ -21,12 +21,14 @@ public struct HTTP2Limits: Sendable {
 
     /// The time over which rates are counted, in nanoseconds.
     public var window: UInt64 = 30_000_000_000
-    /// RST_STREAM frames of the peer, and streams that end by its errors (CVE-2023-44487).
-    public var maxResets = 200
+    /// RST_STREAM frames of the peer for streams that had no response yet, and streams that end by its errors
+    /// (CVE-2023-44487): 33 a second, as nghttp2 has it by default. Streams whose response had begun are free to be
+    /// reset: nothing else ends a subscription.
+    public var maxResets = 1_000
     /// CONTINUATION frames to one header section (CVE-2024-27316 and its like).
     public var maxContinuations = 5
-    /// DATA frames in a row that hold nothing and end nothing (CVE-2019-9518).
-    public var maxEmptyData = 1
+    /// DATA frames in a row that hold nothing and end nothing (CVE-2019-9518). Some clients flush by them.
+    public var maxEmptyData = 16
     /// PING frames, beside one for each DATA and HEADERS frame sent (CVE-2019-9512).
     public var maxPings = 200
     /// SETTINGS frames, answers aside (CVE-2019-9515).
@@ -35,7 +37,7 @@ public struct HTTP2Limits: Sendable {
     public var maxPriorities = 200
     /// WINDOW_UPDATE frames, beside two for each request, two for each DATA frame sent and one for each KiB of it.
     public var maxWindowUpdates = 2_000
-    /// Frames that mean nothing here: of unknown type, of streams long gone, further GOAWAYs.
+    /// Frames that mean nothing here: of unknown type, of streams long gone – their resets too –, further GOAWAYs.
     public var maxMeaningless = 2_000
     /// Where the peer's window cuts DATA shorter than this, the rest of the window is waited for (CVE-2019-9511).
     public var tinyData = 512

@@ -21,6 +21,8 @@ struct HTTPStream {
     var announced = false
     /// The owner has responded, or is a client.
     var responded = false
+    /// The head of the response has been written. Of a server.
+    var headSent = false
     /// The end of the owner's half is known. For a server: what comes of the request's body is discarded.
     var finishing = false
     /// The end of the owner's half has been written.

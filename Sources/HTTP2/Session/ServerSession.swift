@@ -56,6 +56,12 @@ public struct ServerSession: ~Copyable {
         return handle == HTTPStream.noHandle ? nil : handle
     }
 
+    /// The peer's half of a stream has ended: its `complete` has come, or comes next, behind the `data` that came last.
+    public func hasEnded(_ stream: UInt32) -> Bool {
+        guard let index = connection.streams.find(stream) else { return true }
+        return connection.streams[index].remoteDone
+    }
+
     /// Acknowledges `count` bytes of a stream's body, which opens the peer's windows again (RFC 9113, 6.9). What a
     /// stream has not consumed when it ends is given back to the connection by itself.
     public mutating func consume(_ stream: UInt32, _ count: Int) { connection.consume(stream, count) }

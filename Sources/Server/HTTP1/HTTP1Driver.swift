@@ -22,7 +22,7 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         switch connection.stage {
         case .idle, .discarding: break
         case .waiting, .answering: resume(connection)
-        case .uploading: answerEarly(connection)
+        case .uploading: answerEarly(connection, atOnce: false)
         }
     }
 
@@ -38,6 +38,18 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
             let answer = shard.answer(on: connection.id, atOnce: true, now: loop.now)
         else { return .goOn }
         return connection.answer(answer) ? .goOn : .end
+    }
+
+    override func refuseLength(of connection: MicroConnection) {
+        var head = HTTP1Request(method: "POST", target: connection.target, version: "HTTP/1.1", limits: limits)
+        connection.forEachField { head.add($0, $1) }
+        head.hasNoLength()
+        shard.request(head, on: connection.id, now: loop.now)
+        connection.stage = .uploading
+        answerEarly(connection, atOnce: true)
+        // Also when there was nothing to say it has to be the last.
+        Socket.shutdownWrite(connection.fd)
+        connection.stage = .discarding
     }
 
     override func take(_ bytes: UnsafeRawBufferPointer, on connection: MicroConnection) -> Verdict {
@@ -65,9 +77,9 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     }
 
     /// The request is not to come to its end. The library takes no answer before that, so it is written without it, and
-    /// the connection is over. Nothing of an answer has been written before.
-    private func answerEarly(_ connection: MicroConnection) {
-        guard let answer = shard.answer(on: connection.id, atOnce: false, now: loop.now) else { return }
+    /// the connection is over. Nothing of an answer has been written before, and nothing gets through behind it.
+    private func answerEarly(_ connection: MicroConnection, atOnce: Bool) {
+        guard let answer = shard.answer(on: connection.id, atOnce: atOnce, now: loop.now) else { return }
         var text = "HTTP/1.1 \(answer.status) \(String(cString: MHD_get_reason_phrase_for(UInt32(answer.status))))\r\n"
         for (name, value) in answer.headers { text += "\(name): \(value)\r\n" }
         // A stream ends with the connection.

@@ -36,6 +36,8 @@ final class MicroConnection {
     /// Its bytes.
     fileprivate var targetCount = 0
     fileprivate var isSuspended = false
+    /// The library was left without an answer to the complete request, and so does not read on before it has one.
+    fileprivate var isSettled = false
     /// It is to end as soon as the library comes by.
     fileprivate(set) var isDropped = false
     /// The request is HEAD.
@@ -48,10 +50,23 @@ final class MicroConnection {
         self.daemon = daemon
     }
 
+    /// Has it wait for its answer. What the library expected of a connection that is suspended it still expects when
+    /// that is resumed: here more of the request, and it would take the client's end, which may have come meanwhile,
+    /// for a request cut off. So it first finds out that it waits for us alone: it asks again at once.
+    fileprivate func wait() {
+        if isSettled { suspend() } else { isSettled = true }
+    }
+
     /// Has the library forget it for now: it is called back for it only after `MicroDaemon.resume`.
     fileprivate func suspend() {
         isSuspended = true
         MHD_suspend_connection(handle)
+    }
+
+    /// While the library is about to refuse a request for its head, this tells whose that is: only there the head is
+    /// complete, and has led neither to a callback nor to an answer.
+    fileprivate var isRefused: Bool {
+        stage == .idle && !isDropped && fb_mhd_head(handle) > 0 && fb_mhd_is_answered(handle) == 0
     }
 
     /// The library takes a line feed for the end of a line, and a line that begins with a blank for more of the name
@@ -117,7 +132,7 @@ class MicroDaemon {
     /// What a callback of the library's is told to do next.
     enum Verdict {
         case goOn
-        /// Until `resume`.
+        /// Until `resume`; there may be one more callback before.
         case suspend
         /// The connection is over.
         case end
@@ -125,7 +140,7 @@ class MicroDaemon {
 
     /// Bytes that the library allots to a connection: for the head of a request, and then for a piece of the answer. It
     /// clears all of them between requests, so they are not many more than a head may have.
-    static let memory = 32 << 10
+    static let memory = Limits.http1Memory
     /// Bytes of a body of known length that are asked for at a time.
     static let piece = 16 << 10
     /// How often the library may go over its connections before the loop's others have their turn: each makes one step
@@ -144,7 +159,8 @@ class MicroDaemon {
     init?(limit: Int) {
         let context = Unmanaged.passUnretained(self).toOpaque()
         daemon = fb_mhd_start(
-            UInt32(clamping: limit), MicroDaemon.memory, handleRequest, noteTarget, noteConnection, noteEnd, context)
+            UInt32(clamping: limit), MicroDaemon.memory, handleRequest, noteTarget, noteConnection, noteEnd,
+            noteTrouble, context)
         guard daemon != nil else { return nil }
         descriptor = fb_mhd_descriptor(daemon)
     }
@@ -165,6 +181,8 @@ class MicroDaemon {
     }
 
     fileprivate var adding: MicroConnection?
+    /// Whose request's first line came last.
+    fileprivate weak var latest: MicroConnection?
 
     /// The descriptor is readable.
     func wake() { isDue = true }
@@ -205,6 +223,13 @@ class MicroDaemon {
         daemon = nil
     }
 
+    /// The library is about to refuse a request, and to write two heads of an answer.
+    fileprivate func refuseLength() {
+        // The head has mostly come in one piece.
+        let one = latest.flatMap { $0.isRefused ? $0 : nil } ?? connections.values.first { $0.isRefused }
+        if let one { refuseLength(of: one) }
+    }
+
     fileprivate func insert(_ connection: MicroConnection) { connections[ObjectIdentifier(connection)] = connection }
     fileprivate func remove(_ connection: MicroConnection) { connections[ObjectIdentifier(connection)] = nil }
 
@@ -213,6 +238,10 @@ class MicroDaemon {
     /// The head of a request has come; `stage` becomes `uploading` or `waiting`.
     /// - Parameter isClean: each line of the head is what everybody takes it for.
     func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict { .end }
+
+    /// The head of a request has come, of whose body nobody knows the length. What the library answers to it must not
+    /// reach the client; `stage` becomes `discarding`.
+    func refuseLength(of connection: MicroConnection) {}
 
     /// More of its body has come.
     func take(_ bytes: UnsafeRawBufferPointer, on connection: MicroConnection) -> Verdict { .end }
@@ -277,9 +306,17 @@ private func noteTarget(
     _ context: UnsafeMutableRawPointer?, _ target: UnsafePointer<CChar>?, _ handle: OpaquePointer?
 ) -> UnsafeMutableRawPointer? {
     let connection = connection(handle)
+    connection.daemon.latest = connection
     connection.target = text(target)
     connection.targetCount = target.map { strlen($0) } ?? 0
     return nil
+}
+
+/// Called with what the library would log.
+private func noteTrouble(_ context: UnsafeMutableRawPointer?, _ format: UnsafePointer<CChar>?, _ list: CVaListPointer?)
+{
+    guard let format, fb_mhd_is_bad_length(format) != 0 else { return }
+    Unmanaged<MicroDaemon>.fromOpaque(context!).takeUnretainedValue().refuseLength()
 }
 
 /// Called when the head is complete, for each piece of the body, and then until there is an answer.
@@ -315,7 +352,7 @@ private func handleRequest(
     }
     switch verdict {
     case .goOn: break
-    case .suspend: connection.suspend()
+    case .suspend: connection.wait()
     case .end: return .NO
     }
     return .YES
@@ -350,5 +387,6 @@ private func noteEnd(
     let connection = connection(handle)
     let stage = connection.stage
     connection.stage = .idle
+    connection.isSettled = false
     if stage != .idle { connection.daemon.over(connection, isDone: code == .REQUEST_TERMINATED_COMPLETED_OK) }
 }

@@ -28,6 +28,12 @@ public struct PlainRequest: Sendable {
     /// Before the names of the headers that a message carries.
     public static let messageHeaderPrefix = "forebay-header-"
 
+    /// What all its paths begin with. There a content type is a message's, gRPC's own types too.
+    public static let root = Array("/v1/".utf8)
+
+    /// The target's path is one of those.
+    public var isUnderRoot: Bool { Target.withoutAuthority(target[...]).utf8.starts(with: PlainRequest.root) }
+
     private let limits: PlainLimits
     private var kept = 0
     /// The first thing that was wrong with a header; `check` throws it.

@@ -108,7 +108,7 @@ struct Target {
     }
 
     /// RFC 9112, section 3.2.2: a server takes the absolute form too.
-    private static func withoutAuthority(_ text: Substring) -> Substring {
+    static func withoutAuthority(_ text: Substring) -> Substring {
         // Nearly all are paths.
         guard text.utf8.first != UInt8(ascii: "/") else { return text }
         for scheme in ["http://", "https://"] where text.prefix(scheme.count).lowercased() == scheme {

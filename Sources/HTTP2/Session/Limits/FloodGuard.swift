@@ -48,8 +48,12 @@ struct FloodGuard {
 
     // MARK: What comes
 
-    /// Counts a frame before it is read. `late`: its stream was open once and is not any more.
-    mutating func received(_ head: FrameHead, late: Bool, now: UInt64) -> HTTP2Error? {
+    /// Counts a frame before it is read.
+    ///
+    /// - Parameters:
+    ///   - late: its stream was open once and is not any more.
+    ///   - answered: its stream is open, and has a response.
+    mutating func received(_ head: FrameHead, late: Bool, answered: Bool, now: UInt64) -> HTTP2Error? {
         counters.frames += 1
         if let error = continuations.count(head) ?? control.count(head, now: now) { return error }
         switch head.type {
@@ -66,7 +70,9 @@ struct FloodGuard {
         case FrameHead.Kind.continuation: counters.continuations += 1
         case FrameHead.Kind.resetStream:
             counters.resets += 1
-            return resets.count(now: now)
+            // A stream that has gone was answered, or has been counted when it was refused.
+            if late { return control.countMeaningless(now: now) }
+            return answered ? nil : resets.count(now: now)
         case FrameHead.Kind.ping: counters.pings += 1
         case FrameHead.Kind.settings: counters.settings += 1
         case FrameHead.Kind.priority, FrameHead.Kind.priorityUpdate: counters.priorities += 1
