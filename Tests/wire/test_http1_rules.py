@@ -103,9 +103,13 @@ def test_a_whole_uri(http1):
 
 
 def test_grpc_is_told_what_it_needs(http1, topic):
-    this = http1()
-    this.send(post(topic, b"hello", b"Content-Type: application/grpc+proto\r\n"))
+    """By its path; a message may be of that type as of any other."""
+    this, kind = http1(), b"Content-Type: application/grpc+proto\r\n"
+    this.send(b"POST /forebay.v1.PubSub/PublishOne HTTP/1.1\r\n" + HOST + kind + b"Content-Length: 5\r\n\r\nhello")
     assert problem(this.answer()) == (505, "http-version")
+    this = http1()
+    this.send(post(topic, b"hello", kind))
+    assert this.answer()[0] == 200
 
 
 @pytest.mark.parametrize("size, status", [(7_000, 404), (9_000, 414), (100_000, 414)])
