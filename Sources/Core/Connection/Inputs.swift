@@ -17,6 +17,7 @@ extension Shard {
             return nil
         }
         perAddress[connection.address, default: 0] += 1
+        if connection.http != nil { connection.principal = unasked(connection) }
         counters.connectionsOpened += 1
         log(.debug, "connection opened", [("peer", peer)])
         return connection.id
@@ -270,9 +271,11 @@ extension Shard {
         }
     }
 
-    /// The peer leaves too many answers unread, or a topic's owner lags behind: it is to ask for nothing more now.
+    /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
+    /// is to ask for nothing more now.
     private func mustWait(_ connection: Connection) -> Bool {
         connection.output.unreadAnswers > limits.controlOutput || connection.forwarded > limits.forwarded
+            || connection.ticket != nil
     }
 
     /// Reading pauses while what was read must wait.

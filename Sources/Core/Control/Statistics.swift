@@ -8,6 +8,10 @@ struct ShardCounters: Sendable {
     var streamErrors: UInt64 = 0
     var protocolErrors: UInt64 = 0
     var connectionsOpened: UInt64 = 0
+    /// Credentials that were looked at and were right; logins that came to nothing; requests that were not allowed.
+    var loginsAccepted: UInt64 = 0
+    var loginsRefused: UInt64 = 0
+    var denied: UInt64 = 0
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
 
@@ -22,6 +26,9 @@ struct ShardCounters: Sendable {
         streamErrors &+= other.streamErrors
         protocolErrors &+= other.protocolErrors
         connectionsOpened &+= other.connectionsOpened
+        loginsAccepted &+= other.loginsAccepted
+        loginsRefused &+= other.loginsRefused
+        denied &+= other.denied
         bytesIn &+= other.bytesIn
         bytesOut &+= other.bytesOut
         connections += other.connections
@@ -65,6 +72,9 @@ struct Statistics {
         object.add("bytes_out_per_s", rate(total.bytesOut, before.bytesOut))
         object.add("stream_errors", total.streamErrors)
         object.add("protocol_errors", total.protocolErrors)
+        object.add("logins_accepted", total.loginsAccepted)
+        object.add("logins_refused", total.loginsRefused)
+        object.add("denied", total.denied)
         before = total
         beforeAt = now.monotonic
         return object
