@@ -8,6 +8,7 @@ import PackageDescription
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
+//                      ├─ Access ─ Core, CCrypt, CJansson, COpenSSL
 //                      ├─ EventLoop ─ CLinux
 //                      └─ CMicroHTTPD
 //   forebay ─ Client ─┬─ RSocket, HTTP2
@@ -47,9 +48,13 @@ let package = Package(
         .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
+        .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
+        .target(name: "Access", dependencies: ["Core", "CCrypt", "CJansson", "COpenSSL"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
-            name: "Server", dependencies: ["Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
+            name: "Server", dependencies: ["Core", "Access", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(
@@ -97,6 +102,7 @@ let package = Package(
             name: "CoreTests",
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
+        .testTarget(name: "AccessTests", dependencies: ["Access", "Core"], swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(

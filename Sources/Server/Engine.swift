@@ -12,6 +12,9 @@ protocol Engine: AnyObject {
     func receiveEnd(on id: ConnectionID, now: Instant)
     func lost(_ id: ConnectionID, reason: String, now: Instant)
     func receive(_ mail: [Mail], now: Instant)
+    func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant)
+    func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant)
+    func reload(_ access: AccessTable, now: Instant)
     func fire(now: Instant)
     func drain(now: Instant)
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int

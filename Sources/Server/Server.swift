@@ -4,6 +4,7 @@
 //     acceptor ──accepted, drain, stop──▶ inbox of each shard ◀──mail── other shards
 //         ▲────────────idle, failed──────────┘
 
+import Access
 import Core
 import EventLoop
 import Glibc
@@ -21,6 +22,10 @@ public final class Server: Sendable {
         public var limits: Limits
         /// Nanoseconds that a drain may take.
         public var drainTime: UInt64
+        /// Who may do what.
+        public var access = AccessRules.open
+        /// Without users, too, clients of other machines are served.
+        public var allowsAnonymous = false
 
         public init(
             listen: Endpoint? = nil, http: Endpoint? = nil, threads: Int = Machine.cpuCount,
@@ -47,19 +52,25 @@ public final class Server: Sendable {
     private let context: LoopContext
     private let acceptor: NamedThread
     private let failure: Failure
+    private let allowsAnonymous: Bool
 
     /// Binds the listeners and starts the threads.
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
         precondition(configuration.threads > 0 && Face.all.contains { configuration[$0] != nil })
         let listeners = try Server.listen(configuration)
+        allowsAnonymous = configuration.allowsAnonymous
         var shards: [NamedThread] = []
+        var logins: LoginService?
         var inboxes: [Inbox<InboxItem>] = []
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
+            let service = try LoginService(configuration.access, inboxes: inboxes, log: log)
+            logins = service
             let context = LoopContext(
                 limits: configuration.limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(),
-                connections: ConnectionCount(limit: configuration.limits.connections), log: log)
+                connections: ConnectionCount(limit: configuration.limits.connections), logins: service,
+                access: configuration.access.table, log: log)
             let finished = try Wakeup()
             let failure = Failure()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
@@ -72,12 +83,11 @@ public final class Server: Sendable {
             self.context = context
             self.finished = finished
             self.failure = failure
-            bound = listeners.compactMap { listener in
-                Socket.localAddress(listener.socket).map { (listener.face, $0) }
-            }
+            bound = Server.addresses(of: listeners)
         } catch {
             for inbox in inboxes { inbox.push(.stop) }
             for shard in shards { shard.join() }
+            logins?.stop()
             Listener.closeAll(listeners)
             throw StartError(cause: error)
         }
@@ -104,6 +114,29 @@ public final class Server: Sendable {
         return !failure.isSet
     }
 
+    /// From now on these rules say who may do what; streams that they do not allow end.
+    /// - Throws: a sentence, with everything as it was, when nobody would have to say who it is although clients of
+    ///   other machines can connect.
+    public func reload(_ access: AccessRules) throws(StartError) {
+        try Server.checkOpen(access, allowsAnonymous: allowsAnonymous, bound)
+        for inbox in context.inboxes { inbox.push(.access(access.table)) }
+        context.logins?.reload(access)
+    }
+
+    /// Without users, only this machine is served, unless it is wanted otherwise.
+    private static func checkOpen(
+        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [(face: Face, address: SocketAddress)]
+    ) throws(StartError) {
+        guard access.settings.isOpen, !allowsAnonymous else { return }
+        for (face, address) in bound where !address.isLoopback {
+            throw StartError(
+                listener: face,
+                cause: SystemError(
+                    "\(address) would serve everybody on the network",
+                    cause: "there are no users; configure some, listen on 127.0.0.1, or give --allow-anonymous"))
+        }
+    }
+
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
 
@@ -112,7 +145,7 @@ public final class Server: Sendable {
             do throws(SystemError) {
                 let shard = Shard(
                     index: index, count: context.inboxes.count, limits: context.limits, memory: context.memory,
-                    seed: try Machine.random(), now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
+                    seed: try Machine.random(), access: context.access, now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
                 try ShardLoop(index: index, context: context, shard: shard).run()
             } catch {
                 context.acceptor.push(.failed(shard: index, error))
@@ -133,6 +166,7 @@ public final class Server: Sendable {
         }
         let open = context.connections.value
         for shard in shards { shard.join() }
+        context.logins?.stop()
         switch outcome {
         case .drained: context.log.write(.info, "stopped", [("reason", "drained")])
         case .stopped: context.log.write(.info, "stopped", [("reason", "told to"), ("cut", String(open))])
@@ -153,7 +187,18 @@ public final class Server: Sendable {
                 throw StartError(listener: face, cause: error)
             }
         }
+        do throws(StartError) {
+            try checkOpen(
+                configuration.access, allowsAnonymous: configuration.allowsAnonymous, addresses(of: listeners))
+        } catch {
+            Listener.closeAll(listeners)
+            throw error
+        }
         return listeners
+    }
+
+    private static func addresses(of listeners: [Listener]) -> [(face: Face, address: SocketAddress)] {
+        listeners.compactMap { listener in Socket.localAddress(listener.socket).map { (listener.face, $0) } }
     }
 }
 

@@ -15,6 +15,10 @@ enum InboxItem: Sendable {
     case mail([Mail])
     /// A connection that was accepted; the loop owns the socket from here.
     case accepted(fd: Int32, peer: String, face: Face)
+    /// What became of credentials.
+    case authenticated(LoginTicket, LoginOutcome)
+    /// Who may do what from now on.
+    case access(AccessTable)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
     /// End the thread now.
@@ -30,6 +34,10 @@ struct LoopContext: Sendable {
     var inboxes: [Inbox<InboxItem>]
     var acceptor: Inbox<Acceptor.Command>
     var connections: ConnectionCount
+    /// Who looks at credentials; without it they cannot be looked at.
+    var logins: LoginService?
+    /// Who may do what at the start.
+    var access = AccessTable.open
     var log: Log
 }
 
@@ -44,6 +52,7 @@ final class ShardLoop<Shard: Engine> {
     var lingering = LingerQueue()
     private let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
+    private let index: Int
     /// The connections that this turn writes to; the engine collects the next turn's meanwhile.
     private var flushing: [ConnectionID] = []
     /// Made when the first connection speaks HTTP/1.1.
@@ -57,6 +66,7 @@ final class ShardLoop<Shard: Engine> {
     init(index: Int, context: LoopContext, shard: Shard) throws(SystemError) {
         let poller = try Poller()
         inbox = context.inboxes[index]
+        self.index = index
         try poller.add(inbox.descriptor, token: Token.inbox.rawValue, interest: .read)
         self.context = context
         self.poller = poller
@@ -154,6 +164,8 @@ final class ShardLoop<Shard: Engine> {
             switch item {
             case .mail(let mail): shard.receive(mail, now: now)
             case .accepted(let fd, let peer, let face): adopt(fd, peer: peer, face: face)
+            case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
+            case .access(let table): shard.reload(table, now: now)
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)
@@ -203,8 +215,18 @@ final class ShardLoop<Shard: Engine> {
             }
         }
         shard.effects.close.removeAll(keepingCapacity: true)
+        if !shard.effects.logins.isEmpty { submitLogins() }
         for record in shard.effects.log { context.log.write(record) }
         shard.effects.log.removeAll(keepingCapacity: true)
+    }
+
+    /// Has credentials looked at on another thread.
+    private func submitLogins() {
+        var requests: [LoginRequest] = []
+        swap(&requests, &shard.effects.logins)
+        for request in requests where context.logins?.submit(request, from: index, now: now.monotonic) != true {
+            shard.authenticated(request.ticket, .busy, now: now)
+        }
     }
 
     /// Writes once to each connection that had output when this turn's inputs were done.

@@ -11,7 +11,7 @@ public final class AccessTable: Sendable {
         public var password: String?
         /// SHA-256 of its token.
         public var token: [UInt8]?
-        /// The subject of its client certificate.
+        /// Whose client certificate is its own: the common name in its subject, or all of it, "CN=reader,O=Example".
         public var certificate: String?
         public var permissions: Permissions
 
@@ -61,8 +61,10 @@ public final class AccessTable: Sendable {
     /// The configured user of that name.
     public func user(_ name: String) -> User? { users[name] }
 
-    /// Whose client certificate has that subject.
-    func principal(certificate subject: String) -> Principal? { certificates[subject] }
+    /// Whose certificate that is.
+    func principal(_ certificate: PeerCertificate) -> Principal? {
+        certificates[certificate.subject] ?? certificate.user.flatMap { certificates[$0] }
+    }
 
     /// Who one that was let in earlier is by this table; nil if it would not be let in again.
     func current(_ principal: Principal) -> Principal? {

@@ -44,7 +44,8 @@ extension LoginOutcome {
     var result: Result<Principal, Refusal> {
         switch self {
         case .accepted(let principal): .success(principal)
-        case .wrong: .failure(Refusal(.unauthenticated, "The credentials are not right; check name, password or token."))
+        case .wrong:
+            .failure(Refusal(.unauthenticated, "The credentials are not right; check the name and password, or the token."))
         case .expired: .failure(LoginOutcome.expiredRefusal)
         case .notYetValid: .failure(Refusal(.unauthenticated, "The token is not valid yet; use it later."))
         case .slowed(let seconds):
@@ -63,18 +64,9 @@ extension LoginOutcome {
 }
 
 extension Shard {
-    /// The client certificate of a connection, whose subject may be a user's. To be told once, before any of the
-    /// connection's bytes; it must have been verified.
-    public func certified(_ subject: String, on id: ConnectionID, now: Instant) {
-        moment = now
-        guard let connection = find(id), case .new = connection.phase else { return }
-        connection.certificate = subject
-        if connection.http != nil { connection.principal = unasked(connection) }
-    }
-
     /// Who a connection is if nothing more is said; nil if that is not enough.
     func unasked(_ connection: Connection) -> Principal? {
-        connection.certificate.flatMap { access.principal(certificate: $0) } ?? access.anonymous
+        connection.certificate.flatMap { access.principal($0) } ?? access.anonymous
     }
 
     // RSocket: once, at SETUP
@@ -189,7 +181,8 @@ extension Shard {
             if let authorization { http.login = (authorization, principal) }
             if let expires = principal.expires { http.noteExpiry(expires) }
             guard !exchange.isFinished else { return }
-            if let plain = exchange.plain { admit(exchange, plain, http, now: now) } else { admit(exchange, http, now: now) }
+            guard let plain = exchange.plain else { return admit(exchange, http, now: now) }
+            admit(exchange, plain, http, now: now)
         case .failure(let refusal):
             counters.loginsRefused += 1
             finish(exchange, refusal)

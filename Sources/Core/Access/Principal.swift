@@ -10,7 +10,7 @@ public final class Principal: Sendable {
         case password(String)
         /// By the token of which this is the SHA-256.
         case token([UInt8])
-        /// By a client certificate with this subject.
+        /// By a client certificate that the configuration names so.
         case certificate(String)
         /// By a JWT, signed with the key of this fingerprint. `bringsPermissions`: they are the JWT's, not those of a
         /// configured user.
@@ -46,5 +46,5 @@ public enum Credential: Sendable, Equatable, CustomStringConvertible, CustomDebu
 
     public var description: String { "(secret)" }
     public var debugDescription: String { description }
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    public var customMirror: Swift.Mirror { Swift.Mirror(self, children: []) }
 }

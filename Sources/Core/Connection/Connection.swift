@@ -25,8 +25,8 @@ final class Connection {
     var output: Output
     /// Who it is, once SETUP has been accepted. Over HTTP: who makes requests without credentials, if they may be made.
     var principal: Principal?
-    /// The subject of its client certificate.
-    var certificate: String?
+    /// Who the peer is, by the certificate that it has shown.
+    var certificate: PeerCertificate?
     /// SETUP waits until its credentials have been looked at.
     var ticket: UInt64?
     /// Its user is not let in any more.

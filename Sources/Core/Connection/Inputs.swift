@@ -23,6 +23,15 @@ extension Shard {
         return connection.id
     }
 
+    /// The connection is secured: from here on its bytes come. Told once, before any of them.
+    /// - Parameter certificate: the peer's, if it was asked for one and has shown one that is trusted.
+    public func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
+        moment = now
+        guard let connection = find(id) else { return }
+        connection.certificate = certificate
+        if connection.http != nil { connection.principal = unasked(connection) }
+    }
+
     /// Bytes arrived. They are not kept beyond the call.
     public func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         moment = now
