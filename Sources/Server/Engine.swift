@@ -8,6 +8,8 @@ protocol Engine: AnyObject {
     var isIdle: Bool { get }
 
     func open(peer: String, face: Face, now: Instant) -> ConnectionID?
+    func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant)
+    func notSecured(_ id: ConnectionID, reason: String, now: Instant)
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)
     func receiveEnd(on id: ConnectionID, now: Instant)
     func lost(_ id: ConnectionID, reason: String, now: Instant)

@@ -8,6 +8,7 @@ import Core
 import EventLoop
 import Glibc
 import Synchronization
+import TLS
 
 /// A broker in this process.
 public final class Server: Sendable {
@@ -19,6 +20,10 @@ public final class Server: Sendable {
         /// Shards, each with a thread; at least 1.
         public var threads: Int
         public var limits: Limits
+        /// The certificate of the listeners that speak TLS; nil for none.
+        public var tls: TLSServer?
+        /// Listeners that do not speak TLS nevertheless.
+        public var cleartext: Set<Face> = []
         /// Nanoseconds that a drain may take.
         public var drainTime: UInt64
 
@@ -33,6 +38,8 @@ public final class Server: Sendable {
             self.drainTime = drainTime
         }
 
+        func isSecure(_ face: Face) -> Bool { tls != nil && !cleartext.contains(face) }
+
         subscript(face: Face) -> Endpoint? {
             switch face {
             case .rsocket: listen
@@ -41,7 +48,7 @@ public final class Server: Sendable {
         }
     }
 
-    private let bound: [(face: Face, address: SocketAddress)]
+    private let bound: [(face: Face, isSecure: Bool, address: SocketAddress)]
     /// Readable once the broker has ended.
     public let finished: Wakeup
     private let context: LoopContext
@@ -59,7 +66,8 @@ public final class Server: Sendable {
             let context = LoopContext(
                 limits: configuration.limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(),
-                connections: ConnectionCount(limit: configuration.limits.connections), log: log)
+                connections: ConnectionCount(limit: configuration.limits.connections), log: log,
+                tls: configuration.tls)
             let finished = try Wakeup()
             let failure = Failure()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
@@ -73,7 +81,7 @@ public final class Server: Sendable {
             self.finished = finished
             self.failure = failure
             bound = listeners.compactMap { listener in
-                Socket.localAddress(listener.socket).map { (listener.face, $0) }
+                Socket.localAddress(listener.socket).map { (listener.face, listener.isSecure, $0) }
             }
         } catch {
             for inbox in inboxes { inbox.push(.stop) }
@@ -81,8 +89,9 @@ public final class Server: Sendable {
             Listener.closeAll(listeners)
             throw StartError(cause: error)
         }
-        for (face, address) in bound {
-            log.write(.info, "listening", [("protocol", face.name), ("address", address.description)])
+        for (face, isSecure, address) in bound {
+            let tls = isSecure ? [("tls", "on")] : []
+            log.write(.info, "listening", [("protocol", face.name), ("address", address.description)] + tls)
         }
     }
 
@@ -103,6 +112,13 @@ public final class Server: Sendable {
         acceptor.join()
         return !failure.isSet
     }
+
+    /// Some listener may speak TLS.
+    public var hasTLS: Bool { context.tls != nil }
+
+    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS it
+    /// does nothing.
+    public func reloadTLS() throws(TLSError) { try context.tls?.reload() }
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
@@ -147,7 +163,7 @@ public final class Server: Sendable {
         for face in Face.all {
             guard let endpoint = configuration[face] else { continue }
             do throws(SystemError) {
-                listeners += try Listener.open(face, on: endpoint)
+                listeners += try Listener.open(face, on: endpoint, isSecure: configuration.isSecure(face))
             } catch {
                 Listener.closeAll(listeners)
                 throw StartError(listener: face, cause: error)

@@ -20,6 +20,8 @@ final class Connection {
     let face: Face
     let openedAt: UInt64
     var rsocket: ServerConnection
+    /// Who the peer is, by the certificate that it has shown.
+    var certificate: PeerCertificate?
     /// What it speaks, if that is not RSocket.
     let http: HTTPFace?
     var output: Output

@@ -22,6 +22,21 @@ extension Shard {
         return connection.id
     }
 
+    /// The connection is secured: from here on its bytes come. Told once, before any of them.
+    /// - Parameter certificate: the peer's, if it was asked for one and has shown one that is trusted.
+    public func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
+        moment = now
+        guard let connection = find(id) else { return }
+        connection.certificate = certificate
+        counters.handshakes &+= 1
+    }
+
+    /// The connection could not be secured, and is gone.
+    public func notSecured(_ id: ConnectionID, reason: String, now: Instant) {
+        counters.handshakeFailures &+= 1
+        lost(id, reason: reason, now: now)
+    }
+
     /// Bytes arrived. They are not kept beyond the call.
     public func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         moment = now
