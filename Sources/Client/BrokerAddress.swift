@@ -1,11 +1,13 @@
 // BrokerAddress: where a broker is and what to speak there, read from a URL such as rsocket://127.0.0.1:7690.
 
+import TLS
+
 /// The host and port of a broker's listener.
 public struct BrokerAddress: Equatable, Sendable {
     public enum Transport: String, Sendable {
         /// RSocket over TCP.
         case rsocket
-        /// gRPC over cleartext HTTP/2, by prior knowledge.
+        /// gRPC over HTTP/2, by prior knowledge.
         case http
 
         /// Where brokers listen for it by default.
@@ -16,6 +18,8 @@ public struct BrokerAddress: Equatable, Sendable {
     /// A name, an IPv4 address, or an IPv6 address without brackets.
     public var host: String
     public var port: UInt16
+    /// How the broker is trusted over TLS; nil is in the clear.
+    public var tls: TLSClientSettings?
 
     public init(host: String, port: UInt16? = nil, transport: Transport = .rsocket) {
         self.transport = transport
@@ -25,8 +29,8 @@ public struct BrokerAddress: Equatable, Sendable {
 
     private static let example = "give one like rsocket://127.0.0.1:7690 or http://127.0.0.1:7691."
 
-    /// Reads `rsocket://HOST[:PORT][/]` or `http://HOST[:PORT][/]`; a bare `HOST[:PORT]` is taken as the former. IPv6
-    /// addresses stand in brackets.
+    /// Reads `rsocket://HOST[:PORT][/]` or `http://HOST[:PORT][/]`; a bare `HOST[:PORT]` is taken as the former. With
+    /// `rsockets` and `https` it is over TLS, and whom the system trusts is trusted. IPv6 addresses stand in brackets.
     /// - Throws: `.badURL` with a sentence for a scheme that this version does not speak, or a bad host or port.
     public init(url: String) throws(ClientError) {
         var rest = Substring(url)
@@ -35,7 +39,11 @@ public struct BrokerAddress: Equatable, Sendable {
             switch scheme.lowercased() {
             case "rsocket", "tcp": break
             case "http": transport = .http
-            case "rsockets", "https", "ws", "wss":
+            case "rsockets": tls = TLSClientSettings()
+            case "https":
+                transport = .http
+                tls = TLSClientSettings()
+            case "ws", "wss":
                 throw ClientError(.badURL, "This version does not speak \(scheme)://: \(Self.example)")
             default:
                 throw ClientError(.badURL, "The URL '\(url)' has an unknown scheme: \(Self.example)")

@@ -28,6 +28,10 @@ public struct ClientError: Error, Equatable, Sendable {
         case badURL
         /// The name was not found, or nobody answered there.
         case notConnected
+        /// A file with certificates or a key cannot be used.
+        case badFile
+        /// The broker's certificate is not trusted, or is not its own.
+        case untrusted
         /// The broker refused the set-up.
         case setupRejected
         /// The broker ended the connection and said why: ERROR[CONNECTION_ERROR] or ERROR[CONNECTION_CLOSE], GOAWAY.

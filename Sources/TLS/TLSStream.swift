@@ -49,7 +49,7 @@ public final class TLSStream {
     /// Why the connection failed, for people. Nil when the socket failed.
     public private(set) var failure: String?
     /// OpenSSL's number for that, 0 for none.
-    var failureCode: Int32 = 0
+    private var failureCode: Int32 = 0
 
     private init(_ context: TLSContext, _ fd: Int32) throws(TLSError) {
         ERR_clear_error()
@@ -141,16 +141,39 @@ public final class TLSStream {
         return TLSCertificate(certificate)
     }
 
-    /// Why the peer's certificate is not trusted; nil when that is not what a handshake failed of.
-    public var distrust: String? {
-        guard failureCode == SSL_R_CERTIFICATE_VERIFY_FAILED else { return nil }
-        return String(cString: X509_verify_cert_error_string(SSL_get_verify_result(ssl)))
+    /// What a connection failed of, where somebody can do something about it.
+    public var cause: Cause {
+        switch failureCode {
+        case SSL_R_CERTIFICATE_VERIFY_FAILED:
+            .distrusted(String(cString: X509_verify_cert_error_string(SSL_get_verify_result(ssl))))
+        case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_PACKET_LENGTH_TOO_LONG,
+            SSL_R_UNEXPECTED_MESSAGE:
+            .notTLS
+        case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED: .certificateWanted
+        case SSL_R_TLSV1_ALERT_UNKNOWN_CA, SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
+            SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN,
+            SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+            .certificateRefused
+        default: .other
+        }
+    }
+
+    public enum Cause: Equatable, Sendable {
+        /// The peer's certificate is not trusted, and why.
+        case distrusted(String)
+        /// The peer does not speak TLS.
+        case notTLS
+        /// The peer wants a certificate, and was shown none.
+        case certificateWanted
+        /// The peer does not trust the certificate that it was shown.
+        case certificateRefused
+        case other
     }
 
     // MARK: Reading
 
-    /// A read has something to tell that no poller knows of.
-    public var hasNews: Bool { latched != nil || SSL_pending(ssl) > 0 }
+    /// The next read has something to tell that no poller knows of: an end, or a failure, that came behind bytes.
+    public var hasNews: Bool { latched != nil }
 
     /// Reads what is there, at most `recordsPerRead` records and `buffer.count` bytes, which are `record` at least. The
     /// peer's end is one that it has told: a connection that is cut off has failed.

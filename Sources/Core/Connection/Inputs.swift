@@ -42,6 +42,8 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         switch connection.phase {
+        case .new where connection.bytesIn == 0 && connection.http == nil && Shard.beginTLS(bytes):
+            return refuseTLS(connection, now: now)
         case .new, .open: break
         case .closing, .closed: return
         }
@@ -57,6 +59,18 @@ extension Shard {
         take(connection, now: now)
         if let http = connection.http { feedCrowded(http, now: now) }
         charge(connection)
+        settle(now)
+    }
+
+    /// Whether the first bytes of a connection are TLS's (RFC 8446, 5.1) – as the length of RSocket's first frame they
+    /// would be beyond every limit of SETUP.
+    private static func beginTLS(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.count >= 3 && bytes[0] == 22 && bytes[1] == 3 && bytes[2] <= 4
+    }
+
+    private func refuseTLS(_ connection: Connection, now: Instant) {
+        let text = "This port does not speak TLS: connect with rsocket://, or start the broker with a certificate."
+        fatal(connection, RSocketError(code: .rejectedSetup, message: text, scope: .connection), now: now)
         settle(now)
     }
 
