@@ -9,10 +9,11 @@ import PackageDescription
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
 //                      ├─ Access ─ Core, CCrypt, CJansson, COpenSSL
+//                      ├─ TLS ─ COpenSSL, EventLoop
 //                      ├─ EventLoop ─ CLinux
 //                      └─ CMicroHTTPD
 //   forebay ─ Client ─┬─ RSocket, HTTP2
-//                     └─ EventLoop
+//                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
 //
@@ -52,13 +53,17 @@ let package = Package(
         .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
         .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
         .target(name: "Access", dependencies: ["Core", "CCrypt", "CJansson", "COpenSSL"], swiftSettings: strict),
+        .target(name: "TLS", dependencies: ["COpenSSL", "EventLoop"], swiftSettings: hot),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
-            name: "Server", dependencies: ["Core", "Access", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
+            name: "Server",
+            dependencies: ["Core", "Access", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "TLS"],
+            swiftSettings: hot),
         .target(
-            name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
+            name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
+            swiftSettings: strict),
         .target(
-            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket"],
+            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "TLS"],
             swiftSettings: strict),
         .executableTarget(
             name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
@@ -72,7 +77,7 @@ let package = Package(
         .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
-            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure"],
+            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "TLS"],
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(

@@ -191,7 +191,8 @@ extension UserSettings {
 
     /// What no two users may have in common.
     fileprivate func unique(_ user: AccessTable.User) -> [String] {
-        ["name \(name)"] + (user.token.map { ["token \($0)"] } ?? []) + (certificate.map { ["certificate \($0)"] } ?? [])
+        ["name \(name)"] + (user.token.map { ["token \($0)"] } ?? [])
+            + (certificate.map { ["certificate \($0)"] } ?? [])
     }
 
     /// Whether that can be a user's name. RFC 7617 leaves out the colon.

@@ -10,7 +10,8 @@ final class JSONDocument {
     /// Nil: it is no JSON, no object, or has a name twice.
     init?(_ bytes: [UInt8]) {
         let text = bytes.withUnsafeBytes { bytes in
-            json_loadb(bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count, Int(JSON_REJECT_DUPLICATES), nil)
+            json_loadb(
+                bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count, Int(JSON_REJECT_DUPLICATES), nil)
         }
         guard let text else { return nil }
         value = text

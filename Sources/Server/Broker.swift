@@ -4,6 +4,7 @@ import Core
 import EventLoop
 import HTTP2
 import Glibc
+import TLS
 
 public enum Broker {
     /// Runs forebayd with this process's command line, and exits.
@@ -46,7 +47,15 @@ public enum Broker {
         Signals.ignoreBrokenPipe()
         let log = try Log(level: options.logLevel, format: options.logFormat)
         defer { log.close() }
-        let configuration = try configure(options, log)
+        var configuration = try configure(options, log)
+        do throws(TLSError) {
+            configuration.tls = try loadTLS(options)
+        } catch {
+            log.close()
+            complain(error.description)
+            return false
+        }
+        configuration.cleartext = options.tls.cleartext
         let server: Server
         do throws(StartError) {
             server = try Server(configuration, log: log)
@@ -70,7 +79,7 @@ public enum Broker {
 
     private static func obey(_ signal: Int32, _ server: Server, _ log: Log, _ asked: inout Bool) {
         if signal == SIGHUP {
-            log.write(.info, "nothing to reload", [("signal", "SIGHUP"), ("reason", "there is no configuration file")])
+            reload(server, log)
         } else if asked {
             server.stop()
         } else {
@@ -79,6 +88,27 @@ public enum Broker {
             log.write(.info, "draining", [("signal", name), ("connections", String(server.connectionCount))])
             server.drain()
         }
+    }
+
+    private static func reload(_ server: Server, _ log: Log) {
+        guard server.hasTLS else {
+            log.write(.info, "nothing to reload", [("signal", "SIGHUP"), ("reason", "there is no configuration file")])
+            return
+        }
+        do throws(TLSError) {
+            try server.reloadTLS()
+            log.write(.info, "reloaded", [("what", "certificate and key of TLS")])
+        } catch {
+            log.write(.error, "not reloaded", [("what", "certificate and key of TLS"), ("cause", error.description)])
+        }
+    }
+
+    /// Reads the files of TLS; nil when there is to be none.
+    private static func loadTLS(_ options: Options) throws(TLSError) -> TLSServer? {
+        // A command line that was parsed has none that do not go together.
+        let settings: TLSServerSettings?
+        do throws(UsageError) { settings = try options.tls.settings() } catch { preconditionFailure("\(error)") }
+        return try settings.map { (settings) throws(TLSError) in try TLSServer(settings) }
     }
 
     private static func configure(_ options: Options, _ log: Log) throws(SystemError) -> Server.Configuration {

@@ -9,6 +9,7 @@ import Core
 import EventLoop
 import Glibc
 import Synchronization
+import TLS
 
 /// A broker in this process.
 public final class Server: Sendable {
@@ -20,6 +21,10 @@ public final class Server: Sendable {
         /// Shards, each with a thread; at least 1.
         public var threads: Int
         public var limits: Limits
+        /// The certificate of the listeners that speak TLS; nil for none.
+        public var tls: TLSServer?
+        /// Listeners that do not speak TLS nevertheless.
+        public var cleartext: Set<Face> = []
         /// Nanoseconds that a drain may take.
         public var drainTime: UInt64
         /// Who may do what.
@@ -38,6 +43,8 @@ public final class Server: Sendable {
             self.drainTime = drainTime
         }
 
+        func isSecure(_ face: Face) -> Bool { tls != nil && !cleartext.contains(face) }
+
         subscript(face: Face) -> Endpoint? {
             switch face {
             case .rsocket: listen
@@ -46,7 +53,8 @@ public final class Server: Sendable {
         }
     }
 
-    private let bound: [(face: Face, address: SocketAddress)]
+    private typealias Bound = (face: Face, isSecure: Bool, address: SocketAddress)
+    private let bound: [Bound]
     /// Readable once the broker has ended.
     public let finished: Wakeup
     private let context: LoopContext
@@ -70,7 +78,7 @@ public final class Server: Sendable {
                 limits: configuration.limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(),
                 connections: ConnectionCount(limit: configuration.limits.connections), logins: service,
-                access: configuration.access.table, log: log)
+                access: configuration.access.table, log: log, tls: configuration.tls)
             let finished = try Wakeup()
             let failure = Failure()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
@@ -91,8 +99,13 @@ public final class Server: Sendable {
             Listener.closeAll(listeners)
             throw StartError(cause: error)
         }
-        for (face, address) in bound {
-            log.write(.info, "listening", [("protocol", face.name), ("address", address.description)])
+        for (face, isSecure, address) in bound {
+            let tls = isSecure ? [("tls", "on")] : []
+            log.write(.info, "listening", [("protocol", face.name), ("address", address.description)] + tls)
+            if !isSecure, !address.isLoopback, !configuration.access.settings.isOpen {
+                let reason = "passwords and tokens can be read on the network"
+                log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
+            }
         }
     }
 
@@ -125,10 +138,10 @@ public final class Server: Sendable {
 
     /// Without users, only this machine is served, unless it is wanted otherwise.
     private static func checkOpen(
-        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [(face: Face, address: SocketAddress)]
+        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [Bound]
     ) throws(StartError) {
         guard access.settings.isOpen, !allowsAnonymous else { return }
-        for (face, address) in bound where !address.isLoopback {
+        for (face, _, address) in bound where !address.isLoopback {
             throw StartError(
                 listener: face,
                 cause: SystemError(
@@ -136,6 +149,12 @@ public final class Server: Sendable {
                     cause: "there are no users; configure some, listen on 127.0.0.1, or give --allow-anonymous"))
         }
     }
+    /// Some listener may speak TLS.
+    public var hasTLS: Bool { context.tls != nil }
+
+    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS it
+    /// does nothing.
+    public func reloadTLS() throws(TLSError) { try context.tls?.reload() }
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
@@ -145,7 +164,8 @@ public final class Server: Sendable {
             do throws(SystemError) {
                 let shard = Shard(
                     index: index, count: context.inboxes.count, limits: context.limits, memory: context.memory,
-                    seed: try Machine.random(), access: context.access, now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
+                    seed: try Machine.random(), access: context.access,
+                    now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
                 try ShardLoop(index: index, context: context, shard: shard).run()
             } catch {
                 context.acceptor.push(.failed(shard: index, error))
@@ -181,7 +201,7 @@ public final class Server: Sendable {
         for face in Face.all {
             guard let endpoint = configuration[face] else { continue }
             do throws(SystemError) {
-                listeners += try Listener.open(face, on: endpoint)
+                listeners += try Listener.open(face, on: endpoint, isSecure: configuration.isSecure(face))
             } catch {
                 Listener.closeAll(listeners)
                 throw StartError(listener: face, cause: error)
@@ -197,8 +217,10 @@ public final class Server: Sendable {
         return listeners
     }
 
-    private static func addresses(of listeners: [Listener]) -> [(face: Face, address: SocketAddress)] {
-        listeners.compactMap { listener in Socket.localAddress(listener.socket).map { (listener.face, $0) } }
+    private static func addresses(of listeners: [Listener]) -> [Bound] {
+        listeners.compactMap { listener in
+            Socket.localAddress(listener.socket).map { (listener.face, listener.isSecure, $0) }
+        }
     }
 }
 

@@ -46,7 +46,8 @@ public final class AccessTable: Sendable {
                 user.certificate.map {
                     ($0, Principal(user: user.name, permissions: user.permissions, proof: .certificate($0)))
                 }
-            }) { $1 }
+            }
+        ) { $1 }
         self.keys = Set(keys)
         self.anonymous = anonymous.map { Principal(user: nil, permissions: $0, proof: .none) }
         isOpen = users.isEmpty && keys.isEmpty

@@ -45,7 +45,8 @@ extension LoginOutcome {
         switch self {
         case .accepted(let principal): .success(principal)
         case .wrong:
-            .failure(Refusal(.unauthenticated, "The credentials are not right; check the name and password, or the token."))
+            .failure(
+                Refusal(.unauthenticated, "The credentials are not right; check the name and password, or the token."))
         case .expired: .failure(LoginOutcome.expiredRefusal)
         case .notYetValid: .failure(Refusal(.unauthenticated, "The token is not valid yet; use it later."))
         case .slowed(let seconds):

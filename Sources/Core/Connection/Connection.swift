@@ -20,13 +20,13 @@ final class Connection {
     let face: Face
     let openedAt: UInt64
     var rsocket: ServerConnection
+    /// Who the peer is, by the certificate that it has shown.
+    var certificate: PeerCertificate?
     /// What it speaks, if that is not RSocket.
     let http: HTTPFace?
     var output: Output
     /// Who it is, once SETUP has been accepted. Over HTTP: who makes requests without credentials, if they may be made.
     var principal: Principal?
-    /// Who the peer is, by the certificate that it has shown.
-    var certificate: PeerCertificate?
     /// SETUP waits until its credentials have been looked at.
     var ticket: UInt64?
     /// Its user is not let in any more.

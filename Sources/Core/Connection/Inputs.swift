@@ -30,6 +30,13 @@ extension Shard {
         guard let connection = find(id) else { return }
         connection.certificate = certificate
         if connection.http != nil { connection.principal = unasked(connection) }
+        counters.handshakes &+= 1
+    }
+
+    /// The connection could not be secured, and is gone.
+    public func notSecured(_ id: ConnectionID, reason: String, now: Instant) {
+        counters.handshakeFailures &+= 1
+        lost(id, reason: reason, now: now)
     }
 
     /// Bytes arrived. They are not kept beyond the call.
@@ -37,6 +44,8 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         switch connection.phase {
+        case .new where connection.bytesIn == 0 && connection.http == nil && Shard.beginTLS(bytes):
+            return refuseTLS(connection, now: now)
         case .new, .open: break
         case .closing, .closed: return
         }
@@ -52,6 +61,18 @@ extension Shard {
         take(connection, now: now)
         if let http = connection.http { feedCrowded(http, now: now) }
         charge(connection)
+        settle(now)
+    }
+
+    /// Whether the first bytes of a connection are TLS's (RFC 8446, 5.1) – as the length of RSocket's first frame they
+    /// would be beyond every limit of SETUP.
+    private static func beginTLS(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.count >= 3 && bytes[0] == 22 && bytes[1] == 3 && bytes[2] <= 4
+    }
+
+    private func refuseTLS(_ connection: Connection, now: Instant) {
+        let text = "This port does not speak TLS: connect with rsocket://, or start the broker with a certificate."
+        fatal(connection, RSocketError(code: .rejectedSetup, message: text, scope: .connection), now: now)
         settle(now)
     }
 

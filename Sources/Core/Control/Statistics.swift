@@ -12,6 +12,9 @@ struct ShardCounters: Sendable {
     var loginsAccepted: UInt64 = 0
     var loginsRefused: UInt64 = 0
     var denied: UInt64 = 0
+    /// Connections that were secured by TLS, and those that were not to be.
+    var handshakes: UInt64 = 0
+    var handshakeFailures: UInt64 = 0
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
 
@@ -29,6 +32,8 @@ struct ShardCounters: Sendable {
         loginsAccepted &+= other.loginsAccepted
         loginsRefused &+= other.loginsRefused
         denied &+= other.denied
+        handshakes &+= other.handshakes
+        handshakeFailures &+= other.handshakeFailures
         bytesIn &+= other.bytesIn
         bytesOut &+= other.bytesOut
         connections += other.connections
@@ -75,6 +80,8 @@ struct Statistics {
         object.add("logins_accepted", total.loginsAccepted)
         object.add("logins_refused", total.loginsRefused)
         object.add("denied", total.denied)
+        object.add("tls_handshakes", total.handshakes)
+        object.add("tls_handshake_failures", total.handshakeFailures)
         before = total
         beforeAt = now.monotonic
         return object

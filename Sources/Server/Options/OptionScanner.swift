@@ -9,9 +9,11 @@ struct OptionScanner: ~Copyable {
     private static let table: [(name: String, letter: Character?, hasValue: Bool)] = [
         ("config", "c", true), ("test", "t", false), ("listen", nil, true), ("http", nil, true),
         ("admin", nil, true), ("threads", nil, true), ("retain", nil, true), ("retain-bytes", nil, true),
-        ("memory", nil, true), ("allow-origin", nil, true), ("log-level", nil, true), ("log-format", nil, true),
-        ("version", "V", false),
-        ("help", "h", false),
+        ("memory", nil, true), ("allow-origin", nil, true),
+        ("tls-cert", nil, true), ("tls-key", nil, true), ("tls-client-ca", nil, true),
+        ("tls-verify-client", nil, true), ("tls-except", nil, true), ("tls-kernel", nil, true),
+        ("log-level", nil, true), ("log-format", nil, true),
+        ("version", "V", false), ("help", "h", false),
     ]
     /// Long options come back as this plus their place in the table, out of the way of letters.
     private static let base: Int32 = 1000

@@ -32,6 +32,8 @@ public struct Options: Equatable, Sendable {
     public var memory: Int?
     /// Pages that may use HTTP, beside the broker's own.
     public var origins = CORSPolicy.Origins.none
+    /// Certificate and key of the listeners.
+    public var tls = TLSOptions()
     public var logLevel = LogRecord.Level.info
     public var logFormat = LogFormat.text
 
@@ -56,6 +58,7 @@ public struct Options: Equatable, Sendable {
             }
         }
         try options.checkListeners()
+        _ = try options.tls.settings()
         return .run(options)
     }
 
@@ -69,6 +72,7 @@ public struct Options: Equatable, Sendable {
     }
 
     private mutating func set(_ name: String, to value: String) throws(UsageError) {
+        if try tls.set(name, to: value) { return }
         switch name {
         case "listen": listen = try Options.endpoint(name, value)
         case "http": http = try Options.endpoint(name, value)

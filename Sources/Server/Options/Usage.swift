@@ -22,6 +22,13 @@ let usage = """
                             control group, or else the machine, has)
       --allow-origin ORIGIN pages that may use HTTP from elsewhere, for example https://example.org;
                             may be given several times, * is all (default: none)
+      --tls-cert FILE       certificate, and what leads from it to its authority (PEM): every listener
+      --tls-key FILE        speaks TLS 1.2 or 1.3 with it, and with its private key (PEM). Both are read
+                            again at SIGHUP, for new connections
+      --tls-client-ca FILE  authorities whose certificates clients show (PEM)
+      --tls-verify-client M off, optional or required (default required, with --tls-client-ca)
+      --tls-except NAME     a listener that speaks no TLS: rsocket or http; may be given twice
+      --tls-kernel on|off   have the kernel encrypt, where it can (default off)
       --log-level LEVEL     debug, info, warn or error (default info)
       --log-format FORMAT   text or json (default text); the log goes to standard error
       -V, --version         print the version
