@@ -66,6 +66,8 @@ final class ScriptedEngine: Engine {
         return ConnectionID(index: index, generation: generation)
     }
 
+    func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {}
+    func reload(_ access: AccessTable, now: Instant) {}
     func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
         record.secured.append(certificate)
     }
