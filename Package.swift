@@ -10,6 +10,7 @@ import PackageDescription
 //                      │                  └─ RSocket
 //                      ├─ Access ─ Core, CCrypt, CJansson, COpenSSL
 //                      ├─ TLS ─ COpenSSL, EventLoop
+//                      ├─ Configuration ─ CYAML
 //                      ├─ EventLoop ─ CLinux
 //                      └─ CMicroHTTPD
 //   forebay ─ Client ─┬─ RSocket, HTTP2
@@ -54,10 +55,14 @@ let package = Package(
         .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
         .target(name: "Access", dependencies: ["Core", "CCrypt", "CJansson", "COpenSSL"], swiftSettings: strict),
         .target(name: "TLS", dependencies: ["COpenSSL", "EventLoop"], swiftSettings: hot),
+        .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
+        .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
             name: "Server",
-            dependencies: ["Core", "Access", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "TLS"],
+            dependencies: [
+                "Access", "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "TLS",
+            ],
             swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
@@ -109,7 +114,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "AccessTests", dependencies: ["Access", "Core"], swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
-        .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: strict),
+        .testTarget(
+            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
             swiftSettings: strict),

@@ -35,10 +35,10 @@ public struct PermissionSettings: Sendable, Equatable {
     /// - Parameter place: what the patterns are of, for an error's sentence.
     func permissions(of place: String) throws(AccessError) -> Permissions {
         Permissions(
-            publish: try PermissionSettings.set(publish, "\(place).publish"),
-            subscribe: try PermissionSettings.set(subscribe, "\(place).subscribe"),
-            control: try PermissionSettings.set(control, "\(place).control"),
-            block: try PermissionSettings.set(block, "\(place).block"))
+            publish: try PermissionSettings.set(publish, "\(place)publish"),
+            subscribe: try PermissionSettings.set(subscribe, "\(place)subscribe"),
+            control: try PermissionSettings.set(control, "\(place)control"),
+            block: try PermissionSettings.set(block, "\(place)block"))
     }
 
     /// Patterns that one permission may have.
@@ -141,7 +141,7 @@ extension AccessSettings {
         var seen: Set<String> = []
         for (index, user) in users.enumerated() {
             let place = "users[\(index)]"
-            let compiled = try user.compiled(place)
+            let compiled = try user.compiled("\(place).")
             for word in user.unique(compiled) where !seen.insert(word).inserted {
                 throw AccessError(place, "another user has the same name, token or certificate; give each its own")
             }
@@ -154,7 +154,7 @@ extension AccessSettings {
             }
             keys.append(try JWTKey(key, place: "jwt.keys[\(index)]"))
         }
-        let anonymous = try anonymous.map { settings throws(AccessError) in try settings.permissions(of: "anonymous") }
+        let anonymous = try anonymous.map { settings throws(AccessError) in try settings.permissions(of: "anonymous.") }
         let access = AccessTable(
             users: table, anonymous: anonymous ?? (isOpen ? .all : nil), keys: keys.map(\.fingerprint))
         return (access, keys)
@@ -164,25 +164,28 @@ extension AccessSettings {
 extension UserSettings {
     public static let longestName = 128
 
+    /// - Throws: what is wrong with it by itself; the place is the name of a key.
+    public func check() throws(AccessError) { _ = try compiled("") }
+
     fileprivate func compiled(_ place: String) throws(AccessError) -> AccessTable.User {
         guard UserSettings.isName(name) else {
             throw AccessError(
-                "\(place).name",
+                "\(place)name",
                 "a name has 1 to \(UserSettings.longestName) bytes, and no colon or control character among them")
         }
-        if let password, let fault = PasswordHash.fault(of: password) { throw AccessError("\(place).password", fault) }
+        if let password, let fault = PasswordHash.fault(of: password) { throw AccessError("\(place)password", fault) }
         var digest: [UInt8]?
         if let token {
             digest = Digest.parse(token)
             guard digest != nil else {
                 throw AccessError(
-                    "\(place).token",
+                    "\(place)token",
                     "it is no hash of a token; write sha256: and the 64 hexadecimal digits that "
                         + "`printf %s TOKEN | sha256sum` prints")
             }
         }
         if let certificate, certificate.isEmpty {
-            throw AccessError("\(place).certificate", "it is empty; write the common name in the certificate's subject")
+            throw AccessError("\(place)certificate", "it is empty; write the common name in the certificate's subject")
         }
         return AccessTable.User(
             name: name, password: password, token: digest, certificate: certificate,

@@ -110,7 +110,7 @@ struct JWTVerifier: Sendable {
             settings[keyPath: field] = list
         }
         do throws(AccessError) {
-            return try settings.permissions(of: "forebay")
+            return try settings.permissions(of: "forebay.")
         } catch {
             throw .wrong
         }

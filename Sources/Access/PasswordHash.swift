@@ -14,11 +14,18 @@ public enum PasswordHash {
     /// What is wrong with a hash; nil if it is one.
     static func fault(of hash: String) -> String? {
         guard methods.contains(where: hash.hasPrefix), hash.utf8.count < Int(CRYPT_OUTPUT_SIZE),
-            hash.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), crypt_checksalt(hash) == CRYPT_SALT_OK
+            hash.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), crypt_checksalt(hash) == CRYPT_SALT_OK, isWhole(hash)
         else {
             return "it is no hash of yescrypt, scrypt, bcrypt or sha512; make one with forebayd --hash-password"
         }
         return nil
+    }
+
+    /// It is not cut off: behind salt and cost stands as much as the method makes.
+    private static func isWhole(_ hash: String) -> Bool {
+        if hash.hasPrefix("$2") { return hash.utf8.count == 60 }
+        guard let last = hash.split(separator: "$").last else { return false }
+        return last.utf8.count == (hash.hasPrefix("$6$") ? 86 : 43)
     }
 
     /// Whether `password` has that hash.

@@ -37,8 +37,27 @@ public enum Machine {
         return UInt64(limit.rlim_cur)
     }
 
+    /// The variables of the process's environment whose names begin with `prefix`.
+    public static func environment(prefix: String) -> [(name: String, value: String)] {
+        var variables: [(name: String, value: String)] = []
+        guard var next = fb_environment() else { return [] }
+        while let entry = next.pointee {
+            let text = String(cString: entry)
+            if text.hasPrefix(prefix), let equals = text.firstIndex(of: "=") {
+                variables.append((String(text[..<equals]), String(text[text.index(after: equals)...])))
+            }
+            next += 1
+        }
+        return variables
+    }
+
     /// The first `limit` bytes of a small text file, as those of /proc; nil when it cannot be read.
     public static func text(ofFile path: String, limit: Int = 64 << 10) -> String? {
+        bytes(ofFile: path, limit: limit).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// The first `limit` bytes of a file; nil when it cannot be read.
+    public static func bytes(ofFile path: String, limit: Int) -> [UInt8]? {
         let fd = open(path, O_RDONLY | O_CLOEXEC)
         if fd < 0 { return nil }
         defer { close(fd) }
@@ -48,6 +67,6 @@ public enum Machine {
                 bytes.append(contentsOf: buffer[..<count])
             }
         }
-        return String(decoding: bytes.prefix(limit), as: UTF8.self)
+        return Array(bytes.prefix(limit))
     }
 }

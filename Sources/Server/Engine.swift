@@ -17,6 +17,7 @@ protocol Engine: AnyObject {
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant)
     func reload(_ access: AccessTable, now: Instant)
     func fire(now: Instant)
+    func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant)

@@ -118,6 +118,15 @@ public final class Server: Sendable {
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
     public func drain() { context.acceptor.push(.drain) }
 
+    /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
+    /// topics retain, and the time for a drain. Listeners and threads stay as they are.
+    public func reload(_ configuration: Configuration) {
+        context.memory.limit = configuration.limits.memory
+        context.connections.limit = configuration.limits.connections
+        context.acceptor.push(.drainTime(configuration.drainTime))
+        for inbox in context.inboxes { inbox.push(.limits(configuration.limits)) }
+    }
+
     /// Ends at once; connections are cut.
     public func stop() { context.acceptor.push(.stop) }
 
@@ -149,6 +158,7 @@ public final class Server: Sendable {
                     cause: "there are no users; configure some, listen on 127.0.0.1, or give --allow-anonymous"))
         }
     }
+
     /// Some listener may speak TLS.
     public var hasTLS: Bool { context.tls != nil }
 

@@ -20,6 +20,8 @@ enum InboxItem: Sendable {
     case authenticated(LoginTicket, LoginOutcome)
     /// Who may do what from now on.
     case access(AccessTable)
+    /// What the engine is bounded by from now on.
+    case limits(Limits)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
     /// End the thread now.
@@ -47,7 +49,7 @@ struct LoopContext: Sendable {
 /// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
 /// specialised in this module, and costs no dynamic call.
 final class ShardLoop<Shard: Engine> {
-    let context: LoopContext
+    private(set) var context: LoopContext
     let shard: Shard
     private let inbox: Inbox<InboxItem>
     var poller: Poller
@@ -200,6 +202,9 @@ final class ShardLoop<Shard: Engine> {
                 adopt(fd, peer: peer, face: face, isSecure: isSecure)
             case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
             case .access(let table): shard.reload(table, now: now)
+            case .limits(let limits):
+                context.limits = limits
+                shard.adopt(limits, now: now)
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)

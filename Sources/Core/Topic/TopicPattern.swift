@@ -7,9 +7,11 @@
 
 /// A text that is no pattern. `description` is a sentence that tells what to write instead.
 public struct TopicPatternError: Error, Equatable, CustomStringConvertible, Sendable {
-    public var description: String
+    public var text: String
+    /// The words behind the text: "is no pattern of topics: …".
+    public var words: String
 
-    init(_ description: String) { self.description = description }
+    public var description: String { "'\(text.prefix(TopicName.longest))' \(words)" }
 }
 
 /// A pattern of topics' names, as in NATS: `*` is one token and `>` the rest. The names that begin with `$SYS.` are
@@ -21,8 +23,7 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
     public init(parsing text: String) throws(TopicPatternError) {
         if let fault = TopicPattern.fault(Array(text.utf8)) {
             throw TopicPatternError(
-                "'\(text.prefix(TopicName.longest))' is no pattern of topics: \(fault), "
-                    + "for example orders.eu, orders.* or orders.>")
+                text: text, words: "is no pattern of topics: \(fault), for example orders.eu, orders.* or orders.>")
         }
         bytes = Array(text.utf8)
     }

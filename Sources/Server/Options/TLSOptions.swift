@@ -1,5 +1,6 @@
 // TLSOptions: the options that begin with "tls-", and what they come to together.
 
+import Configuration
 import Core
 import TLS
 
@@ -15,31 +16,14 @@ public struct TLSOptions: Equatable, Sendable {
 
     public init() {}
 
-    /// - Returns: false for an option that is none of these.
-    mutating func set(_ name: String, to value: String) throws(UsageError) -> Bool {
-        switch name {
-        case "tls-cert": certificate = value
-        case "tls-key": key = value
-        case "tls-client-ca": clientAuthority = value
-        case "tls-verify-client":
-            guard let one = ClientVerification(rawValue: value) else {
-                throw UsageError("--tls-verify-client \(value) is none of off, optional, required")
-            }
-            verification = one
-        case "tls-except":
-            guard let face = Face.all.first(where: { $0.name == value }) else {
-                throw UsageError(
-                    "--tls-except \(value) is no listener: they are \(Face.all.map(\.name).joined(separator: ", "))")
-            }
-            cleartext.insert(face)
-        case "tls-kernel":
-            guard value == "on" || value == "off" else {
-                throw UsageError("--tls-kernel \(value) is neither on nor off")
-            }
-            usesKernel = value == "on"
-        default: return false
+    /// What does not go together.
+    var fault: String? {
+        do throws(UsageError) {
+            _ = try settings()
+            return nil
+        } catch {
+            return error.description
         }
-        return true
     }
 
     /// What they come to; nil without a certificate: no listener speaks TLS then.
@@ -62,4 +46,40 @@ public struct TLSOptions: Equatable, Sendable {
             certificate: certificate, key: key, clientAuthority: clientAuthority, verification: verification,
             usesKernel: usesKernel)
     }
+}
+
+extension Setting {
+    static let tls: [Setting] = [
+        .file("tls-cert", \.tls.certificate, "certificate, and what leads from it to its authority (PEM)"),
+        .file("tls-key", \.tls.key, "its private key (PEM)"),
+        .file("tls-client-ca", \.tls.clientAuthority, "authorities whose certificates clients show (PEM)"),
+        .value(
+            "tls-verify-client", "MODE", \.tls.verification,
+            "off, optional or required; auto is required with tls-client-ca"
+        ) { text throws(ValueFault) in
+            if text == "auto" { return nil }
+            guard let mode = ClientVerification(rawValue: text) else {
+                throw ValueFault("is none of off, optional, required, auto")
+            }
+            return mode
+        } write: {
+            $0?.rawValue ?? "auto"
+        },
+        .list(
+            "tls-except", "LISTENER", \.tls.cleartext, most: Face.all.count,
+            "listeners that speak no TLS: rsocket or http"
+        ) { texts throws(ValueFault) in
+            var faces: Set<Face> = []
+            for text in texts {
+                guard let face = Face.all.first(where: { $0.name == text }) else {
+                    throw ValueFault("is no listener: they are \(Face.all.map(\.name).joined(separator: ", "))")
+                }
+                faces.insert(face)
+            }
+            return faces
+        } write: { faces in
+            Face.all.filter { faces.contains($0) }.map(\.name)
+        },
+        .truth("tls-kernel", \.tls.usesKernel, "have the kernel encrypt, where it can"),
+    ]
 }
