@@ -9,7 +9,8 @@ import PackageDescription
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
 //                      ├─ EventLoop ─ CLinux
-//                      └─ CMicroHTTPD
+//                      ├─ CMicroHTTPD
+//                      └─ CAdminPage           (the admin page's files)
 //   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ EventLoop
 //   Forebay ─ Client, StreamsCore
@@ -49,7 +50,13 @@ let package = Package(
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
-            name: "Server", dependencies: ["Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
+            name: "CAdminPage", exclude: ["index.html", "style.css", "script.js", "icon.svg"],
+            cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
+        .target(
+            name: "Server",
+            dependencies: [
+                "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "CAdminPage", "Replay", "Bytes",
+            ], swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(

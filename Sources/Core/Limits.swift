@@ -63,6 +63,8 @@ public struct Limits: Sendable {
     public var heartbeat: UInt64 = 15 * second
     /// Pages of which other origins may use plain HTTP.
     public var cors = CORSPolicy()
+    /// Names under which plain HTTP may be asked.
+    public var hosts = HostPolicy()
     /// How long a connection may leave more than `controlOutput` unread, and how long it may take to read a closing
     /// error.
     public var unreadTime: UInt64 = 10 * second

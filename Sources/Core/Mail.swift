@@ -12,7 +12,7 @@ public struct Mail: Sendable {
     enum Content: Sendable {
         // From a subscriber's shard to a topic's owner
         case attach(name: String, shard: Int)
-        case detach(epoch: UInt64, shard: Int, dropped: UInt64)
+        case detach(epoch: UInt64, shard: Int, MirrorPast)
         case progress(epoch: UInt64, shard: Int, MirrorProgress)
 
         // From the owner to a subscriber's shard
@@ -111,6 +111,14 @@ struct MirrorProgress: Sendable, Equatable {
     var subscriptions: Int
     /// Messages that the view's subscriptions have lost since it was made.
     var dropped: UInt64
+    /// Messages that they were handed.
+    var delivered: UInt64
+}
+
+/// What a view that is no more has had.
+struct MirrorPast: Sendable {
+    var dropped: UInt64 = 0
+    var delivered: UInt64 = 0
 }
 
 /// The opening of a channel, or an acknowledged publish, with its first message.

@@ -13,7 +13,7 @@ extension Shard {
     private func open(_ content: Mail.Content, now: Instant) {
         switch content {
         case .attach(let name, let shard): attach(name, from: shard, now: now)
-        case .detach(let epoch, let shard, let dropped): unlink(epoch, shard, dropped: dropped, now: now)
+        case .detach(let epoch, let shard, let past): unlink(epoch, shard, past, now: now)
         case .progress(let epoch, let shard, let progress):
             topics[epoch]?.heard(progress, from: shard, now: now)
 

@@ -78,7 +78,7 @@ public final class Shard {
         self.limits = limits
         self.memory = memory
         source = RandomSource(seed: seed)
-        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors)
+        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
         pool = BlockPool(budget: memory)
         effects = Effects(shards: count)
         statistics = Statistics(shards: count)
@@ -111,7 +111,9 @@ public final class Shard {
     }
 
     /// The shard that a topic lives on, by its name.
-    func owner(of name: String) -> Int {
+    func owner(of name: String) -> Int { Shard.owner(of: name, among: shards) }
+
+    static func owner(of name: String, among shards: Int) -> Int {
         // FNV-1a: any spread will do, but each shard must find the same.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }

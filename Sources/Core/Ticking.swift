@@ -35,6 +35,7 @@ extension Shard {
             close(connection, reason: "the broker is shutting down", now: now)
         case .new:
             guard time - connection.openedAt >= limits.setupTime else { return }
+            reached(.setupTime)
             if connection.http?.http1 != nil {
                 return close(connection, reason: "no request came to its end in time", now: now)
             }
@@ -59,6 +60,7 @@ extension Shard {
         let silent = now.monotonic - connection.lastHeard
         if silent >= connection.lifetime {
             let seconds = connection.lifetime / Limits.second
+            reached(connection.http == nil ? .lifetime : .httpSilence)
             fatal(
                 connection,
                 error(.connectionError, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
@@ -70,6 +72,7 @@ extension Shard {
             sayProbe(on: connection)
         }
         if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
+            reached(.unreadTime)
             close(connection, reason: "it left its answers unread", now: now)
             return
         }
@@ -79,6 +82,7 @@ extension Shard {
         }
         if let http = connection.http, let session = http.session {
             if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
+                reached(.reassemblyTime)
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
                 return fatal(connection, error(.connectionError, reason), now: now)
             }
@@ -123,9 +127,7 @@ extension Shard {
 
     private func tellStatistics(now: Instant) {
         nextStatistics = now.monotonic + Limits.second
-        counters.connections = connections.count
-        counters.subscriptions = subscriptionCount
-        counters.topics = names.count
+        let counters = currentCounters()
         let owner = owner(of: SystemTopic.stats)
         if owner == index {
             statistics.take(counters, from: index)

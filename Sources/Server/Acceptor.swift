@@ -102,6 +102,7 @@ final class Acceptor {
             drainDeadline = now + drainTime
             closeListeners()
             for inbox in context.inboxes { inbox.push(.drain) }
+            context.admin?.push(.draining)
         case .stop: outcome = outcome ?? .stopped
         case .idle:
             idleShards += 1
@@ -120,6 +121,7 @@ final class Acceptor {
             } catch {
                 let advice = error.code == EMFILE ? "; raise the limit on open files (ulimit -n)" : ""
                 refusals.count(error.cause + advice)
+                context.connections.noteRefusal()
                 resumeAt = now + Acceptor.pause
                 try watch([])
                 return
@@ -127,6 +129,7 @@ final class Acceptor {
             guard let (fd, peer) = accepted else { return }
             guard context.connections.add() else {
                 close(fd)
+                context.connections.noteRefusal()
                 refusals.count("the broker has \(context.connections.limit) connections, its limit")
                 continue
             }

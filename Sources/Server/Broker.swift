@@ -13,7 +13,7 @@ public enum Broker {
 
     /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
     /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
+    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads + AdminLimits.connections }
 
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.
     static func run(_ arguments: [String]) -> Int32 {
@@ -84,10 +84,14 @@ public enum Broker {
     private static func configure(_ options: Options, _ log: Log) throws(SystemError) -> Server.Configuration {
         let openFiles = try Machine.raiseOpenFiles()
         var configuration = Server.Configuration(listen: options.listen, http: options.http)
+        configuration.admin = options.admin
+        configuration.hostNames = options.hostNames
         configuration.threads = options.threads ?? min(Machine.cpuCount, Options.threadsRange.upperBound)
         var limits = Limits()
         limits.retain = options.retain
         limits.cors = CORSPolicy(options.origins)
+        // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
+        limits.hosts = HostPolicy(options.hostNames)
         limits.retainBytes = options.retainBytes
         limits.memory = options.memory ?? DefaultMemory.bytes()
         let files = Int(clamping: openFiles) - reservedFiles(threads: configuration.threads)
@@ -105,6 +109,7 @@ public enum Broker {
 
     /// A failure to start, as a sentence that says what to do.
     static func explain(_ error: StartError, _ options: Options) -> String {
+        if error.isAdmin, let endpoint = options.admin { return explainAdmin(error.cause, endpoint) }
         guard let face = error.listener, let endpoint = face == .http ? options.http : options.listen else {
             return error.description
         }
@@ -122,6 +127,21 @@ public enum Broker {
             return "port \(port) needs privileges: choose \(face.option) \(unprivileged)"
         default:
             return error.description
+        }
+    }
+
+    private static func explainAdmin(_ cause: SystemError, _ endpoint: Endpoint) -> String {
+        switch cause.code {
+        case EADDRINUSE:
+            return "port \(endpoint.port) for the admin listener is taken: stop the other process, choose --admin "
+                + "\(Endpoint(host: endpoint.host, port: 0)), or turn it off with --admin off"
+        case EADDRNOTAVAIL:
+            return "this machine has no address \(endpoint.host): choose --admin 127.0.0.1:\(endpoint.port)"
+        case EACCES where endpoint.port < 1024:
+            let unprivileged = Endpoint(host: endpoint.host, port: Options.defaultAdmin.port)
+            return "port \(endpoint.port) needs privileges: choose --admin \(unprivileged)"
+        default:
+            return "--admin: \(cause)"
         }
     }
 

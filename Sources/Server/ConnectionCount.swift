@@ -5,6 +5,7 @@ import Synchronization
 /// Counted up when a connection is accepted and down when it is closed, by whichever thread does so.
 final class ConnectionCount: Sendable {
     private let count = Atomic<Int>(0)
+    private let refusals = Atomic<Int>(0)
     let limit: Int
 
     init(limit: Int) { self.limit = limit }
@@ -19,6 +20,11 @@ final class ConnectionCount: Sendable {
     func remove() {
         count.subtract(1, ordering: .relaxed)
     }
+
+    /// A connection was closed at once.
+    func noteRefusal() { refusals.add(1, ordering: .relaxed) }
+
+    var refused: UInt64 { UInt64(refusals.load(ordering: .relaxed)) }
 
     var value: Int { count.load(ordering: .relaxed) }
 }

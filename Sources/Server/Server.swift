@@ -1,12 +1,13 @@
-// Server: a running broker. Its threads are one acceptor and one loop per shard; they share no state but inboxes, the
-// log and a count.
+// Server: a running broker. Its threads are one acceptor, one loop per shard, and the admin listener's; they share no
+// state but inboxes, the log and a count.
 //
 //     acceptor ──accepted, drain, stop──▶ inbox of each shard ◀──mail── other shards
-//         ▲────────────idle, failed──────────┘
+//         ▲────────────idle, failed──────────┘  ▲──inquiry── admin ◀──answer──┘
 
 import Core
 import EventLoop
 import Glibc
+import HTTP2
 import Synchronization
 
 /// A broker in this process.
@@ -16,6 +17,10 @@ public final class Server: Sendable {
         /// one of them is somewhere.
         public var listen: Endpoint?
         public var http: Endpoint?
+        /// Where the admin listener is; nil is nowhere.
+        public var admin: Endpoint?
+        /// Names, beside addresses and localhost, under which the admin listener may be asked.
+        public var hostNames: HostPolicy.Names = .listed([])
         /// Shards, each with a thread; at least 1.
         public var threads: Int
         public var limits: Limits
@@ -47,6 +52,7 @@ public final class Server: Sendable {
     private let context: LoopContext
     private let acceptor: NamedThread
     private let failure: Failure
+    private let adminAddresses: [SocketAddress]
 
     /// Binds the listeners and starts the threads.
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
@@ -54,35 +60,46 @@ public final class Server: Sendable {
         let listeners = try Server.listen(configuration)
         var shards: [NamedThread] = []
         var inboxes: [Inbox<InboxItem>] = []
+        var admin = AdminThread()
+        do throws(StartError) { admin = try AdminThread(binding: configuration.admin) } catch {
+            Listener.closeAll(listeners)
+            throw error
+        }
+        let bound = listeners.compactMap { listener in
+            Socket.localAddress(listener.socket).map { (face: listener.face, address: $0) }
+        }
+        adminAddresses = admin.addresses
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
             let context = LoopContext(
                 limits: configuration.limits, memory: MemoryBudget(limit: configuration.limits.memory),
-                inboxes: inboxes, acceptor: try Inbox(),
+                inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
                 connections: ConnectionCount(limit: configuration.limits.connections), log: log)
             let finished = try Wakeup()
             let failure = Failure()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
+            try admin.start(context, configuration, bound)
             let threads = shards
+            let adminThread = admin
             let drainTime = configuration.drainTime
             acceptor = try NamedThread.start("forebay-accept") {
                 Server.runAcceptor(listeners, threads, context, drainTime: drainTime, failure)
+                adminThread.stop()
                 finished.signal()
             }
             self.context = context
             self.finished = finished
             self.failure = failure
-            bound = listeners.compactMap { listener in
-                Socket.localAddress(listener.socket).map { (listener.face, $0) }
-            }
+            self.bound = bound
         } catch {
             for inbox in inboxes { inbox.push(.stop) }
             for shard in shards { shard.join() }
             Listener.closeAll(listeners)
+            admin.stop()
             throw StartError(cause: error)
         }
-        for (face, address) in bound {
-            log.write(.info, "listening", [("protocol", face.name), ("address", address.description)])
+        for (name, address) in bound.map({ ($0.face.name, $0.address) }) + adminAddresses.map({ ("admin", $0) }) {
+            log.write(.info, "listening", [("protocol", name), ("address", address.description)])
         }
     }
 
@@ -91,6 +108,9 @@ public final class Server: Sendable {
     public func addresses(_ face: Face) -> [SocketAddress] {
         bound.filter { $0.face == face }.map(\.address)
     }
+
+    /// Those of the admin listener.
+    public func addressesOfAdmin() -> [SocketAddress] { adminAddresses }
 
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
     public func drain() { context.acceptor.push(.drain) }

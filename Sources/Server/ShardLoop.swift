@@ -17,6 +17,8 @@ enum InboxItem: Sendable {
     case accepted(fd: Int32, peer: String, face: Face)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
+    /// A question of the admin's, to be answered into its inbox.
+    case inquiry(job: UInt64, Inquiry)
     /// End the thread now.
     case stop
 }
@@ -29,6 +31,8 @@ struct LoopContext: Sendable {
     /// By shard.
     var inboxes: [Inbox<InboxItem>]
     var acceptor: Inbox<Acceptor.Command>
+    /// Nil without an admin listener.
+    var admin: Inbox<AdminItem>?
     var connections: ConnectionCount
     var log: Log
 }
@@ -39,6 +43,8 @@ final class ShardLoop<Shard: Engine> {
     let context: LoopContext
     let shard: Shard
     private let inbox: Inbox<InboxItem>
+    private let index: Int
+    private var figures = LoopFigures()
     var poller: Poller
     var connections = ConnectionTable()
     var lingering = LingerQueue()
@@ -57,6 +63,7 @@ final class ShardLoop<Shard: Engine> {
     init(index: Int, context: LoopContext, shard: Shard) throws(SystemError) {
         let poller = try Poller()
         inbox = context.inboxes[index]
+        self.index = index
         try poller.add(inbox.descriptor, token: Token.inbox.rawValue, interest: .read)
         self.context = context
         self.poller = poller
@@ -102,6 +109,7 @@ final class ShardLoop<Shard: Engine> {
         carryOut()
         deliver()
         tellIdle()
+        figures.record(Clock.monotonic() - now.monotonic)
     }
 
     private var timeout: UInt64? {
@@ -157,6 +165,9 @@ final class ShardLoop<Shard: Engine> {
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)
+            case .inquiry(let job, let inquiry):
+                let answer = shard.answer(inquiry, now: now)
+                context.admin?.push(.answer(job: job, shard: index, answer, figures))
             case .stop: phase = .stopped
             }
         }

@@ -33,7 +33,10 @@ import Testing
         ("--log-level debug", { $0.logLevel = .debug }), ("--log-level warn", { $0.logLevel = .warning }),
         ("--log-level error", { $0.logLevel = .error }), ("--log-format json", { $0.logFormat = .json }),
         ("--http [::1]:0", { $0.http = Endpoint(host: "::1", port: 0) }),
-        ("--http off --admin off", { $0.http = nil }), ("--listen off", { $0.listen = nil }),
+        ("--http off --admin off", { ($0.http, $0.admin) = (nil, nil) }),
+        ("--admin 127.0.0.1:0", { $0.admin = Endpoint(host: "127.0.0.1", port: 0) }),
+        ("--host-name Broker.local --host-name b", { $0.hostNames = .listed(["broker.local", "b"]) }),
+        ("--host-name * --host-name b", { $0.hostNames = .any }), ("--listen off", { $0.listen = nil }),
         ("--http off --http localhost:8", { $0.http = Endpoint(host: "localhost", port: 8) }),
         ("--listen 127.0.0.1:7691 --http off", { ($0.listen, $0.http) = ($0.http, nil) }),
         (
@@ -77,7 +80,8 @@ import Testing
         ("--allow-origin https://a.org:443", "is no origin"), ("--allow-origin http://[::1]:80", "is no origin"),
         (String(repeating: "--allow-origin http://a ", count: 65), "more than 64 times"),
         ("--log-level loud", "none of debug, info, warn, error"), ("--log-format xml", "neither text nor json"),
-        ("--admin 127.0.0.1:7692", "no admin listener"),
+        ("--admin 7692", "--admin: \"7692\" is no address: write HOST:PORT"),
+        ("--host-name a:80", "--host-name a:80 is no host's name"),
         ("-c broker.conf", "reads no configuration file"), ("-t", "reads no configuration file"),
         ("--config x", "reads no configuration file"), ("-c", "-c needs a value"),
         ("--unheard", "unknown option --unheard"), ("-x", "unknown option -x"), ("-tx", "no configuration file"),
@@ -96,13 +100,14 @@ import Testing
     @Test func usageErrorsExitWith2AndHelpWith0() {
         #expect(Broker.run(["forebayd", "-h"]) == 0)
         #expect(Broker.run(["forebayd", "-V"]) == 0)
-        #expect(Broker.run(["forebayd", "--admin", "127.0.0.1:1"]) == 2)
+        #expect(Broker.run(["forebayd", "--admin", "1"]) == 2)
         #expect(Broker.run(["forebayd", "--listen", "off", "--http", "off"]) == 2)
     }
 
     @Test func theHelpNamesEveryOptionOfThisVersion() {
         for option in [
-            "--listen", "--http", "--threads", "--retain", "--retain-bytes", "--memory", "--allow-origin",
+            "--listen", "--http", "--admin", "--host-name", "--threads", "--retain", "--retain-bytes", "--memory",
+            "--allow-origin",
             "--log-level",
             "--log-format", "--version", "--help",
         ] {

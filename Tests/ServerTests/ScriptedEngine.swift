@@ -120,6 +120,7 @@ final class ScriptedEngine: Engine {
     }
 
     func drain(now: Instant) { draining = true }
+    func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer { .present }
 
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let peer = peers[id.index] else { return 0 }

@@ -44,12 +44,12 @@ def executable() -> str:
 class Broker:
     """A forebayd process. `options` are added to those that every test needs. Two threads, unless a test or
     $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where HTTP clients do: host and
-    port, or None for a listener that `options` turn off."""
+    port, or None for a listener that `options` turn off; `admin` is None unless `options` turn it on."""
 
     def __init__(self, *options: str, threads: int = 0):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
-        command = [executable(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-format", "json",
-                   "--threads", str(threads), *options]
+        command = [executable(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "off",
+                   "--log-format", "json", "--threads", str(threads), *options]
         environment = dict(os.environ, SWIFT_BACKTRACE="enable=no")
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
         self.pid = self.process.pid
@@ -58,9 +58,10 @@ class Broker:
         self._reader.start()
         # Of an option given twice the last counts.
         values = dict(zip(command, command[1:]))
-        listeners = {"rsocket": "--listen", "http": "--http"}
+        listeners = {"rsocket": "--listen", "http": "--http", "admin": "--admin"}
         addresses = self._listening({name for name, option in listeners.items() if values[option] != "off"})
         self.address, self.http = addresses.get("rsocket"), addresses.get("http")
+        self.admin = addresses.get("admin")
 
     def _read(self):
         for line in self.process.stderr:

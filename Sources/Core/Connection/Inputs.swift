@@ -8,12 +8,17 @@ extension Shard {
     /// refuses it.
     public func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
         moment = now
-        guard !draining, connections.count < (limits.connections + shards - 1) / shards else { return nil }
+        guard !draining else { return nil }
+        guard connections.count < (limits.connections + shards - 1) / shards else {
+            reached(.connections)
+            return nil
+        }
         let connection = connections.insert { handle in
             Connection(handle: handle, peer: peer, face: face, limits: limits, pool: pool, now: now.monotonic)
         }
         guard perAddress[connection.address, default: 0] < limits.connectionsPerAddress else {
             connections.remove(connection.handle)
+            reached(.connectionsPerAddress)
             return nil
         }
         perAddress[connection.address, default: 0] += 1
@@ -235,6 +240,7 @@ extension Shard {
         sayFatal(error, on: connection)
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }
+        if let limit = LimitReached(error.bound) { reached(limit) }
         updateReading(connection)
         if connection.http?.http1?.isIdle == true { return close(connection, reason: error.message, now: now) }
         flush(connection)
@@ -278,6 +284,7 @@ extension Shard {
     /// Reading pauses while what was read must wait.
     func updateReading(_ connection: Connection) {
         if connection.output.unreadAnswers > limits.controlOutput {
+            if connection.unreadSince == nil { reached(.controlOutput) }
             connection.unreadSince = connection.unreadSince ?? moment.monotonic
         } else {
             connection.unreadSince = nil

@@ -5,33 +5,7 @@ import RSocket
 
 /// What is wrong with a request: an ERROR on its stream, the status of its call.
 struct Refusal: Error, Sendable {
-    enum Kind: Sendable {
-        /// A bad name, option or value.
-        case invalid
-        /// A limit is reached.
-        case limit
-        /// A message is larger than any may be.
-        case tooLarge
-        /// A publish found no room for too long.
-        case blocked
-        /// A request did not come to its end in time.
-        case timeout
-        /// A publisher sent more than it was granted.
-        case beyondCredit
-        /// The topic has ended.
-        case ended
-        case notFound
-        /// Not for this peer, or not for any.
-        case forbidden
-        /// What was asked to begin with is not there any more.
-        case gap
-        /// The broker is shutting down.
-        case unavailable
-        /// The topic failed, and its subscriptions with it.
-        case topicFailed
-        /// The subscription's buffer, or the topic's log, was full.
-        case overflow
-    }
+    typealias Kind = RefusalReason
 
     var kind: Kind
     var message: String
@@ -64,7 +38,8 @@ struct Refusal: Error, Sendable {
         switch kind {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
-        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .forbidden, .gap, .unavailable:
+        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .forbidden, .gap, .unavailable,
+            .cutOff:
             .rejected
         }
     }
@@ -79,7 +54,7 @@ struct Refusal: Error, Sendable {
         case .notFound: .notFound
         case .forbidden: .permissionDenied
         case .unavailable: .unavailable
-        case .topicFailed: .aborted
+        case .topicFailed, .cutOff: .aborted
         }
     }
 
@@ -94,7 +69,7 @@ struct Refusal: Error, Sendable {
             case .timeout: .timeout
             case .ended, .topicFailed: .topicEnded
             case .notFound: .notFound
-            case .forbidden: .forbidden
+            case .forbidden, .cutOff: .forbidden
             case .gap: .gap
             case .unavailable: .draining
             }

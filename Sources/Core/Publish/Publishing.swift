@@ -73,6 +73,7 @@ extension Shard {
     /// Whether one more publish of `size` bytes might be parked.
     private func checkParked(_ size: Int, of connection: Connection) throws(Refusal) {
         guard connection.parkedBytes + size <= limits.parked, connection.parkedCount < limits.parkedCount else {
+            reached(.parked)
             throw .rejected(
                 "\(connection.parkedCount) publishes of this connection wait for their acknowledgement already; "
                     + "wait for some before sending more.")

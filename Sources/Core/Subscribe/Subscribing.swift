@@ -27,6 +27,7 @@ extension Shard {
         try SystemTopic.check(name, options)
         if let fault = TopicName.fault(TopicName.isSystem(name) ? "SYS" : name) { throw .invalid(fault) }
         guard subscriptionCount < (limits.subscriptions + shards - 1) / shards else {
+            reached(.subscriptions)
             throw .rejected("The broker has \(limits.subscriptions) subscriptions, its limit; try again later.")
         }
         var credit = Credit(mode: options.demand)
@@ -44,6 +45,7 @@ extension Shard {
         connection.attach(subscriber)
         connection.subscriptions += 1
         subscriptionCount += 1
+        counters.subscriptionsOpened &+= 1
         if mirror.isAttached { join(subscriber, now: now) } else { mirror.waiting.append(subscriber) }
     }
 
@@ -121,6 +123,7 @@ extension Shard {
             if case .failed(let text) = subscriber.mirror.state { reason = text }
             fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
         case .overflow(let cause):
+            if cause == .blockedTooLong { reached(.blockLimit) }
             let text =
                 switch cause {
                 case .buffer: "the buffer of \(subscriber.options.buffer) messages was full"
@@ -134,6 +137,7 @@ extension Shard {
     }
 
     func forget(_ subscriber: Subscriber) {
+        countLosses(of: subscriber)
         subscriber.connection.subscriptions -= 1
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
         subscriptionCount -= 1
@@ -172,7 +176,7 @@ extension Shard {
     /// The owner answered with the topic's log.
     func attached(_ name: String, _ view: TopicView, now: Instant) {
         guard let mirror = mirrors[name], !mirror.isAttached else {
-            send(.detach(epoch: view.epoch, shard: index, dropped: 0), to: owner(of: name))
+            send(.detach(epoch: view.epoch, shard: index, MirrorPast()), to: owner(of: name))
             return
         }
         mirror.epoch = view.epoch
@@ -207,10 +211,11 @@ extension Shard {
         }
         forgetName(of: mirror)
         guard mirrorsByEpoch.removeValue(forKey: mirror.epoch) != nil else { return }
+        let past = MirrorPast(dropped: mirror.dropped, delivered: mirror.delivered)
         if mirror.owner == index {
-            unlink(mirror.epoch, index, dropped: mirror.dropped, now: now)
+            unlink(mirror.epoch, index, past, now: now)
         } else {
-            send(.detach(epoch: mirror.epoch, shard: index, dropped: mirror.dropped), to: mirror.owner)
+            send(.detach(epoch: mirror.epoch, shard: index, past), to: mirror.owner)
         }
     }
 

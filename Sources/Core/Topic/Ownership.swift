@@ -8,6 +8,7 @@ extension Shard {
     func topic(named name: String, now: Instant) throws(Refusal) -> Topic {
         if let topic = names[name] { return topic }
         guard names.count < (limits.topics + shards - 1) / shards else {
+            reached(.topics)
             throw .rejected("The broker has \(limits.topics) topics, its limit; delete some or try again later.")
         }
         let topic = topicPlaces.insert { place in
@@ -44,9 +45,9 @@ extension Shard {
         }
     }
 
-    func unlink(_ epoch: UInt64, _ shard: Int, dropped: UInt64, now: Instant) {
+    func unlink(_ epoch: UInt64, _ shard: Int, _ past: MirrorPast, now: Instant) {
         guard let topic = topics[epoch] else { return }
-        topic.unlink(shard, dropped: dropped, now: now)
+        topic.unlink(shard, past, now: now)
         if names[topic.name] !== topic, topic.mirrors.isEmpty { topics[epoch] = nil }
     }
 
@@ -94,6 +95,7 @@ extension Shard {
         let fair = memory.limit / Swift.max(1, topics.count * shards)
         let isFull = used - memory.limit > memory.limit / Shard.memoryOvershoot
         guard isFull || topic.log.memory + topic.parked.bytes > fair else { return nil }
+        reached(.memory)
         return .rejected(
             "The broker's memory of \(memory.limit) bytes is full, and '\(topic.name)' can have no more of it; "
                 + "publish later, or give the broker more with --memory.")

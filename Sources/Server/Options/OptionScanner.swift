@@ -9,7 +9,8 @@ struct OptionScanner: ~Copyable {
     private static let table: [(name: String, letter: Character?, hasValue: Bool)] = [
         ("config", "c", true), ("test", "t", false), ("listen", nil, true), ("http", nil, true),
         ("admin", nil, true), ("threads", nil, true), ("retain", nil, true), ("retain-bytes", nil, true),
-        ("memory", nil, true), ("allow-origin", nil, true), ("log-level", nil, true), ("log-format", nil, true),
+        ("host-name", nil, true), ("memory", nil, true), ("allow-origin", nil, true), ("log-level", nil, true),
+        ("log-format", nil, true),
         ("version", "V", false),
         ("help", "h", false),
     ]

@@ -23,6 +23,10 @@ public struct Options: Equatable, Sendable {
     /// Where RSocket clients connect, and where HTTP clients do; nil turns the listener off.
     public var listen: Endpoint? = Face.rsocket.defaultEndpoint
     public var http: Endpoint? = Face.http.defaultEndpoint
+    /// Where the admin listener is; nil turns it off.
+    public var admin: Endpoint? = Options.defaultAdmin
+    /// Names under which HTTP and the admin listener may be asked, beside addresses and localhost.
+    public var hostNames = HostPolicy.Names.listed([])
     /// Event-loop threads; nil for one per CPU.
     public var threads: Int?
     /// Messages, and bytes, that a topic retains.
@@ -35,6 +39,7 @@ public struct Options: Equatable, Sendable {
     public var logLevel = LogRecord.Level.info
     public var logFormat = LogFormat.text
 
+    public static let defaultAdmin = Endpoint(host: "127.0.0.1", port: 7692)
     static let threadsRange = 1...256
     static let retainRange = 1...Int(Int32.max)
     static let retainBytesRange = (4 << 10)...(1 << 40)
@@ -87,10 +92,8 @@ public struct Options: Equatable, Sendable {
                 throw UsageError("--log-format \(value) is neither text nor json")
             }
             logFormat = format
-        case "admin":
-            if value != "off" {
-                throw UsageError("this version has no admin listener: leave --admin out, or give --admin off")
-            }
+        case "admin": admin = try Options.endpoint(name, value)
+        case "host-name": try addHostName(value)
         case "config", "test":
             throw UsageError("this version reads no configuration file: give options instead of -c and -t")
         default: preconditionFailure("option \(name) is in the table but is not read")
@@ -116,6 +119,24 @@ public struct Options: Equatable, Sendable {
             }
             origins = .listed(list + [origin])
         }
+    }
+
+    /// Each time it is given, one more name.
+    private mutating func addHostName(_ text: String) throws(UsageError) {
+        if text == "*" {
+            hostNames = .any
+            return
+        }
+        let name = text.lowercased()
+        guard HostPolicy.isName(name) else {
+            throw UsageError(
+                "--host-name \(text) is no host's name: write it without port, for example broker.example.org, or *")
+        }
+        guard case .listed(let list) = hostNames else { return }
+        guard list.count < Options.mostOrigins else {
+            throw UsageError("--host-name is given more than \(Options.mostOrigins) times")
+        }
+        hostNames = .listed(list + [name])
     }
 
     private static func endpoint(_ name: String, _ value: String) throws(UsageError) -> Endpoint? {

@@ -13,7 +13,8 @@ let usage = """
     options:
       --listen HOST:PORT    RSocket over TCP (default \(Face.rsocket.defaultEndpoint))
       --http HOST:PORT      HTTP (default \(Face.http.defaultEndpoint))
-                            For both: "off" turns it off; port 0 picks a free one, which the log's
+      --admin HOST:PORT     metrics, health, JSON and a page to look at (default \(Options.defaultAdmin))
+                            For all three: "off" turns it off; port 0 picks a free one, which the log's
                             "listening" line tells
       --threads N           event-loop threads (default: one per CPU)
       --retain N            messages that a topic retains for replay (default \(defaults.retain))
@@ -22,6 +23,9 @@ let usage = """
                             control group, or else the machine, has)
       --allow-origin ORIGIN pages that may use HTTP from elsewhere, for example https://example.org;
                             may be given several times, * is all (default: none)
+      --host-name NAME      a name under which browsers and others may ask for HTTP and the admin
+                            listener, beside addresses and localhost; may be given several times,
+                            * is any (default: none)
       --log-level LEVEL     debug, info, warn or error (default info)
       --log-format FORMAT   text or json (default text); the log goes to standard error
       -V, --version         print the version
@@ -30,7 +34,7 @@ let usage = """
     A SIZE is a number of bytes, or of K, M or G (1K = 1024). The first SIGTERM or SIGINT drains: no
     new streams, what is buffered is delivered, at most 10 s; the second ends at once.
 
-    Not in this version: -c FILE, -t and --admin (only "off" is understood).
+    Not in this version: -c FILE and -t.
 
     examples:
       forebayd                                 for clients on this machine
