@@ -295,7 +295,8 @@ extension Shard {
 
     private func tooLarge(_ count: Int) -> GRPCError {
         reached(.payload)
-        return GRPCError(.resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
+        return GRPCError(
+            .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
     }
 
     // A call's end

@@ -1,5 +1,5 @@
 // AdminLoop: the thread of the admin listener. It takes its own connections in, asks the shards through their inboxes,
-// and answers when all have answered or their time is over. No shard ever waits for it, nor does a client of the broker.
+// and answers when all have answered or their time is over. No shard ever waits for it, nor does a broker's client.
 //
 //     request ─▶ call ─▶ job: questions ─▶ shards' inboxes ─▶ answers ─▶ own inbox ─▶ … ─▶ answer
 

@@ -1,6 +1,6 @@
 // HostPolicy: under which names plain HTTP may be asked. A page of somebody else's can have its own name resolve to an
-// address of this machine, and its browser then takes the broker for a part of that page (DNS rebinding). The name stays
-// in Host, which gives it away. An address is no such name: nobody can have it resolve to something else.
+// address of this machine, and its browser then takes the broker for a part of that page (DNS rebinding). The name
+// stays in Host, which gives it away. An address is no such name: nobody can have it resolve to something else.
 
 /// Names that a request's Host may have.
 public struct HostPolicy: Equatable, Sendable {
