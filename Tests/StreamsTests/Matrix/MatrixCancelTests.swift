@@ -127,6 +127,25 @@ struct MatrixCancelTests {
         withExtendedLifetime((held, operation)) {}
     }
 
+    @Test(
+        "row 17: a publisher that gave no subscription, and lets go of its subscriber, keeps nothing alive",
+        arguments: Line.all)
+    func releasedWithoutSubscription(_ line: Line) {
+        // That one has a subject beside it, which lives, with its subscribers, until it ends.
+        guard !line.traits.contains(.late), line.name != "prefix until output from" else { return }
+        let source = Unready()
+        weak var weakProbe: Probe?
+        do {
+            let probe = line.on(source).subscribe()
+            // Some operators hand out a subscription of their own before there is another.
+            probe.cancel()
+            probe.letGoOfSubscription()
+            weakProbe = probe
+        }
+        source.forgetSubscriber()
+        #expect(weakProbe == nil)
+    }
+
     enum Ending: CaseIterable {
         case finished, failed, cancelled
     }

@@ -166,15 +166,3 @@ struct MatrixTests {
         #expect(asked.allSatisfy { line.allows($0, for: .none) })
     }
 }
-
-/// A publisher that never hands out a subscription.
-private final class Unready: Publisher {
-    typealias Output = Int
-    typealias Failure = TestError
-
-    private(set) var subscriber: AnySubscriber<Int, TestError>?
-
-    func receive<S: Subscriber>(subscriber: S) where S.Input == Int, S.Failure == TestError {
-        self.subscriber = AnySubscriber(subscriber)
-    }
-}
