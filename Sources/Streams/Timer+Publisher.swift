@@ -24,13 +24,19 @@ extension Timer {
         public typealias Output = Date
         public typealias Failure = Never
 
+        /// Seconds between ticks.
         public let interval: TimeInterval
+        /// Seconds that a tick may come late; nil leaves it to the timer.
         public let tolerance: TimeInterval?
+        /// The run loop that ticks.
         public let runLoop: RunLoop
+        /// The mode of the run loop in which it ticks.
         public let mode: RunLoop.Mode
+        /// There is nothing to be chosen.
         public let options: RunLoop.SchedulerOptions?
         private let subject = PassthroughSubject<Date, Never>()
 
+        /// Ticks every `interval` seconds once it is connected, in a run loop that runs in `mode`.
         public init(
             interval: TimeInterval, tolerance: TimeInterval? = nil, runLoop: RunLoop, mode: RunLoop.Mode,
             options: RunLoop.SchedulerOptions? = nil

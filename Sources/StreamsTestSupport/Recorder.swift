@@ -6,8 +6,11 @@ import StreamsCore
 public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @unchecked Sendable {
     /// What happened, in order.
     public enum Entry {
+        /// A subscription came.
         case subscription
+        /// A value came.
         case value(Input)
+        /// The end came.
         case completion(Subscribers.Completion<Failure>)
     }
 

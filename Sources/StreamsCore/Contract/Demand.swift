@@ -56,34 +56,40 @@ extension Subscribers.Demand: Codable {
 // number, or multiplying by one, can lead below none, and traps.
 
 extension Subscribers.Demand {
+    /// The sum. No limit stays no limit, and a sum beyond `Int.max` is none either; one below 0 traps.
     @inlinable public static func + (lhs: Self, rhs: Self) -> Self {
         let (sum, overflow) = lhs.figure.addingReportingOverflow(rhs.figure)
         return Self(figure: overflow || sum > noLimit ? noLimit : sum)
     }
 
+    /// The sum. No limit stays no limit, and a sum beyond `Int.max` is none either; one below 0 traps.
     @inlinable public static func + (lhs: Self, rhs: Int) -> Self {
         guard let figure = lhs.max else { return lhs }
         let (sum, overflow) = figure.addingReportingOverflow(rhs)
         return overflow ? .unlimited : .max(sum)
     }
 
+    /// The difference, which stops at 0. No limit stays no limit.
     @inlinable public static func - (lhs: Self, rhs: Self) -> Self {
         if lhs == .unlimited { return lhs }
         return Self(figure: lhs.figure > rhs.figure ? lhs.figure - rhs.figure : 0)
     }
 
+    /// The difference, which stops at 0. No limit stays no limit.
     @inlinable public static func - (lhs: Self, rhs: Int) -> Self {
         guard let figure = lhs.max else { return lhs }
         let (difference, overflow) = figure.subtractingReportingOverflow(rhs)
         return .max(overflow ? 0 : Swift.max(difference, 0))
     }
 
+    /// The product. No limit stays no limit, and a product beyond `Int.max` is none either; one below 0 traps.
     @inlinable public static func * (lhs: Self, rhs: Int) -> Self {
         guard let figure = lhs.max else { return lhs }
         let (product, overflow) = figure.multipliedReportingOverflow(by: rhs)
         return overflow ? .unlimited : .max(product)
     }
 
+    /// Multiplies. No limit stays no limit, and a product beyond `Int.max` is none either; one below 0 traps.
     @inlinable public static func += (lhs: inout Self, rhs: Self) { lhs = lhs + rhs }
     @inlinable public static func += (lhs: inout Self, rhs: Int) { lhs = lhs + rhs }
     @inlinable public static func -= (lhs: inout Self, rhs: Self) { lhs = lhs - rhs }
@@ -94,6 +100,7 @@ extension Subscribers.Demand {
 // Comparison with numbers: no limit is above every number.
 
 extension Subscribers.Demand {
+    /// Whether it is another number. No limit differs from every number.
     @inlinable public static func == (lhs: Self, rhs: Int) -> Bool { lhs.max == rhs }
     @inlinable public static func == (lhs: Int, rhs: Self) -> Bool { rhs == lhs }
     @inlinable public static func != (lhs: Self, rhs: Int) -> Bool { lhs.max != rhs }

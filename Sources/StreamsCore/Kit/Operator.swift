@@ -32,9 +32,11 @@
 public protocol OperatorBehavior<Input, InputFailure, Output, OutputFailure> {
     /// What comes from upstream.
     associatedtype Input
+    /// How upstream can fail.
     associatedtype InputFailure: Error
     /// What goes to the subscriber.
     associatedtype Output
+    /// How the stream can fail for the subscriber.
     associatedtype OutputFailure: Error
 
     /// The subscriber has its subscription. Does nothing unless it is written.
