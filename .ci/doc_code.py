@@ -86,10 +86,7 @@ def code_file(path: Path, name: str) -> Program:
     program = Program(name, path)
     imports = [line for line in lines if line.startswith("import ")]
     code = ["" if line.startswith("import ") or line == "@main" else line for line in lines]
-    entry = next(
-        (match[1] for line, after in zip(lines, lines[1:]) if line == "@main" and (match := re.match(r"enum (\w+)", after))),
-        "Main",
-    )
+    entry = re.search(r"^@main\nenum (\w+)", "\n".join(lines), re.MULTILINE)[1]
     program.code = [
         *imports, f"enum {name} {{", f'#sourceLocation(file: "{path}", line: 1)', *code, "#sourceLocation()",
         f"static func main() async throws {{ try await {entry}.main() }}", "}",

@@ -12,6 +12,7 @@ The symbols of StreamsCore are shown as those of Streams, which is what programs
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ LIBRARIES = {
 SHOWN_AS = {module: library for library, (modules, _) in LIBRARIES.items() for module in modules}
 # What the compiler writes by itself.
 SYNTHESIZED = "::SYNTHESIZED::"
+OPERATOR = re.compile(r".*See `(\w+\.\w+)")
 
 
 def run(*command, quiet: bool = False) -> str:
@@ -82,12 +84,50 @@ def graphs(build: Path, library: str, work: Path) -> list[dict]:
                     own = graph
                 else:
                     foreign[SHOWN_AS.get(extended, extended)] = graph
+    explain_by_operator(own)
     out = work / library
     out.mkdir()
     (out / f"{library}.symbols.json").write_text(json.dumps(own))
     for extended, graph in foreign.items():
         (out / f"{library}@{extended}.symbols.json").write_text(json.dumps(graph))
     return [own, *foreign.values()]
+
+
+def explain_by_operator(graph: dict):
+    """Gives members of the types that operators make the comment that the operator has for them.
+
+    Such a type's own comment says "See `Publisher.OPERATOR`." What it was made of is what the operator was given; and an
+    operator that it has again, as `merge(with:)` has more publishers to take, does what it does for any publisher.
+    """
+    types = {
+        symbol["identifier"]["precise"]: match[1]
+        for symbol in graph["symbols"]
+        if symbol["pathComponents"][0] == "Publishers"
+        and (match := OPERATOR.match(symbol.get("docComment", {}).get("lines", [{"text": ""}])[0]["text"]))
+    }
+    operators = {
+        symbol["pathComponents"][1].partition("(")[0]
+        for symbol in graph["symbols"]
+        if symbol["pathComponents"][0] == "Publisher" and len(symbol["pathComponents"]) == 2
+    }
+    parents = {
+        relation["source"]: relation["target"] for relation in graph["relationships"] if relation["kind"] == "memberOf"
+    }
+    for symbol in graph["symbols"]:
+        operator = types.get(parents.get(symbol["identifier"]["precise"]))
+        if not operator or "docComment" in symbol:
+            continue
+        again = symbol["pathComponents"][-1].partition("(")[0]
+        match symbol["kind"]["identifier"]:
+            case "swift.property":
+                text = f"As it was given to `{operator}`."
+            case "swift.init":
+                text = f"What `{operator}` makes."
+            case "swift.method" if again in operators:
+                text = f"As `Publisher.{again}`, in one step with this one."
+            case _:
+                continue
+        symbol["docComment"] = {"lines": [{"text": text}]}
 
 
 def undocumented(graph: dict):
@@ -126,7 +166,9 @@ def main():
     for folder in (site, work):
         shutil.rmtree(folder, ignore_errors=True)
     work.mkdir(parents=True)
-    missing = sorted({line for name in LIBRARIES for graph in graphs(build, name, work) for line in undocumented(graph)})
+    missing = sorted(
+        {line for name in LIBRARIES for graph in graphs(build, name, work) for line in undocumented(graph)}
+    )
     print(*missing, sep="\n", end="\n" if missing else "")
     failures = doc_code.check(ROOT, build, work / "code")
     archives = [convert(name, work) for name in LIBRARIES]

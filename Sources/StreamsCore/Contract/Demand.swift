@@ -89,28 +89,43 @@ extension Subscribers.Demand {
         return overflow ? .unlimited : .max(product)
     }
 
-    /// Multiplies. No limit stays no limit, and a product beyond `Int.max` is none either; one below 0 traps.
+    /// Adds, as `+` does.
     @inlinable public static func += (lhs: inout Self, rhs: Self) { lhs = lhs + rhs }
+    /// Adds, as `+` does.
     @inlinable public static func += (lhs: inout Self, rhs: Int) { lhs = lhs + rhs }
+    /// Subtracts, as `-` does.
     @inlinable public static func -= (lhs: inout Self, rhs: Self) { lhs = lhs - rhs }
+    /// Subtracts, as `-` does.
     @inlinable public static func -= (lhs: inout Self, rhs: Int) { lhs = lhs - rhs }
+    /// Multiplies, as `*` does.
     @inlinable public static func *= (lhs: inout Self, rhs: Int) { lhs = lhs * rhs }
 }
 
 // Comparison with numbers: no limit is above every number.
 
 extension Subscribers.Demand {
-    /// Whether it is another number. No limit differs from every number.
+    /// Whether it is this number, which no limit never is.
     @inlinable public static func == (lhs: Self, rhs: Int) -> Bool { lhs.max == rhs }
+    /// Whether it is this number, which no limit never is.
     @inlinable public static func == (lhs: Int, rhs: Self) -> Bool { rhs == lhs }
+    /// Whether it is not this number, which no limit never is.
     @inlinable public static func != (lhs: Self, rhs: Int) -> Bool { lhs.max != rhs }
+    /// Whether it is not this number, which no limit never is.
     @inlinable public static func != (lhs: Int, rhs: Self) -> Bool { rhs != lhs }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func < (lhs: Self, rhs: Int) -> Bool { lhs.max.map { $0 < rhs } ?? false }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func <= (lhs: Self, rhs: Int) -> Bool { lhs.max.map { $0 <= rhs } ?? false }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func > (lhs: Self, rhs: Int) -> Bool { lhs.max.map { $0 > rhs } ?? true }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func >= (lhs: Self, rhs: Int) -> Bool { lhs.max.map { $0 >= rhs } ?? true }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func < (lhs: Int, rhs: Self) -> Bool { rhs > lhs }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func <= (lhs: Int, rhs: Self) -> Bool { rhs >= lhs }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func > (lhs: Int, rhs: Self) -> Bool { rhs < lhs }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func >= (lhs: Int, rhs: Self) -> Bool { rhs <= lhs }
 }

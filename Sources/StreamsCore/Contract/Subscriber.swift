@@ -33,8 +33,8 @@ public protocol Subscription: Cancellable, CustomCombineIdentifierConvertible {
 
 extension Subscribers {
     /// How a stream ended.
-    /// There is no more, and nothing went wrong.
     @frozen public enum Completion<Failure: Error> {
+        /// There is no more, and nothing went wrong.
         case finished
         /// Something went wrong, and there is no more.
         case failure(Failure)

@@ -77,6 +77,7 @@ extension Publishers {
         public typealias Output = Behavior.Output
         public typealias Failure = Behavior.OutputFailure
 
+        /// Whose values the behaviour receives.
         public let upstream: Upstream
         private let name: String
         private let behavior: () -> Behavior
