@@ -2,7 +2,8 @@
 
 A program is
 - the ```swift blocks of a document, one behind the other; what it prints is the ```text blocks. A block that declares a
-  type or an extension stands outside of the function that the others are the body of;
+  type or an extension stands outside of the function that the others are the body of; one with an `@main` type is the
+  whole program;
 - a code file of a tutorial, with an `@main` type; what it prints stands at its end, in comments behind `// Prints:`.
 
 All of them are compiled to one executable, against modules that were built before, and run against a broker that was.
@@ -21,6 +22,7 @@ MODULES = (
     "Bytes", "Replay", "StreamsCore", "Streams", "StreamsTestSupport", "RSocket", "HTTP2", "CLinux", "EventLoop",
     "Client", "Forebay",
 )
+MAIN = re.compile(r"^@main\n(?:enum|struct) (\w+)", re.MULTILINE)
 DECLARATION = re.compile(r"(?:(?:public|private|final|indirect) )*(?:extension|struct|class|enum|actor|protocol) ")
 SECONDS = 60
 
@@ -63,38 +65,52 @@ def blocks(text: str):
 def document(path: Path, name: str) -> Program | None:
     """The program that a document's blocks make."""
     program = Program(name, path)
-    imports, outside, body = set(), [], []
+    outside, body = [], []
     for language, first, lines in blocks(path.read_text()):
         if language == "text":
             program.output += lines
         if language != "swift" or "import PackageDescription" in lines:
             continue
-        imports |= {line for line in lines if line.startswith("import ")}
-        code = ["" if line.startswith("import ") else line for line in lines]
-        start = next((line for line in code if line and not line.startswith("//")), "")
+        if "@main" in lines:
+            program.code = whole(path, name, first, lines)
+        start = next((line for line in lines if line and not line.startswith(("//", "import "))), "")
         part = outside if DECLARATION.match(start) else body
-        part += [f'#sourceLocation(file: "{path}", line: {first})', *code, "#sourceLocation()"]
-    if not imports:
-        return None
-    program.code = [*sorted(imports), *outside, f"enum {name} {{", "static func main() async throws {", *body, "}", "}"]
-    return program
+        part += located(path, first, lines)
+    if outside or body:
+        main = [f"enum {name} {{", "static func main() async throws {", *without_imports(body), "}", "}"]
+        program.code = program.code or [*imports(outside + body), *without_imports(outside), *main]
+    return program if program.code else None
 
 
 def code_file(path: Path, name: str) -> Program:
     """The program that a tutorial's code file is."""
     lines = path.read_text().split("\n")
-    program = Program(name, path)
-    imports = [line for line in lines if line.startswith("import ")]
-    code = ["" if line.startswith("import ") or line == "@main" else line for line in lines]
-    entry = re.search(r"^@main\nenum (\w+)", "\n".join(lines), re.MULTILINE)[1]
-    program.code = [
-        *imports, f"enum {name} {{", f'#sourceLocation(file: "{path}", line: 1)', *code, "#sourceLocation()",
-        f"static func main() async throws {{ try await {entry}.main() }}", "}",
-    ]
+    program = Program(name, path, whole(path, name, 1, lines))
     if "// Prints:" in lines:
         after = lines[lines.index("// Prints:") + 1 :]
         program.output = [line.removeprefix("//").removeprefix("     ") for line in after if line.startswith("//")]
     return program
+
+
+def whole(path: Path, name: str, first: int, lines: list[str]) -> list[str]:
+    """A program with an `@main` type, as one of many."""
+    code = without_imports(located(path, first, ["" if line == "@main" else line for line in lines]))
+    entry = MAIN.search("\n".join(lines))[1]
+    main = f"static func main() async throws {{ try await {entry}.main() }}"
+    return [*imports(lines), f"enum {name} {{", *code, main, "}"]
+
+
+def located(path: Path, first: int, lines: list[str]) -> list[str]:
+    """With the place that errors are told for."""
+    return [f'#sourceLocation(file: "{path}", line: {first})', *lines, "#sourceLocation()"]
+
+
+def imports(lines: list[str]) -> list[str]:
+    return sorted({line for line in lines if line.startswith("import ")})
+
+
+def without_imports(lines: list[str]) -> list[str]:
+    return ["" if line.startswith("import ") else line for line in lines]
 
 
 def programs(root: Path) -> list[Program]:
@@ -118,7 +134,7 @@ def compile_all(found: list[Program], build: Path, work: Path, url: str) -> bool
     files[-1].write_text(f'switch CommandLine.arguments[1] {{\n{cases}\ndefault: print("no such program")\n}}\n')
     objects = [file for module in MODULES for file in sorted((build / f"{module}.build").rglob("*.o"))]
     done = subprocess.run(
-        ["swiftc", "-swift-version", "6", "-enable-testing", "-Onone", "-o", work / "programs",
+        ["swiftc", "-swift-version", "6", "-warnings-as-errors", "-Onone", "-o", work / "programs",
          "-module-name", "Programs", "-target", target(), *search_paths(build), *files, *objects],
         text=True, capture_output=True, timeout=300,
     )

@@ -96,8 +96,8 @@ def graphs(build: Path, library: str, work: Path) -> list[dict]:
 def explain_by_operator(graph: dict):
     """Gives members of the types that operators make the comment that the operator has for them.
 
-    Such a type's own comment says "See `Publisher.OPERATOR`." What it was made of is what the operator was given; and an
-    operator that it has again, as `merge(with:)` has more publishers to take, does what it does for any publisher.
+    Such a type's own comment says "See `Publisher.OPERATOR`." What it was made of is what the operator was given; and
+    an operator that it has again, as `merge(with:)` has more publishers to take, does what it does for any publisher.
     """
     types = {
         symbol["identifier"]["precise"]: match[1]
@@ -151,7 +151,8 @@ def convert(library: str, work: Path) -> Path:
         "--additional-symbol-graph-dir", work / library, "--fallback-display-name", library,
         "--fallback-bundle-identifier", f"forebay.{library}", "--fallback-default-module-kind", "Library",
         "--enable-experimental-external-link-support", *dependencies,
-        "--enable-inherited-docs", "--warnings-as-errors", "--transform-for-static-hosting",
+        "--enable-inherited-docs", "--enable-experimental-overloaded-symbol-presentation",
+        "--transform-for-static-hosting", "--warnings-as-errors",
     )
     return archive
 
@@ -176,6 +177,7 @@ def main():
         "docc", "merge", *archives, "--output-path", site, "--synthesized-landing-page-name", "Forebay",
         "--synthesized-landing-page-kind", "Package",
     )
+    shutil.rmtree(work)
     print(f"docs: {len(missing)} declarations without a comment, {failures} programs that fail")
     sys.exit(1 if missing or failures else 0)
 

@@ -12,6 +12,7 @@ extension Timer {
     ///   - tolerance: how much later a value may come; in seconds.
     ///   - runLoop: where values are delivered.
     ///   - mode: in which the loop does so.
+    ///   - options: there is nothing to choose.
     public static func publish(
         every interval: TimeInterval, tolerance: TimeInterval? = nil, on runLoop: RunLoop, in mode: RunLoop.Mode,
         options: RunLoop.SchedulerOptions? = nil

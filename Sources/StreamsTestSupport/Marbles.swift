@@ -31,6 +31,7 @@ public struct Marbles<Value, Failure: Error> {
 
     /// Reads a line of text.
     /// - Parameters:
+    ///   - text: the line.
     ///   - value: what a sign stands for, which is none of `-`, `|`, `#`, brackets and blanks.
     ///   - failure: what `#` stands for.
     public init(_ text: String, failure: Failure? = nil, value: (Character) -> Value?) throws(MarbleError) {

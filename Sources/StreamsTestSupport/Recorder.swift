@@ -149,7 +149,9 @@ extension Recorder where Input: Equatable, Failure: Equatable {
 
 extension Publisher {
     /// Subscribes a recorder.
-    /// - Parameter scheduler: whose clock tells when something happened.
+    /// - Parameters:
+    ///   - demand: what the subscription is asked for as soon as it comes.
+    ///   - scheduler: whose clock tells when something happened.
     public func record(
         demand: Subscribers.Demand = .unlimited, scheduler: VirtualTimeScheduler? = nil
     ) -> Recorder<Output, Failure> {

@@ -83,6 +83,7 @@ extension Publishers {
         private let behavior: () -> Behavior
 
         /// - Parameters:
+        ///   - upstream: whose values the behaviour receives.
         ///   - name: what its subscriptions are called in logs.
         ///   - behavior: called for each subscriber.
         public init(_ upstream: Upstream, name: String, behavior: @escaping () -> Behavior) {
