@@ -138,8 +138,9 @@ def compile_all(found: list[Program], build: Path, work: Path, url: str) -> bool
          "-module-name", "Programs", "-target", target(), *search_paths(build), *files, *objects],
         text=True, capture_output=True, timeout=300,
     )
-    lines = (done.stdout + done.stderr).split("\n")
-    print("\n".join(line[:300] for line in lines if "error:" in line or (done.returncode and "warning:" in line)))
+    for line in (done.stdout + done.stderr).split("\n"):
+        if done.returncode and "error:" in line:
+            print(line[:300])
     return done.returncode == 0
 
 

@@ -35,8 +35,9 @@ OPERATOR = re.compile(r".*See `(\w+\.\w+)")
 
 def run(*command, quiet: bool = False) -> str:
     done = subprocess.run([str(part) for part in command], cwd=ROOT, text=True, capture_output=True, timeout=300)
-    if done.returncode or not quiet:
-        sys.stdout.write(done.stdout + done.stderr)
+    said = (done.stdout + done.stderr).strip()
+    if said and (done.returncode or not quiet):
+        print(said)
     if done.returncode:
         sys.exit(f"docs: {command[0]} failed with code {done.returncode}")
     return done.stdout
