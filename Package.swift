@@ -50,7 +50,7 @@ let package = Package(
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
-            name: "CAdminPage", exclude: ["index.html", "style.css", "script.js", "icon.svg"],
+            name: "CAdminPage", exclude: ["index.html", "style.css", "script.js", "kit.js", "tables.js", "tail.js", "icon.svg"],
             cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
         .target(
             name: "Server",

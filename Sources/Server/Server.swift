@@ -71,8 +71,10 @@ public final class Server: Sendable {
         adminAddresses = admin.addresses
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
+            var limits = configuration.limits
+            limits.cors.ownPages = AdminSettings.origins(of: adminAddresses, names: configuration.hostNames)
             let context = LoopContext(
-                limits: configuration.limits, memory: MemoryBudget(limit: configuration.limits.memory),
+                limits: limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
                 connections: ConnectionCount(limit: configuration.limits.connections), log: log)
             let finished = try Wakeup()

@@ -12,6 +12,9 @@ struct fb_file {
 extern const struct fb_file fb_page_index;
 extern const struct fb_file fb_page_style;
 extern const struct fb_file fb_page_script;
+extern const struct fb_file fb_page_kit;
+extern const struct fb_file fb_page_tables;
+extern const struct fb_file fb_page_tail;
 extern const struct fb_file fb_page_icon;
 
 #endif

@@ -7,8 +7,7 @@ import Replay
 
 extension AdminAnswer {
     init(
-        _ broker: BrokerFigures, _ process: ProcessFigures, for call: AdminCall, context: LoopContext,
-        settings: AdminSettings
+        _ broker: BrokerFigures, _ process: ProcessFigures, _ info: BrokerInfo, for call: AdminCall
     ) {
         switch call {
         case .alive: self = .health(broker, isDraining: false)
@@ -16,7 +15,7 @@ extension AdminAnswer {
         case .metrics(_, let subscriptions):
             let text = Metrics.text(broker, process, subscriptions: subscriptions > 0)
             self = AdminAnswer(type: Exposition.mime, text: text)
-        case .info: self = AdminAnswer(json: AdminAnswer.info(broker, process, context, settings))
+        case .info: self = AdminAnswer(json: AdminAnswer.info(broker, process, info))
         case .overview: self = AdminAnswer(json: AdminAnswer.overview(broker, process))
         case .stats, .list, .control, .file: self = AdminAnswer(json: AdminAnswer.stats(broker, process))
         }
@@ -42,7 +41,7 @@ extension AdminAnswer {
     }
 
     private static func info(
-        _ broker: BrokerFigures, _ process: ProcessFigures, _ context: LoopContext, _ settings: AdminSettings
+        _ broker: BrokerFigures, _ process: ProcessFigures, _ info: BrokerInfo
     ) -> String {
         var object = JSONObject()
         object.add("name", "forebay")
@@ -54,15 +53,16 @@ extension AdminAnswer {
         object.add("memory", process.memory)
         object.add("memory_limit", process.memoryLimit)
         object.add("connections_limit", process.connectionLimit)
-        object.add("retain", context.limits.retain)
-        object.add("retain_bytes", context.limits.retainBytes)
-        object.add("payload_limit", context.limits.payload)
-        let listeners = settings.listeners.map { listener in
+        object.add("retain", info.limits.retain)
+        object.add("retain_bytes", info.limits.retainBytes)
+        object.add("payload_limit", info.limits.payload)
+        let listeners = info.listeners.map { listener in
             var object = JSONObject()
             object.add("protocol", listener.name)
             object.add("address", listener.address.description)
             return object.finished()
         }
+        if let origin = info.httpOrigin { object.add("http_origin", origin) }
         object.add("listeners", json: "[" + listeners.joined(separator: ",") + "]")
         return object.finished()
     }

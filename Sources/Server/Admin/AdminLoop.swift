@@ -16,14 +16,6 @@ enum AdminItem: Sendable {
     case stop
 }
 
-/// What the listener is to know of its broker.
-struct AdminSettings: Sendable {
-    var guarding: AdminGuard
-    /// Where the broker listens, by protocol, as the log tells it.
-    var listeners: [(name: String, address: SocketAddress)]
-    var started: UInt64
-}
-
 /// Belongs to the thread that runs it.
 final class AdminLoop {
     /// A request that waits for the shards.
@@ -185,7 +177,7 @@ final class AdminLoop {
         guard let call = client.call else { return }
         switch call {
         case .failure(let problem): client.set(AdminAnswer(problem))
-        case .success(.file(let file)): client.set(file.answer(http: httpOrigin(for: client.authority)))
+        case .success(.file(let file)): client.set(file.answer(http: settings.httpOrigin(for: client.authority)))
         case .success:
             // A number that no job has: it waits for its turn.
             client.job = 0
@@ -219,7 +211,7 @@ final class AdminLoop {
         jobs[number] = nil
         job.client.job = nil
         if case .figures(let figures) = outcome { known = figures.shards }
-        job.client.set(render(outcome, for: job.call))
+        job.client.set(render(outcome, for: job.call, of: job.client))
         driver.resume(job.client.micro)
         startJobs()
     }
@@ -232,7 +224,7 @@ final class AdminLoop {
         startJobs()
     }
 
-    private func render(_ outcome: Gathering.Outcome, for call: AdminCall) -> AdminAnswer {
+    private func render(_ outcome: Gathering.Outcome, for call: AdminCall, of client: AdminClient) -> AdminAnswer {
         switch outcome {
         case .refused(let problem): return AdminAnswer(problem)
         case .done(let json): return AdminAnswer(json: json)
@@ -242,12 +234,10 @@ final class AdminLoop {
                 uptime: Clock.monotonic() - settings.started, isDraining: isDraining, memory: context.memory.used,
                 memoryLimit: context.memory.limit, connectionLimit: context.connections.limit,
                 refusedConnections: context.connections.refused)
-            return AdminAnswer(figures, process, for: call, context: context, settings: settings)
+            let info = BrokerInfo(
+                limits: context.limits, listeners: settings.listeners,
+                httpOrigin: settings.httpOrigin(for: client.authority))
+            return AdminAnswer(figures, process, info, for: call)
         }
-    }
-
-    /// Where the page finds the broker's HTTP listener, if it is asked for under `authority`.
-    private func httpOrigin(for authority: String?) -> String? {
-        settings.listeners.first { $0.name == "http" }.map { "http://\($0.address)" }
     }
 }

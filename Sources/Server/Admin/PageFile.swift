@@ -3,34 +3,28 @@
 
 import CAdminPage
 
-enum PageFile: Sendable {
-    case index, style, script, icon
+/// One of them. What it points to is there as long as the program.
+struct PageFile: @unchecked Sendable {
+    private let type: String
+    private let bytes: UnsafeBufferPointer<UInt8>
 
+    private init(_ type: String, _ file: fb_file) {
+        self.type = type
+        bytes = UnsafeBufferPointer(start: file.bytes, count: file.count)
+    }
+
+    /// The file of a path of one segment.
     static func at(_ segment: String) -> PageFile? {
+        let script = "text/javascript; charset=utf-8"
         switch segment {
-        case "", "index.html": .index
-        case "style.css": .style
-        case "script.js": .script
-        case "icon.svg", "favicon.ico": .icon
-        default: nil
-        }
-    }
-
-    private var type: String {
-        switch self {
-        case .index: "text/html; charset=utf-8"
-        case .style: "text/css; charset=utf-8"
-        case .script: "text/javascript; charset=utf-8"
-        case .icon: "image/svg+xml"
-        }
-    }
-
-    private var file: fb_file {
-        switch self {
-        case .index: fb_page_index
-        case .style: fb_page_style
-        case .script: fb_page_script
-        case .icon: fb_page_icon
+        case "", "index.html": return PageFile("text/html; charset=utf-8", fb_page_index)
+        case "style.css": return PageFile("text/css; charset=utf-8", fb_page_style)
+        case "script.js": return PageFile(script, fb_page_script)
+        case "kit.js": return PageFile(script, fb_page_kit)
+        case "tables.js": return PageFile(script, fb_page_tables)
+        case "tail.js": return PageFile(script, fb_page_tail)
+        case "icon.svg", "favicon.ico": return PageFile("image/svg+xml", fb_page_icon)
+        default: return nil
         }
     }
 
@@ -41,8 +35,6 @@ enum PageFile: Sendable {
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
             + "connect-src 'self'\(http.map { " " + $0 } ?? ""); base-uri 'none'; form-action 'none'; "
             + "frame-ancestors 'none'"
-        return AdminAnswer(
-            type: type, bytes: Array(UnsafeBufferPointer(start: file.bytes, count: file.count)),
-            headers: [("content-security-policy", policy)])
+        return AdminAnswer(type: type, bytes: Array(bytes), headers: [("content-security-policy", policy)])
     }
 }

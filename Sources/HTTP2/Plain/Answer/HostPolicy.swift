@@ -39,7 +39,7 @@ public struct HostPolicy: Equatable, Sendable {
     }
 
     /// Without port, and without the dot of the root.
-    static func host(of authority: String) -> String {
+    public static func host(of authority: String) -> String {
         let text = authority.lowercased()
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") { return String(text[...end]) }
         let host = text.prefix { $0 != ":" }
