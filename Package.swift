@@ -12,7 +12,8 @@ import PackageDescription
 //                      ├─ TLS ─ COpenSSL, EventLoop
 //                      ├─ Configuration ─ CYAML
 //                      ├─ EventLoop ─ CLinux
-//                      └─ CMicroHTTPD
+//                      ├─ CMicroHTTPD
+//                      └─ CAdminPage           (the admin page's files)
 //   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
@@ -59,9 +60,14 @@ let package = Package(
         .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
+            name: "CAdminPage",
+            exclude: ["index.html", "style.css", "script.js", "kit.js", "tables.js", "tail.js", "icon.svg"],
+            cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
+        .target(
             name: "Server",
             dependencies: [
-                "Access", "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "TLS",
+                "Access", "Bytes", "Configuration", "Core", "HTTP2", "EventLoop", "CAdminPage", "CLinux", "CMicroHTTPD",
+                "Replay", "TLS",
             ],
             swiftSettings: hot),
         .target(

@@ -24,7 +24,7 @@ struct MachineLimits: Equatable, Sendable {
 
     /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
     /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
+    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads + AdminLimits.connections }
 
     /// What settings come to here where that is not what is written.
     func effective(_ options: Options) -> [String: String] {
@@ -42,6 +42,8 @@ struct MachineLimits: Equatable, Sendable {
 extension Server.Configuration {
     init(_ options: Options, machine: MachineLimits) {
         self.init(listen: options.listen, http: options.http, limits: options.limits, drainTime: options.drainTime)
+        admin = options.admin
+        hostNames = options.hostNames
         cleartext = options.tls.cleartext
         allowsAnonymous = options.access.allowsAnonymous
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)

@@ -24,6 +24,8 @@ enum InboxItem: Sendable {
     case limits(Limits)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
+    /// A question of the admin's, to be answered into its inbox.
+    case inquiry(job: UInt64, Inquiry)
     /// End the thread now.
     case stop
 }
@@ -33,9 +35,13 @@ struct LoopContext: Sendable {
     var limits: Limits
     /// What all logs and queues together may hold.
     var memory: MemoryBudget
+    /// What is counted over all shards.
+    var quotas = Quotas()
     /// By shard.
     var inboxes: [Inbox<InboxItem>]
     var acceptor: Inbox<Acceptor.Command>
+    /// Nil without an admin listener.
+    var admin: Inbox<AdminItem>?
     var connections: ConnectionCount
     /// Who looks at credentials; without it they cannot be looked at.
     var logins: LoginService?
@@ -52,12 +58,13 @@ final class ShardLoop<Shard: Engine> {
     private(set) var context: LoopContext
     let shard: Shard
     private let inbox: Inbox<InboxItem>
+    private let index: Int
+    private var figures = LoopFigures()
     var poller: Poller
     var connections = ConnectionTable()
     var lingering = LingerQueue()
     let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
-    private let index: Int
     /// The connections that this turn writes to; the engine collects the next turn's meanwhile.
     private var flushing: [ConnectionID] = []
     /// Made when the first connection speaks HTTP/1.1.
@@ -131,6 +138,7 @@ final class ShardLoop<Shard: Engine> {
         carryOut()
         deliver()
         tellIdle()
+        figures.record(Clock.monotonic() - now.monotonic)
     }
 
     private var timeout: UInt64? {
@@ -208,6 +216,9 @@ final class ShardLoop<Shard: Engine> {
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)
+            case .inquiry(let job, let inquiry):
+                let answer = shard.answer(inquiry, now: now)
+                context.admin?.push(.answer(job: job, shard: index, answer, figures))
             case .stop: phase = .stopped
             }
         }

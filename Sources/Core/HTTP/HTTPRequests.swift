@@ -326,7 +326,9 @@ extension Shard {
     }
 
     private func tooLarge(_ count: Int) -> GRPCError {
-        GRPCError(.resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
+        reached(.payload)
+        return GRPCError(
+            .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
     }
 
     // A call's end
@@ -341,7 +343,7 @@ extension Shard {
     func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
         leave(exchange, .cancelled, now: now)
         finish(exchange, error.status, error.message)
-        counters.streamErrors += 1
+        count(RefusalReason(error.status))
     }
 
     /// The client half-closed, so that its credit is all there will be: once that is spent the subscription is over.
@@ -364,6 +366,7 @@ extension Shard {
                 expire(exchange, http, now: now)
             } else if messageDue <= now.monotonic {
                 let seconds = limits.reassemblyTime / Limits.second
+                reached(.reassemblyTime)
                 let reason =
                     exchange.awaitsEnd
                     ? "The call's end did not come within \(seconds) s of its message: half-close behind it."

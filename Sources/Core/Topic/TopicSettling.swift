@@ -11,6 +11,26 @@ extension Topic {
         serveParked(now: now)
         for channel in turns { tellNews(channel) }
         grant(now: now)
+        noteBlocking(now)
+    }
+
+    /// Publishers begin to wait for room that a `block` subscription does not leave, go on so, or do so no more.
+    private func noteBlocking(_ now: Instant) {
+        let isBlocked = (room.horizon != nil || !parked.isEmpty) && blockedCount > 0
+        guard isBlocked || blockedSince != nil else { return }
+        if blockedSince != nil {
+            let time = now.monotonic - Swift.min(blockedCounted, now.monotonic)
+            blocked &+= time
+            shard.counters.blocked &+= time
+        }
+        blockedCounted = now.monotonic
+        blockedSince = isBlocked ? blockedSince ?? now.monotonic : nil
+    }
+
+    /// Publishers that wait for room: channels without credit while there is none, and publishes that are parked.
+    var blockedCount: Int {
+        guard freeRoom <= 0 else { return parked.count }
+        return turns.count { $0.outstanding == 0 && !$0.isParked } + parked.count
     }
 
     /// Tells the views what was appended, then gives up what nobody needs and what does not fit.
@@ -54,6 +74,7 @@ extension Topic {
     func lose(before sequence: SequenceNumber, now: Instant) {
         guard sequence > log.head else { return }
         lost = sequence
+        shard.reached(.retainBytes)
         log.evict(before: sequence)
         shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
         // At once, or a shard would go on holding what is gone until the next message; one that lags hears it then.
@@ -90,7 +111,7 @@ extension Topic {
     func grant(now: Instant) {
         guard state.isLive, parked.isEmpty, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
         let most = room.largestGrant(limits: limits, byteLimit: retention.bytes)
-        let wanting = turns.count { $0.outstanding <= most / 2 }
+        let wanting = turns.count { $0.outstanding <= Swift.min(most, $0.mostGranted) / 2 }
         guard wanting > 0 else { return }
         var free = freeRoom
         let share = Swift.min(most, Swift.max(1, free / wanting))
@@ -99,6 +120,7 @@ extension Topic {
             let channel = turns[nextTurn % turns.count]
             nextTurn = (nextTurn + 1) % turns.count
             // What was granted earlier and lost its reservation counts against the share: an idle channel gathers none.
+            let most = Swift.min(most, channel.mostGranted)
             let target = Swift.min(most, share + channel.reserved)
             let count = Swift.min(target - channel.outstanding, free)
             guard channel.outstanding <= most / 2, count > 0 else { continue }
@@ -121,7 +143,7 @@ extension Topic {
         giveUpParked(now: now)
         if retention.age > 0 { forgetOld(now: now) }
         // Publishers may be waiting for memory, which others give back.
-        if !turns.isEmpty { markDirty() }
+        if !turns.isEmpty || !parked.isEmpty { markDirty() }
         noteIdleness(now)
     }
 
@@ -145,14 +167,16 @@ extension Topic {
             MirrorLink(
                 shard: shard,
                 progress: MirrorProgress(
-                    seen: log.end, needed: log.head, horizon: nil, floor: nil, subscriptions: 1, dropped: 0),
+                    seen: log.end, needed: log.head, horizon: nil, floor: nil, subscriptions: 1, dropped: 0,
+                    delivered: 0),
                 told: log.end, isEnded: !state.isLive))
         idleSince = nil
     }
 
-    func unlink(_ shard: Int, dropped: UInt64, now: Instant) {
+    func unlink(_ shard: Int, _ past: MirrorPast, now: Instant) {
         guard let index = mirrors.firstIndex(where: { $0.shard == shard }) else { return }
-        pastDropped &+= dropped
+        pastDropped &+= past.dropped
+        pastDelivered &+= past.delivered
         mirrors.remove(at: index)
         updateRoom()
         markDirty()
@@ -205,6 +229,7 @@ extension Topic {
         while let waiting = parked.first, waiting.deadline <= now.monotonic {
             parked.removeFirst()
             markDirty()
+            shard.reached(.parkTime)
             if let channel = channels[waiting.key] {
                 channel.isParked = false
                 _ = reject(channel, refusal)
