@@ -1,4 +1,4 @@
-// PasswordHash: passwords by crypt(3) of libxcrypt. Slow on purpose: tens of milliseconds, so never on a shard's thread.
+// PasswordHash: passwords by crypt(3) of libxcrypt. Slow on purpose, tens of milliseconds: never on a shard's thread.
 
 import CCrypt
 import Glibc
@@ -36,8 +36,8 @@ public enum PasswordHash {
         return Digest.isSame(Array(made.utf8), Array(hash.utf8))
     }
 
-    /// A new hash by yescrypt, with a salt of the kernel's randomness; nil for a password that is empty, too long or has
-    /// a NUL.
+    /// A new hash by yescrypt, with a salt of the kernel's randomness; nil for a password that is empty, too long or
+    /// has a NUL.
     public static func make(of password: [UInt8]) -> String? {
         guard !password.isEmpty, password.count <= longestPassword, !password.contains(0) else { return nil }
         var setting = [CChar](repeating: 0, count: Int(CRYPT_GENSALT_OUTPUT_SIZE))
