@@ -228,6 +228,7 @@ import Testing
         var settings = AccessSettings()
         #expect(settings.isOpen && AccessRules.open.table.isOpen)
         settings.jwt.keys = [JWTKeySettings(id: "a", algorithm: .hs256, material: JWTTests.secret)]
-        #expect(!settings.isOpen && !(try AccessRules(settings).table.isOpen))
+        let rules = try AccessRules(settings)
+        #expect(!settings.isOpen && !rules.table.isOpen)
     }
 }

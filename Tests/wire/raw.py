@@ -73,13 +73,16 @@ def keepalive(data=b"", respond=True, position=0) -> bytes:
     return frame(0, KEEPALIVE, R if respond else 0, struct.pack(">Q", position) + data)
 
 
-def setup(mime=COMPOSITE, keepalive_ms=60_000, lifetime_ms=600_000, version=(1, 0), flags=0, token=None) -> bytes:
+def setup(mime=COMPOSITE, keepalive_ms=60_000, lifetime_ms=600_000, version=(1, 0), flags=0, token=None,
+          metadata=None) -> bytes:
     head = struct.pack(">HHII", *version, keepalive_ms, lifetime_ms)
     if token is not None:
         head += struct.pack(">H", len(token)) + token
     data_mime = b"application/octet-stream"
     mimes = bytes([len(mime)]) + mime + bytes([len(data_mime)]) + data_mime
-    return frame(0, SETUP, flags, head + mimes)
+    if metadata is None:
+        return frame(0, SETUP, flags, head + mimes)
+    return frame(0, SETUP, flags | M, head + mimes + body(metadata=metadata))
 
 
 def resume(token: bytes) -> bytes:
