@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test swift-test test-tsan wire-test budget bench lint format clean
+.PHONY: help deps build run test swift-test test-tsan wire-test budget bench docs lint format clean
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -51,6 +51,12 @@ budget: build ## count the engine's instructions and allocations, compare with t
 bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers
 	@.build/release/bench --json .build/bench.json $(BENCH)
+
+docs: deps ## build the libraries' documentation, and compile and run the code in it
+	@swift build $(SWIFT_FLAGS)
+	@python3 .ci/docs.py
+	@printf '%s\n' 'To look at it:' '  python3 -m http.server --bind 127.0.0.1 --directory .build/docs 8000' \
+		'and open http://127.0.0.1:8000/documentation/ in a browser.'
 
 lint: deps ## check format and style
 	@swift format lint --strict --recursive --parallel Sources Tests Examples Package.swift
