@@ -6,22 +6,16 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from common import *
-from conftest import ROOT, executable
 
 pytestmark = pytest.mark.rsocket
 
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "Docker" / "forebayd.yaml"
-
-
-def run(*options: str, **variables: str) -> tuple[int, str, str]:
-    """Exit code and what was printed by a forebayd that starts nothing."""
-    done = subprocess.run([executable(), *options], capture_output=True, timeout=60, text=True,
-                          env={"SWIFT_BACKTRACE": "enable=no", **variables})
-    return done.returncode, done.stdout, done.stderr
 
 
 def told(broker, message: str) -> list[dict]:
@@ -56,17 +50,17 @@ def test_the_file_the_environment_and_the_command_line(start, connect, file):
     own.stop()
 
 
-def test_a_variable_names_the_file(file):
+def test_a_variable_names_the_file(start, file):
     file.write_text("retain: 5\n")
-    out = run("--print-config", FOREBAY_CONFIG=str(file))[1]
+    out = start.run("--print-config", FOREBAY_CONFIG=str(file))[1]
     assert re.search(rf"(?m)^retain: 5 +# {re.escape(str(file))}:1$", out), out
-    assert run("-t", FOREBAY_CONFIG=str(file) + ".gone")[0] == 2
+    assert start.run("-t", FOREBAY_CONFIG=str(file) + ".gone")[0] == 2
 
 
-def test_a_file_in_order_is_told_so(file):
+def test_a_file_in_order_is_told_so(start, file):
     file.write_text("retain: 5\n")
-    assert run("-t", "-c", str(file)) == (0, f"forebayd: {file} is in order\n", "")
-    assert run("-t", "--retain", "5")[:2] == (0, "forebayd: the settings are in order\n")
+    assert start.run("-t", "-c", str(file)) == (0, f"forebayd: {file} is in order\n", "")
+    assert start.run("-t", "--retain", "5")[:2] == (0, "forebayd: the settings are in order\n")
 
 
 @pytest.mark.parametrize("text, why", [
@@ -77,35 +71,35 @@ def test_a_file_in_order_is_told_so(file):
     ("topics:\n  - match: a.>.b\n", ":2:12: topics.match: a.>.b is no pattern"),
     ("listen: off\nhttp: off\n", "listen: off ("),
 ])
-def test_a_fault_is_told_with_line_and_key(file, text, why):
+def test_a_fault_is_told_with_line_and_key(start, file, text, why):
     file.write_text(text)
     for command in (["-t"], ["--print-config"], []):
-        code, out, err = run(*command, "-c", str(file))
+        code, out, err = start.run(*command, "-c", str(file))
         assert (code, out) == (2, "") and err.startswith("forebayd: ") and why in err, err
 
 
-def test_every_fault_is_told_at_once(file):
+def test_every_fault_is_told_at_once(start, file):
     file.write_text("retain: 0\nthreads: many\n")
-    code, _, err = run("-t", "-c", str(file), "--memory", "1", FOREBAY_GRANT="x")
+    code, _, err = start.run("-t", "-c", str(file), "--memory", "1", FOREBAY_GRANT="x")
     assert code == 2
     assert [re.sub(r"^forebayd: (?:.*/)?", "", line).split(" is ")[0] for line in err.splitlines()] == [
         "forebayd.yaml:1:9: retain: 0", "forebayd.yaml:2:10: threads: many", "FOREBAY_GRANT=x", "--memory 1"]
 
 
 @pytest.mark.parametrize("path, why", [("gone", "No such file"), (".", "Is a directory")])
-def test_a_file_that_is_named_has_to_be_there(tmp_path, path, why):
-    code, _, err = run("-t", "-c", str(tmp_path / path))
+def test_a_file_that_is_named_has_to_be_there(start, tmp_path, path, why):
+    code, _, err = start.run("-t", "-c", str(tmp_path / path))
     assert code == 2 and "cannot read the configuration file" in err and why in err
 
 
-def test_an_option_given_twice_is_refused():
-    code, _, err = run("--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2")
+def test_an_option_given_twice_is_refused(start):
+    code, _, err = start.run("--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2")
     assert code == 2 and "--listen is given twice, 127.0.0.1:1 and 127.0.0.1:2" in err
 
 
-def test_what_is_in_force_is_printed_with_where_it_came_from(file):
+def test_what_is_in_force_is_printed_with_where_it_came_from(start, file):
     file.write_text("# one\nretain: 5\ntopics: [{match: a.*, retain: 2}]\n")
-    code, out, _ = run("--print-config", "-c", str(file), "--threads", "3", FOREBAY_LOG_LEVEL="warn")
+    code, out, _ = start.run("--print-config", "-c", str(file), "--threads", "3", FOREBAY_LOG_LEVEL="warn")
     lines = [re.split(r" +# ", line) for line in out.splitlines() if re.match(r"[a-z-]+:", line)]
     assert code == 0
     came = dict(lines)
@@ -114,13 +108,13 @@ def test_what_is_in_force_is_printed_with_where_it_came_from(file):
     assert came["log-format: text"] == "default"
     # It can be read again, and then says the same of itself.
     file.write_text(out)
-    again = run("--print-config", "-c", str(file))[1]
+    again = start.run("--print-config", "-c", str(file))[1]
     assert [line.split(" #")[0].rstrip() for line in again.splitlines()] == [
         line.split(" #")[0].rstrip() for line in out.splitlines()]
 
 
 def test_a_suspicious_variable_is_told(start):
-    assert "did you mean FOREBAY_RETAIN?" in run("-t", FOREBAY_RETIAN="5")[2]
+    assert "did you mean FOREBAY_RETAIN?" in start.run("-t", FOREBAY_RETIAN="5")[2]
     own = start(variables={"FOREBAY_RETIAN": "5"})
     assert "did you mean FOREBAY_RETAIN?" in told(own, "suspicious setting")[0]["cause"]
     own.stop()
@@ -155,17 +149,16 @@ def test_a_reload_changes_what_can_be_changed_and_drops_nothing(start, connect, 
     own.stop()
 
 
-def test_what_cannot_be_changed_says_so(start, connect, file):
+def test_what_cannot_be_changed_says_so(start, file):
     file.write_text("drain-time: 9s\n")
     own = start("-c", str(file), "--retain", "8")
-    peer = connect(own)
     file.write_text("drain-time: 8s\nretain: 9\nadmin: off\n")
     lines = reload(own, changed="1")
     assert [line["key"] for line in lines if line["message"].startswith("setting")] == ["drain-time"]
     own.stop()
 
     file.write_text("threads: 1\nlog-format: json\nlisten: 127.0.0.1:0\nhttp: off\n")
-    process = subprocess.Popen([executable(), "-c", str(file)], stderr=subprocess.PIPE, text=True,
+    process = subprocess.Popen([start.executable(), "-c", str(file)], stderr=subprocess.PIPE, text=True,
                                env={"SWIFT_BACKTRACE": "enable=no"})
     try:
         while json.loads(process.stderr.readline())["message"] != "listening":
@@ -249,29 +242,30 @@ def test_pages_are_allowed_and_connections_limited_by_a_reload(start, connect, f
 # What stands in documents
 
 
-def test_the_sample_file_is_in_order(file):
-    assert run("-t", "-c", str(SAMPLE))[0] == 0
+def test_the_sample_file_is_in_order(start, file):
+    assert start.run("-t", "-c", str(SAMPLE))[0] == 0
     # With every line that is commented out put in, too.
     file.write_text(re.sub(r"(?m)^#(?=[a-z]|  )", "", SAMPLE.read_text()))
-    code, _, err = run("-t", "-c", str(file))
+    code, _, err = start.run("-t", "-c", str(file))
     assert (code, err) == (0, "")
 
 
-def printed() -> dict[str, str]:
+@pytest.fixture
+def printed(start) -> dict[str, str]:
     """Every setting, and its default as it is written."""
-    out = run("--print-config")[1]
+    out = start.run("--print-config")[1]
     return {key: value for key, value in re.findall(r"(?m)^(?:# )?([a-z][a-z-]*): (.*?) +# ", out)}
 
 
-def test_the_sample_file_has_every_setting():
+def test_the_sample_file_has_every_setting(printed):
     text = SAMPLE.read_text()
-    for key, value in printed().items():
+    for key, value in printed.items():
         assert re.search(rf"(?m)^#?{key}:", text), key
         if key != "topics" and not value.startswith("("):
             assert re.search(rf"(?m)^#{key}: {re.escape(value)}(?= |$)", text), (key, value)
 
 
-def test_the_readme_has_every_setting():
+def test_the_readme_has_every_setting(printed):
     rows = dict(re.findall(r"(?m)^\| `([a-z-]+)` \| (.*?) \|", (ROOT / "README.md").read_text()))
-    for key, value in printed().items():
+    for key, value in printed.items():
         assert key in rows and (rows[key] == f"`{value}`" or value[0] in "[("), (key, value, rows.get(key))
