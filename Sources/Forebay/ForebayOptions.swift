@@ -30,6 +30,7 @@ public struct ForebayOptions: Sendable {
         case token(String)
     }
 
+    /// The bounds of what the client holds.
     public var limits = Limits()
 
     /// How the broker is trusted, and knows the client. Files are in PEM, and are read whenever a connection is made.
@@ -65,9 +66,11 @@ public struct ForebayOptions: Sendable {
         /// published.
         public var output = 1 << 20
 
+        /// The defaults.
         public init() {}
     }
 
+    /// The defaults.
     public init() {}
 }
 
@@ -81,8 +84,10 @@ public struct ReconnectPolicy: Equatable, Sendable {
     /// Attempts in a row that may fail before the client gives up; nil never gives up.
     public var attempts: Int?
 
+    /// When to try again; an argument that is left out has its default.
     public init() {}
 
+    /// When to try again; an argument that is left out has its default.
     public init(first: Duration, longest: Duration, attempts: Int? = nil) {
         self.first = first
         self.longest = longest
