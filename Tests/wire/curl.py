@@ -7,6 +7,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
+import tls
 from common import DEADLINE
 
 NDJSON = ("-H", "accept: application/x-ndjson")
@@ -127,6 +128,9 @@ class Stream:
 class Curl:
     def __init__(self, address, version):
         self.base, self.version, self.running = "http://%s:%d" % address, version, []
+        if address[1] in tls.secured:
+            self.base = self.base.replace("http:", "https:")
+            self.version = ["--cacert", tls.authority().file, version[0].replace("-prior-knowledge", "")]
 
     def command(self, path: str, *options: str) -> list[str]:
         return ["curl", "-q", "-sS", "-i", "-N", "--noproxy", "*", "--path-as-is", "-g", *self.version, *options,
