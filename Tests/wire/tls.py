@@ -11,6 +11,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from common import eventually
+
 # Ports of the brokers under test that speak TLS. A client looks here, so that each test can run over it.
 secured: set[int] = set()
 
@@ -66,6 +68,12 @@ def authority() -> Authority:
 
 
 @functools.cache
+def stranger() -> Authority:
+    """One that nobody trusts."""
+    return Authority("A stranger")
+
+
+@functools.cache
 def server() -> Pair:
     """The certificate of every broker that has no other."""
     return authority().issue()
@@ -87,3 +95,14 @@ def wrap(plain: socket.socket, address, *protocols: str, **how) -> socket.socket
     """The socket itself, or TLS over it."""
     this = context(address, *protocols, **how)
     return this.wrap_socket(plain, server_hostname=address[0]) if this else plain
+
+
+def s_client(address, *options: str, stdin=b"Q\n", trust=None) -> str:
+    done = openssl("s_client", "-connect", "%s:%d" % address, "-CAfile", trust or authority().file, *options,
+                       input=stdin)
+    return (done.stdout + done.stderr).decode(errors="replace")
+
+
+def logged(broker, *words: str):
+    """Waits for a line of the log with all of these words."""
+    return eventually(lambda: [line for line in list(broker.log) if all(word in line for word in words)], bool)
