@@ -104,12 +104,15 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
 
-        .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
+        .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: strict),
+        .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
+        .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop", "TLS"], swiftSettings: strict),
         .testTarget(
-            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
+            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
             swiftSettings: strict),
         .testTarget(
-            name: "ForebayTests", dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client"],
+            name: "ForebayTests",
+            dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "TLS", "TestCertificates"],
             swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),

@@ -47,6 +47,19 @@ import Testing
         ),
         ("--allow-origin http://a --allow-origin * --allow-origin http://b", { $0.origins = .any }),
         ("--threads 2 --threads 3", { $0.threads = 3 }),
+        ("--tls-cert c --tls-key k", { ($0.tls.certificate, $0.tls.key) = ("c", "k") }),
+        (
+            "--tls-cert c --tls-key k --tls-client-ca a --tls-verify-client optional --tls-except http",
+            {
+                ($0.tls.certificate, $0.tls.key, $0.tls.clientAuthority) = ("c", "k", "a")
+                $0.tls.verification = .optional
+                $0.tls.cleartext = [.http]
+            }
+        ),
+        (
+            "--tls-cert c --tls-key k --tls-kernel on --tls-kernel off",
+            { ($0.tls.certificate, $0.tls.key) = ("c", "k") }
+        ),
     ]
 
     @Test(arguments: accepted)
@@ -80,6 +93,10 @@ import Testing
         ("--admin 127.0.0.1:7692", "no admin listener"),
         ("-c broker.conf", "reads no configuration file"), ("-t", "reads no configuration file"),
         ("--config x", "reads no configuration file"), ("-c", "-c needs a value"),
+        ("--tls-cert c", "give --tls-key too"), ("--tls-key k", "give --tls-cert too"),
+        ("--tls-client-ca a", "there is no TLS"), ("--tls-except admin", "is no listener: they are rsocket, http"),
+        ("--tls-cert c --tls-key k --tls-verify-client required", "give --tls-client-ca too"),
+        ("--tls-verify-client maybe", "none of off, optional, required"), ("--tls-kernel yes", "neither on nor off"),
         ("--unheard", "unknown option --unheard"), ("-x", "unknown option -x"), ("-tx", "no configuration file"),
         ("extra", "no argument \"extra\""), ("--retain 5 extra more", "no argument \"extra\""),
         ("-- --retain", "no argument \"--retain\""), ("--version=2", "--version=2 takes no value"),

@@ -127,10 +127,7 @@ class Stream:
 
 class Curl:
     def __init__(self, address, version):
-        self.base, self.version, self.running = "http://%s:%d" % address, version, []
-        if address[1] in tls.secured:
-            self.base = self.base.replace("http:", "https:")
-            self.version = ["--cacert", tls.authority().file, version[0].replace("-prior-knowledge", "")]
+        self.base, self.version, self.running = *tls.curl(address, version), []
 
     def command(self, path: str, *options: str) -> list[str]:
         return ["curl", "-q", "-sS", "-i", "-N", "--noproxy", "*", "--path-as-is", "-g", *self.version, *options,

@@ -97,6 +97,13 @@ def wrap(plain: socket.socket, address, *protocols: str, **how) -> socket.socket
     return this.wrap_socket(plain, server_hostname=address[0]) if this else plain
 
 
+def curl(address, version: list[str]) -> tuple[str, list[str]]:
+    """A broker's URL, and curl's options for it."""
+    if address[1] not in secured:
+        return "http://%s:%d" % address, version
+    return "https://%s:%d" % address, ["--cacert", authority().file, version[0].replace("-prior-knowledge", "")]
+
+
 def s_client(address, *options: str, stdin=b"Q\n", trust=None) -> str:
     done = openssl("s_client", "-connect", "%s:%d" % address, "-CAfile", trust or authority().file, *options,
                        input=stdin)
