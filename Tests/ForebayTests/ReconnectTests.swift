@@ -93,9 +93,7 @@ import Testing
     @Test(arguments: Wire.allCases) func afterAKillTheGapIsTold(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
-            var options = quick
-            options.repeatsPublishes = true
-            let client = try await ForebayClient.connect(broker.url(wire), options)
+            let client = try await ForebayClient.connect(broker.url(wire), quick)
             let topic = client.topic("t")
             var iterator = topic.messages(replay: .all).makeAsyncIterator()
             var early = client.topic("quiet").messages().makeAsyncIterator()
@@ -130,6 +128,7 @@ import Testing
             let slow = DemandSink<Message, ForebayError>(demand: 1, receiveCompletion: { _ in }, receiveValue: { _ in })
             consumer.topic("t").messages(buffer: 1, overflow: .block).subscribe(slow)
             var options = quick
+            options.repeatsPublishes = false
             let once = try await ForebayClient.connect(proxy.url(wire), options)
             options.repeatsPublishes = true
             let again = try await ForebayClient.connect(proxy.url(wire), options)
@@ -156,9 +155,7 @@ import Testing
         let broker = try roomyBroker()
         let proxy = try Proxy(to: broker.port(wire))
         try await within {
-            var options = quick
-            options.repeatsPublishes = true
-            let producer = try await ForebayClient.connect(proxy.url(wire), options)
+            let producer = try await ForebayClient.connect(proxy.url(wire), quick)
             let consumer = try await ForebayClient.connect(broker.url(wire))
             let publication = (0..<3000).publisher.map(bytes).publish(to: producer.topic("t"), ending: .channel)
             var (next, count) = (0, 0)
