@@ -254,6 +254,11 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
             return end(.success(count), loop)
         case .publishing, .ending, .endingTopic: break
         }
+        if mayHaveEnded, ending == .topic, error.code == .rejected {
+            // It may be this channel that ended it, with all that is sent again now.
+            stopUpstream()
+            return end(.failure(.unknownOutcome.with(state.acknowledged)), loop)
+        }
         fail(ForebayError(stream: error), loop)
     }
 

@@ -1,5 +1,6 @@
 // What goes with a message on a channel, and what becomes of the messages before a failure.
 
+import Foundation
 import Streams
 import Testing
 
@@ -85,6 +86,25 @@ import Testing
             let headers = (0...256).map { (name: "\($0)", value: "") }
             let many = OutgoingMessage("x", headers: headers)
             #expect(await error { try await client.topic("u").publish(many) }?.code == .invalid)
+            await client.close()
+        }
+    }
+
+    @Test func whatIsEncodableIsPublishedAsJSON() async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let readings = [["celsius": 20], ["celsius": 21]]
+            let publication = readings.publisher.encode(encoder: JSONEncoder())
+                .map { OutgoingMessage(Array($0), contentType: "application/json") }
+                .publish(to: client.topic("t"))
+            #expect(try await publication.result() == 2)
+            var messages = client.topic("t").messages(replay: .all).makeAsyncIterator()
+            for reading in readings {
+                let message = try #require(try await messages.next())
+                #expect(message.contentType == "application/json")
+                #expect(try JSONDecoder().decode([String: Int].self, from: Data(message.payload)) == reading)
+            }
             await client.close()
         }
     }
