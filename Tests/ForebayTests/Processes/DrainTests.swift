@@ -98,7 +98,8 @@ import Testing
             #expect(try await publication.result() == 20)
             for reader in readers {
                 let seen = reader.seen
-                #expect(seen.faults == [] && reader.error == nil, "\(reader.form)")
+                #expect(seen.faults.prefix(3) == [], "\(reader.form)")
+                #expect(reader.error == nil)
                 #expect(seen.carried(0) == Array(0..<10) && seen.carried(1) == Array(10..<20))
                 reader.cancel()
             }

@@ -32,7 +32,8 @@ import Testing
             try await reached { readers.allSatisfy { $0.seen.carried(4).last == numbers.made - 1 } }
             for reader in readers {
                 let seen = reader.seen
-                #expect(seen.faults == [] && reader.error == nil, "\(reader.form)")
+                #expect(seen.faults.prefix(3) == [], "\(reader.form)")
+                #expect(reader.error == nil)
                 #expect(seen.epochs == readers[0].seen.epochs && seen.epochs.count == 5)
                 check(seen, acknowledged)
                 reader.cancel()
@@ -97,7 +98,8 @@ import Testing
             for reader in readers {
                 var seen = reader.seen
                 seen.check(acknowledged: acknowledged)
-                #expect(seen.faults == [] && seen.lost == 0 && reader.error == nil, "\(reader.form)")
+                #expect(seen.faults.prefix(3) == [], "\(reader.form)")
+                #expect(seen.lost == 0 && reader.error == nil)
                 var next = 0
                 for number in seen.carried(0) where (0..<1_000_000_000).contains(number) {
                     #expect(number <= next, "nothing is skipped")
@@ -137,7 +139,8 @@ import Testing
             try await reached { readers.allSatisfy { $0.seen.last == count } }
             for reader in readers {
                 let seen = reader.seen
-                #expect(seen.faults == [] && reader.error == nil, "\(reader.form)")
+                #expect(seen.faults.prefix(3) == [], "\(reader.form)")
+                #expect(reader.error == nil)
                 #expect(UInt64(seen.count) + seen.lost == count)
                 reader.cancel()
             }
