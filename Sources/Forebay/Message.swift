@@ -11,6 +11,7 @@ public struct OutgoingMessage: Sendable, Equatable {
     /// What else goes with the message, at most 256. Of a name that comes twice the last counts.
     public var headers: [(name: String, value: String)]
 
+    /// Bytes, and what goes with them.
     public init(_ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []) {
         self.payload = payload
         self.contentType = contentType
