@@ -58,7 +58,7 @@ let package = Package(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
             swiftSettings: strict),
         .target(
-            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "TLS"],
+            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "Bytes", "TLS"],
             swiftSettings: strict),
         .executableTarget(
             name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
@@ -112,8 +112,13 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "ForebayTests",
-            dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "TLS", "TestCertificates"],
+            dependencies: [
+                "Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd", "TLS",
+                "TestCertificates",
+            ],
             swiftSettings: strict),
+        .executableTarget(
+            name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],

@@ -8,7 +8,7 @@ public struct ForebayOptions: Sendable {
     /// Publishes whose acknowledgement was not heard before the connection was lost are repeated when it is there
     /// again, so that they arrive at least once, and perhaps twice. Otherwise they fail with `.outcomeUnknown`: at most
     /// once, and the program decides.
-    public var repeatsPublishes = false
+    public var repeatsPublishes = true
 
     /// How long the broker may take to answer on a new connection, in all.
     public var connectTimeout = Duration.seconds(10)
@@ -20,6 +20,7 @@ public struct ForebayOptions: Sendable {
     /// Whom to trust, and what to show, over TLS (`rsockets://`, `https://`).
     public var tls = TLS()
 
+    /// The bounds of what the client holds.
     public var limits = Limits()
 
     /// How the broker is trusted, and knows the client. Files are in PEM, and are read whenever a connection is made.
@@ -55,9 +56,11 @@ public struct ForebayOptions: Sendable {
         /// published.
         public var output = 1 << 20
 
+        /// The defaults.
         public init() {}
     }
 
+    /// The defaults.
     public init() {}
 }
 
@@ -71,8 +74,10 @@ public struct ReconnectPolicy: Equatable, Sendable {
     /// Attempts in a row that may fail before the client gives up; nil never gives up.
     public var attempts: Int?
 
+    /// When to try again; an argument that is left out has its default.
     public init() {}
 
+    /// When to try again; an argument that is left out has its default.
     public init(first: Duration, longest: Duration, attempts: Int? = nil) {
         self.first = first
         self.longest = longest

@@ -1,6 +1,40 @@
-// Message: what a subscription delivers, and what it tells of messages that it could not.
+// Message: what a subscription delivers, and what it tells of messages that it could not; and what is to be published.
 
 import HTTP2
+
+/// A message to be published, with what goes with it.
+public struct OutgoingMessage: Sendable, Equatable {
+    /// At most as large as the broker allows, by default 1 MiB.
+    public var payload: [UInt8]
+    /// The MIME type of the payload, at most 128 characters of ASCII; empty for none.
+    public var contentType: String
+    /// What else goes with the message, at most 256. Of a name that comes twice the last counts.
+    public var headers: [(name: String, value: String)]
+
+    /// Bytes, and what goes with them.
+    public init(_ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []) {
+        self.payload = payload
+        self.contentType = contentType
+        self.headers = headers
+    }
+
+    /// A text as UTF-8.
+    public init(_ text: String, contentType: String = "", headers: [(name: String, value: String)] = []) {
+        self.init(Array(text.utf8), contentType: contentType, headers: headers)
+    }
+
+    public static func == (a: Self, b: Self) -> Bool {
+        a.payload == b.payload && a.contentType == b.contentType && a.headers.elementsEqual(b.headers, by: ==)
+    }
+
+    /// As it is kept until the broker has it.
+    /// - Throws: `.invalid` if the content type or the headers break their bounds.
+    func checked() throws(ForebayError) -> Outgoing {
+        let properties = MessageProperties(contentType: contentType, headers: headers)
+        guard properties.isValid else { throw .badProperties }
+        return Outgoing(payload: payload, properties: properties)
+    }
+}
 
 /// One message of a topic.
 public struct Message: Equatable, Sendable {
@@ -21,6 +55,7 @@ public struct Message: Equatable, Sendable {
     /// nothing.
     public var metadata: [UInt8]
 
+    /// A message as a broker would deliver it, for tests of what takes messages.
     public init(
         payload: [UInt8], sequence: UInt64, epoch: UInt64, timestamp: Int64, gap: Gap? = nil, metadata: [UInt8] = []
     ) {
@@ -51,6 +86,7 @@ public struct Message: Equatable, Sendable {
 
 /// Messages that a subscription missed.
 public struct Gap: Equatable, Sendable {
+    /// Why messages are missing.
     public enum Cause: Equatable, Sendable {
         /// They were dropped by the subscription's overflow policy, or were no longer retained when it came to them.
         case dropped
@@ -60,10 +96,12 @@ public struct Gap: Equatable, Sendable {
         case reconnected
     }
 
+    /// Why they are missing.
     public var cause: Cause
     /// How many are missing; nil when nobody knows, and then it may be none.
     public var lost: UInt64?
 
+    /// Messages that a subscription missed.
     public init(_ cause: Cause, lost: UInt64?) {
         self.cause = cause
         self.lost = lost

@@ -56,13 +56,13 @@ import Testing
             for authority in [nil, other.certificate] {
                 var options = quick
                 options.tls.authority = authority
-                let failure = await error { try await ForebayClient.connect(url, options) }
+                let failure = await error { _ = try await ForebayClient.connect(url, options) }
                 #expect(failure?.code == .untrusted)
                 #expect(failure?.message.hasPrefix("The certificate of localhost is not trusted: ") == true)
             }
             var options = quick
             options.tls.authority = "/nowhere"
-            #expect(await error { try await ForebayClient.connect(url, options) }?.code == .badFile)
+            #expect(await error { _ = try await ForebayClient.connect(url, options) }?.code == .badFile)
             options.tls = .init()
             options.tls.verifies = false
             await (try ForebayClient.connect(url, options)).close()
