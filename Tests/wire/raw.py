@@ -10,6 +10,8 @@ import time
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
+import tls
+
 SETUP, LEASE, KEEPALIVE, REQUEST_RESPONSE, REQUEST_FNF, REQUEST_STREAM, REQUEST_CHANNEL = range(1, 8)
 REQUEST_N, CANCEL, PAYLOAD, ERROR, METADATA_PUSH, RESUME, RESUME_OK = range(8, 15)
 EXT = 0x3F
@@ -210,6 +212,7 @@ class Connection:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(DEADLINE)
         self.socket.connect(address)
+        self.socket = tls.wrap(self.socket, address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer = "%s:%d" % self.socket.getsockname()
         self.opened = {0}  # Streams on which something was sent: the broker may use no other.
