@@ -74,7 +74,7 @@ let package = Package(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
             swiftSettings: strict),
         .target(
-            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "TLS"],
+            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "Bytes", "TLS"],
             swiftSettings: strict),
         .executableTarget(
             name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
@@ -121,14 +121,23 @@ let package = Package(
         .testTarget(name: "AccessTests", dependencies: ["Access", "Core"], swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: strict),
+        .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: strict),
+        .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
         .testTarget(
-            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "EventLoop"], swiftSettings: strict),
-        .testTarget(
-            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
+            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "EventLoop", "TLS"],
             swiftSettings: strict),
         .testTarget(
-            name: "ForebayTests", dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client"],
+            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
             swiftSettings: strict),
+        .testTarget(
+            name: "ForebayTests",
+            dependencies: [
+                "Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd", "TLS",
+                "TestCertificates",
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],

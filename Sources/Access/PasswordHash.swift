@@ -1,4 +1,4 @@
-// PasswordHash: passwords by crypt(3) of libxcrypt. Slow on purpose: tens of milliseconds, so never on a shard's thread.
+// PasswordHash: passwords by crypt(3) of libxcrypt. Slow on purpose, tens of milliseconds: never on a shard's thread.
 
 import CCrypt
 import Glibc
@@ -14,11 +14,16 @@ public enum PasswordHash {
     /// What is wrong with a hash; nil if it is one.
     static func fault(of hash: String) -> String? {
         guard methods.contains(where: hash.hasPrefix), hash.utf8.count < Int(CRYPT_OUTPUT_SIZE),
-            hash.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), crypt_checksalt(hash) == CRYPT_SALT_OK, isWhole(hash)
+            hash.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), isKnown(crypt_checksalt(hash)), isWhole(hash)
         else {
             return "it is no hash of yescrypt, scrypt, bcrypt or sha512; make one with forebayd --hash-password"
         }
         return nil
+    }
+
+    /// libxcrypt can do it, though it may recommend another.
+    private static func isKnown(_ verdict: Int32) -> Bool {
+        verdict != CRYPT_SALT_INVALID && verdict != CRYPT_SALT_METHOD_DISABLED
     }
 
     /// It is not cut off: behind salt and cost stands as much as the method makes.
@@ -36,8 +41,8 @@ public enum PasswordHash {
         return Digest.isSame(Array(made.utf8), Array(hash.utf8))
     }
 
-    /// A new hash by yescrypt, with a salt of the kernel's randomness; nil for a password that is empty, too long or has
-    /// a NUL.
+    /// A new hash by yescrypt, with a salt of the kernel's randomness; nil for a password that is empty, too long or
+    /// has a NUL.
     public static func make(of password: [UInt8]) -> String? {
         guard !password.isEmpty, password.count <= longestPassword, !password.contains(0) else { return nil }
         var setting = [CChar](repeating: 0, count: Int(CRYPT_GENSALT_OUTPUT_SIZE))

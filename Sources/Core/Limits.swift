@@ -55,7 +55,8 @@ public struct Limits: Equatable, Sendable {
     public var forwarded = 1 << 20
     /// Publishes of one connection that wait for room.
     public var parkedCount = 4096
-    /// Time for TLS's handshake and SETUP to arrive, for a fragmented request to be complete, and for a parked publish to find room.
+    /// Time for TLS's handshake and SETUP to arrive, for a fragmented request to be complete, and for a parked publish
+    /// to find room.
     public var setupTime: UInt64 = 5 * second
     /// Time that a shard spends on TLS handshakes before all else has its turn.
     public static let handshakeQuantum: UInt64 = second / 500

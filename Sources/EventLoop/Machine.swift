@@ -18,6 +18,15 @@ public enum Machine {
         return value
     }
 
+    /// Whether the kernel can encrypt what is written to a socket (its module `tls`).
+    public static var kernelSpeaksTLS: Bool {
+        let fd = fb_socket(AF_INET)
+        if fd < 0 { return false }
+        defer { close(fd) }
+        // A socket that is not connected is refused by the module itself; without it there is none of that name.
+        return setsockopt(fd, Int32(IPPROTO_TCP), TCP_ULP, "tls", 3) == 0 || errno == ENOTCONN
+    }
+
     /// Bytes of main memory.
     public static var memory: UInt64 {
         UInt64(max(0, sysconf(Int32(_SC_PHYS_PAGES)))) * UInt64(max(0, sysconf(Int32(_SC_PAGESIZE))))

@@ -68,8 +68,8 @@ public enum Socket {
         }
     }
 
-    /// Two sockets, each the other's peer, whose kernel buffers hold about `buffer` bytes each way; nil when the process
-    /// may have no more files.
+    /// Two sockets, each the other's peer, whose kernel buffers hold about `buffer` bytes each way; nil when the
+    /// process may have no more files.
     public static func pair(buffer: Int32) -> (Int32, Int32)? {
         var ends: [Int32] = [-1, -1]
         let kind = SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue

@@ -39,7 +39,8 @@ public final class ForebayClient: Sendable {
     ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC
     ///     over HTTP/2; `rsockets` and `https` over TLS.
     ///   - options: what differs from the defaults.
-    /// - Throws: `.badAddress`, `.badFile`, `.untrusted`; `.notConnected` when the first attempt fails; `.cancelled` when the task is; `.system`.
+    /// - Throws: `.badAddress`, `.badFile`, `.untrusted`; `.notConnected` when the first attempt fails; `.cancelled`
+    ///   when the task is; `.system`.
     public static func connect(
         _ url: String, _ options: ForebayOptions = ForebayOptions()
     ) async throws(ForebayError) -> ForebayClient {

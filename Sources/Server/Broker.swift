@@ -69,7 +69,7 @@ public enum Broker {
         var configuration = Server.Configuration(options, machine: reloader.machine)
         configuration.access = rules
         do throws(TLSError) {
-            configuration.tls = try loadTLS(options)
+            configuration.tls = try loadTLS(options, log)
         } catch {
             log.close()
             complain(error.description)
@@ -104,11 +104,16 @@ public enum Broker {
     }
 
     /// Reads the files of TLS; nil when there is to be none.
-    private static func loadTLS(_ options: Options) throws(TLSError) -> TLSServer? {
+    private static func loadTLS(_ options: Options, _ log: Log) throws(TLSError) -> TLSServer? {
         // Options that were loaded have none that do not go together.
         let settings: TLSServerSettings?
         do throws(UsageError) { settings = try options.tls.settings() } catch { preconditionFailure("\(error)") }
-        return try settings.map { (settings) throws(TLSError) in try TLSServer(settings) }
+        guard let settings else { return nil }
+        if settings.usesKernel {
+            let offered = Machine.kernelSpeaksTLS
+            log.write(.info, "kernel TLS", [("offered", offered ? "yes" : "no, OpenSSL encrypts")])
+        }
+        return try TLSServer(settings)
     }
 
     /// The first signal drains, the second one does not wait.

@@ -18,9 +18,9 @@ struct Change: Equatable {
 
 extension Loaded {
     /// Takes over what `new` has otherwise and what is reloadable; what had to stay keeps its origin as well.
-    mutating func adopt(_ new: Loaded) -> [Change] {
+    mutating func adopt(_ new: Loaded, table: [Setting] = Setting.all) -> [Change] {
         var changes: [Change] = []
-        for setting in Setting.all {
+        for setting in table {
             let isSame = setting.isSame(options, new.options)
             if !isSame {
                 changes.append(

@@ -194,8 +194,8 @@ public final class Server: Sendable {
     /// Some listener may speak TLS.
     public var hasTLS: Bool { context.tls != nil }
 
-    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS it
-    /// does nothing.
+    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS
+    /// it does nothing.
     public func reloadTLS() throws(TLSError) { try context.tls?.reload() }
 
     /// Connections that are open.

@@ -10,48 +10,6 @@ import EventLoop
 import Glibc
 import TLS
 
-/// What other threads put into a loop's inbox.
-enum InboxItem: Sendable {
-    /// Messages from another shard, as one batch.
-    case mail([Mail])
-    /// A connection that was accepted; the loop owns the socket from here.
-    case accepted(fd: Int32, peer: String, face: Face, isSecure: Bool = false)
-    /// What became of credentials.
-    case authenticated(LoginTicket, LoginOutcome)
-    /// Who may do what from now on.
-    case access(AccessTable)
-    /// What the engine is bounded by from now on.
-    case limits(Limits)
-    /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
-    case drain
-    /// A question of the admin's, to be answered into its inbox.
-    case inquiry(job: UInt64, Inquiry)
-    /// End the thread now.
-    case stop
-}
-
-/// What the loops of one broker have in common.
-struct LoopContext: Sendable {
-    var limits: Limits
-    /// What all logs and queues together may hold.
-    var memory: MemoryBudget
-    /// What is counted over all shards.
-    var quotas = Quotas()
-    /// By shard.
-    var inboxes: [Inbox<InboxItem>]
-    var acceptor: Inbox<Acceptor.Command>
-    /// Nil without an admin listener.
-    var admin: Inbox<AdminItem>?
-    var connections: ConnectionCount
-    /// Who looks at credentials; without it they cannot be looked at.
-    var logins: LoginService?
-    /// Who may do what at the start.
-    var access = AccessTable.open
-    var log: Log
-    /// What those get whose listener speaks TLS.
-    var tls: TLSServer?
-}
-
 /// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
 /// specialised in this module, and costs no dynamic call.
 final class ShardLoop<Shard: Engine> {
@@ -377,47 +335,6 @@ final class ShardLoop<Shard: Engine> {
         context.connections.remove()
         let reason = connection.tls?.failure ?? (error == 0 ? "the peer hung up" : SystemError.text(of: error))
         shard.lost(id, reason: reason, now: now)
-    }
-
-    /// Sends the end of a connection whose peer may still be sending.
-    /// - Parameter tls: what it was written by, if that was not in the clear.
-    func linger(_ fd: Int32, _ tls: TLSStream? = nil) {
-        let isHeld = tls?.isHeld == true
-        if !isHeld { end(fd, tls) }
-        let number = lingering.append(
-            fd, tls: isHeld ? tls : nil, deadline: now.monotonic + context.limits.closeTime)
-        watchLingering(fd, number, isHeld ? [.read, .write] : .read)
-    }
-
-    private func end(_ fd: Int32, _ tls: TLSStream?) {
-        tls?.end()
-        Socket.shutdownWrite(fd)
-    }
-
-    private func watchLingering(_ fd: Int32, _ number: UInt32, _ interest: Interest) {
-        do throws(SystemError) {
-            try poller.modify(fd, token: Token.lingering(number).rawValue, interest: interest)
-        } catch {
-            preconditionFailure("\(error)")
-        }
-    }
-
-    private func discard(_ number: UInt32, _ ready: Readiness) {
-        guard let fd = lingering.socket(number) else { return }
-        if let tls = lingering.stream(number), ready.contains(.writable) {
-            switch tls.flush() {
-            case .bytes:
-                end(fd, tls)
-                lingering.forgetStream(number)
-                watchLingering(fd, number, .read)
-            case .blocked: break
-            case .failed: return lingering.close(number)
-            }
-        }
-        switch Socket.read(fd, into: buffer) {
-        case .bytes, .blocked: break
-        case .end, .failed: lingering.close(number)
-        }
     }
 
     private func closeAll() {

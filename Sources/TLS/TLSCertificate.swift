@@ -4,8 +4,8 @@ import COpenSSL
 
 /// What is kept of a certificate that was verified.
 public struct TLSCertificate: Equatable, Sendable {
-    /// The subject's common name; where it has none, or several, the first of the alternative names that is a host's, an
-    /// address of mail, or a URI. Nil when there is none of these either.
+    /// The subject's common name; where it has none, or several, the first of the alternative names that is a host's,
+    /// an address of mail, or a URI. Nil when there is none of these either.
     public var user: String?
     /// The subject, as RFC 2253 writes it: "CN=reader,O=Example".
     public var subject: String

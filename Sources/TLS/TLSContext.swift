@@ -128,17 +128,12 @@ public final class TLSContext: @unchecked Sendable {
 
     /// What OpenSSL has to say about a file, in words of ours where its own are of no use to anybody.
     private static func why(_ nothingFound: String) -> String {
-        let last = ERR_peek_last_error()
-        var isEncrypted = false
-        var reason = TLSError.reason()
-        if ERR_GET_LIB(last) == ERR_LIB_PEM {
-            let code = ERR_GET_REASON(last)
-            isEncrypted = code == PEM_R_BAD_PASSWORD_READ || code == PEM_R_BAD_DECRYPT
-            if code == PEM_R_NO_START_LINE { reason = nil }
+        switch TLSError.reason() {
+        case nil, "unsupported", "no start line", "no certificate or crl found": nothingFound
+        // By nobody but `fb_tls_no_phrase`.
+        case "interrupted or cancelled", "bad password read": "it is encrypted; give one without a pass phrase"
+        case let reason?: reason
         }
-        if isEncrypted { return "it is encrypted; give one without a pass phrase" }
-        guard let reason, reason != "unsupported", reason != "no certificate or crl found" else { return nothingFound }
-        return reason
     }
 
     private static func failure() -> TLSError {

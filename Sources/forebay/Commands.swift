@@ -13,7 +13,8 @@ let commonOptions: [OptionSpec] = [
             + "default rsocket://127.0.0.1:7690, or what FOREBAY_URL says"),
     OptionSpec(
         name: "ca", value: "FILE", kind: .text,
-        help: "over TLS: trust a broker whose certificate is from these authorities (PEM); default those of the system"),
+        help: "over TLS: trust a broker whose certificate is from these authorities (PEM); default: those of the "
+            + "system"),
     OptionSpec(name: "cert", value: "FILE", kind: .text, help: "over TLS: the certificate to show the broker (PEM)"),
     OptionSpec(name: "key", value: "FILE", kind: .text, help: "its key (PEM); default: in the same file"),
     OptionSpec(name: "insecure", kind: .flag, help: "over TLS: trust whoever answers"),

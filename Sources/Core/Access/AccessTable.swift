@@ -1,5 +1,5 @@
-// AccessTable: all users and their permissions as one immutable snapshot. A reload makes a new one and hands it to every
-// shard, which then looks its peers up in it again.
+// AccessTable: all users and their permissions as one immutable snapshot. A reload makes a new one and hands it to
+// every shard, which then looks its peers up in it again.
 
 /// Who may do what in this broker.
 public final class AccessTable: Sendable {

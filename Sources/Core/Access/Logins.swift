@@ -135,6 +135,25 @@ extension Shard {
         exchange.meter = exchange.connection.meter
     }
 
+    /// A call begins once it is known who makes it, unless anybody may.
+    func begin(
+        _ call: GRPCCall, _ exchange: Exchange, _ http: HTTPFace, _ fields: [(name: String, value: String)],
+        now: Instant
+    ) {
+        if !call.method.isHealth, !call.method.isReflection {
+            let credentials = fields.filter { $0.name == "authorization" }
+            do throws(Refusal) {
+                guard credentials.count < 2 else {
+                    throw .invalid("The header authorization is given twice; give it once.")
+                }
+                guard try identify(exchange, credentials.first?.value, http) else { return }
+            } catch {
+                return finish(exchange, error)
+            }
+        }
+        if exchange.isHalfClosed { halfClosed(exchange, now: now) }
+    }
+
     private func ask(_ credential: Credential, _ connection: Connection, exchange: UInt32) -> UInt64 {
         lastTicket += 1
         let ticket = LoginTicket(connection: connection.id, exchange: exchange, number: lastTicket)
@@ -224,4 +243,9 @@ extension Shard {
             refuse(exchange, error, now: now)
         }
     }
+}
+
+extension GRPCMethod {
+    var isReflection: Bool { self == .reflection || self == .reflectionAlpha }
+    var isHealth: Bool { self == .healthCheck || self == .healthWatch || self == .healthList }
 }

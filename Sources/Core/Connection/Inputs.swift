@@ -220,7 +220,10 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         connection.output.blocked = false
-        if !connection.isWritten { flush(connection) }
+        if !connection.isWritten { return flush(connection) }
+        // The driver held back the rest of what it had taken, so that all that was offered counted as written.
+        fill(connection, now: now)
+        settle(now)
     }
 
     /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they have

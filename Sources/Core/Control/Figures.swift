@@ -20,6 +20,8 @@ public struct SubscriptionFigures: Sendable {
     public var topic: String
     public var connection: String
     public var peer: String
+    /// Nil: it is an anonymous one's.
+    public var user: String?
     public var stream: UInt32
     public var policy: Overflow
     public var buffer: Int
@@ -48,6 +50,7 @@ public struct SubscriptionFigures: Sendable {
         object.add("connection", connection)
         object.add("stream", stream)
         object.add("peer", peer)
+        if let user { object.add("user", user) }
         object.add("policy", policy.name)
         object.add("buffer", buffer)
         if let requested, let outstanding {
@@ -83,6 +86,8 @@ public struct TopicFigures: Sendable {
     public var first: UInt64
     public var next: UInt64
     public var retained: Int
+    /// What it may retain.
+    var retention: Retention
     /// What the messages of its log are charged, and the memory that the log takes.
     public var bytes: Int
     public var memory: Int
@@ -109,6 +114,9 @@ public struct TopicFigures: Sendable {
         object.add("first", first)
         object.add("next", next)
         object.add("retained", retained)
+        object.add("retain", retention.messages)
+        object.add("retain_bytes", retention.bytes)
+        object.add("retain_age_ms", retention.age / 1_000_000)
         object.add("bytes", bytes)
         object.add("subscriptions", subscriptions)
         object.add("publishers", publishers)
@@ -230,8 +238,8 @@ extension Shard {
         return TopicFigures(
             name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.madeAt, now.monotonic),
             state: topic.state.name, error: error, first: topic.retained.value,
-            next: topic.log.end.value, retained: topic.log.end - topic.retained, bytes: topic.log.bytes,
-            memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
+            next: topic.log.end.value, retained: topic.log.end - topic.retained, retention: topic.retention,
+            bytes: topic.log.bytes, memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
             published: topic.published, delivered: topic.delivered, dropped: topic.dropped,
             fireDropped: topic.fireDropped, overshoot: topic.overshoot, parked: topic.parked.count,
             parkedBytes: topic.parked.bytes, blockedPublishers: topic.blockedCount, blocked: topic.blocked,
@@ -244,8 +252,8 @@ extension Shard {
         let (lag, age) = lag(of: subscriber, now: now)
         return SubscriptionFigures(
             id: subscriber.id, topic: subscriber.mirror.name, connection: text(subscriber.connection.id),
-            peer: subscriber.connection.peer, stream: subscriber.stream, policy: subscriber.options.overflow,
-            buffer: subscriber.options.buffer, requested: credit.isUnbounded ? nil : credit.requested,
+            peer: subscriber.connection.peer, user: subscriber.principal.user, stream: subscriber.stream,
+            policy: subscriber.options.overflow, buffer: subscriber.options.buffer, requested: credit.isUnbounded ? nil : credit.requested,
             outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: cursor?.delivered ?? 0,
             waiting: cursor?.waiting ?? 0, dropped: cursor?.dropped ?? 0, missed: cursor?.missedAtStart ?? 0,
             next: cursor?.cursor.value ?? 0, lag: lag, age: age, behind: behind(subscriber, now: now),

@@ -110,25 +110,6 @@ extension Shard {
         }
     }
 
-    /// A call begins once it is known who makes it, unless anybody may.
-    private func begin(
-        _ call: GRPCCall, _ exchange: Exchange, _ http: HTTPFace, _ fields: [(name: String, value: String)],
-        now: Instant
-    ) {
-        if !call.method.isHealth, !call.method.isReflection {
-            let credentials = fields.filter { $0.name == "authorization" }
-            do throws(Refusal) {
-                guard credentials.count < 2 else {
-                    throw .invalid("The header authorization is given twice; give it once.")
-                }
-                guard try identify(exchange, credentials.first?.value, http) else { return }
-            } catch {
-                return finish(exchange, error)
-            }
-        }
-        if exchange.isHalfClosed { halfClosed(exchange, now: now) }
-    }
-
     private func plainRequest(_ head: RequestHead) -> PlainRequest {
         var request = PlainRequest(
             method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
@@ -391,11 +372,6 @@ extension Shard {
             refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
         }
     }
-}
-
-extension GRPCMethod {
-    fileprivate var isReflection: Bool { self == .reflection || self == .reflectionAlpha }
-    fileprivate var isHealth: Bool { self == .healthCheck || self == .healthWatch || self == .healthList }
 }
 
 extension SubscribeOptions {

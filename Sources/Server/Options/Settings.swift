@@ -160,7 +160,7 @@ extension Setting {
             .reloadable,
         .time("request-time", \.limits.reassemblyTime, in: second...hour, "for a request that has begun to be complete")
             .reloadable,
-        .time("park-time", \.limits.parkTime, in: 100 * millisecond...hour, "for a publish to find room").reloadable,
+        .time("park-time", \.limits.parkTime, in: second...hour, "for a publish to find room").reloadable,
         .time("unread-time", \.limits.unreadTime, in: second...hour, "for which a client may leave answers unread")
             .reloadable,
         .time("close-time", \.limits.closeTime, in: 100 * millisecond...hour, "for a client to read a closing error")

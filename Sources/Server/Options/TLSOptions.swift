@@ -80,6 +80,8 @@ extension Setting {
         } write: { faces in
             Face.all.filter { faces.contains($0) }.map(\.name)
         },
-        .truth("tls-kernel", \.tls.usesKernel, "have the kernel encrypt, where it can"),
+        .choice(
+            "tls-kernel", "on|off", \.tls.usesKernel, [("on", true), ("off", false)],
+            "have the kernel encrypt, where it can"),
     ]
 }

@@ -55,7 +55,9 @@ final class Relay {
     }
 
     /// The library has ended, and the client has taken nothing for `limit` nanoseconds.
-    func isStuck(_ now: UInt64, _ limit: UInt64) -> Bool { innerEnded && now >= quietSince && now - quietSince >= limit }
+    func isStuck(_ now: UInt64, _ limit: UInt64) -> Bool {
+        innerEnded && now >= quietSince && now - quietSince >= limit
+    }
 
     func close() {
         Glibc.close(outer)

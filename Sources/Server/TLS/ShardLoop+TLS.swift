@@ -72,6 +72,15 @@ extension ShardLoop {
         _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ tls: TLSStream, _ face: Face
     ) {
         let certificate = tls.peerCertificate.map { PeerCertificate(user: $0.user, subject: $0.subject) }
+        if context.log.isEnabled(.debug) {
+            context.log.write(
+                .debug, "TLS agreed on",
+                [
+                    ("peer", Socket.peerAddress(connection.pointee.fd)?.description ?? "?"), ("version", tls.version),
+                    ("cipher", tls.cipher), ("kernel", String(tls.usesKernel)),
+                    ("certificate", certificate?.subject ?? ""),
+                ])
+        }
         shard.secured(id, certificate: certificate, now: now)
         connection.pointee.blocked = false
         connection.pointee.kind = .framed
