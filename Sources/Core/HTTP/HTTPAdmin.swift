@@ -17,6 +17,9 @@ extension Shard {
             case .topicInfo(let topic): call(try ControlCall(.info, topic: topic), for: exchange, now: now)
             case .completeTopic(let topic): call(try ControlCall(.complete, topic: topic), for: exchange, now: now)
             case .deleteTopic(let topic): call(try ControlCall(.delete, topic: topic), for: exchange, now: now)
+            case .closeConnection(let id): call(try ControlCall(closeConnection: id), for: exchange, now: now)
+            case .closeSubscription(let id):
+                call(try ControlCall(closeSubscription: String(id)), for: exchange, now: now)
             case .failTopic(let topic, let message):
                 let reason = message.isEmpty ? ControlCall.defaultReason : message
                 call(try ControlCall(.fail(message: reason), topic: topic), for: exchange, now: now)
