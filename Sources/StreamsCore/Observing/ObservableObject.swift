@@ -41,7 +41,7 @@ public final class ObservableObjectPublisher: Publisher {
     public init() {}
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Void, S.Failure == Never {
-        subject.subscribe(subscriber)
+        subject.subscribe(SharedSubscription(name: "ObservableObjectPublisher", downstream: subscriber))
     }
 
     /// Tells the subscribers that the object is about to change.

@@ -17,19 +17,19 @@ public struct Published<Value> {
         fileprivate let storage: PublishedStorage<Value>
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Value, S.Failure == Never {
-            storage.values.subscribe(subscriber)
+            storage.values.subscribe(SharedSubscription(name: "PublishedSubject", downstream: subscriber))
         }
     }
 
-    fileprivate var storage: PublishedStorage<Value>
+    fileprivate let storage: PublishedStorage<Value>
 
     public init(initialValue: Value) { storage = PublishedStorage(initialValue) }
     public init(wrappedValue: Value) { storage = PublishedStorage(wrappedValue) }
 
-    /// What `$property` is.
+    /// What `$property` is. It can be set so that it can be handed to `assign(to:)`; that by itself changes nothing.
     public var projectedValue: Publisher {
         mutating get { Publisher(storage: storage) }
-        set { storage = newValue.storage }
+        set {}
     }
 
     @available(*, unavailable, message: "@Published is for properties of classes")
