@@ -50,7 +50,8 @@ let package = Package(
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
-            name: "CAdminPage", exclude: ["index.html", "style.css", "script.js", "kit.js", "tables.js", "tail.js", "icon.svg"],
+            name: "CAdminPage",
+            exclude: ["index.html", "style.css", "script.js", "kit.js", "tables.js", "tail.js", "icon.svg"],
             cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
         .target(
             name: "Server",
@@ -105,7 +106,8 @@ let package = Package(
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
-        .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
+        .testTarget(
+            name: "ServerTests", dependencies: ["Server", "Core", "HTTP2", "EventLoop"], swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
             swiftSettings: strict),

@@ -32,7 +32,8 @@ class Page:
         self._in, ours = os.pipe()
         # Descriptors 3 and 4 are what the browser reads commands from and answers on: ours are out of their way.
         theirs, ours = high(theirs), high(ours)
-        command = ["bash", "-c", f'exec "$0" "$@" 3<&{theirs} 4>&{ours} {theirs}<&- {ours}>&-', program, "--headless=new",
+        shell = f'exec "$0" "$@" 3<&{theirs} 4>&{ours} {theirs}<&- {ours}>&-'
+        command = ["bash", "-c", shell, program, "--headless=new",
                    "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                    "--no-first-run", "--disable-background-networking", "--disable-component-update",
                    "--disable-default-apps", "--mute-audio", "--hide-scrollbars", "--no-proxy-server",
