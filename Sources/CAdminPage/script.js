@@ -44,8 +44,7 @@ const showTiles = (stats, slow) => {
     per("dropped") > 0 ? "bad" : "");
   tell("slow", slow, count(slow), `of ${count(stats.subscriptions)} subscriptions`, slow > 0 ? "alert" : "");
   tell("blocked", stats.publishers_blocked, count(stats.publishers_blocked),
-    `of ${count(stats.publishers)} channels, ${count(stats.parked)} parked`,
-    stats.publishers_blocked > 0 ? "alert" : "");
+    `of ${count(stats.publishers)}, ${count(stats.parked)} parked`, stats.publishers_blocked > 0 ? "alert" : "");
   tell("connections", stats.connections, count(stats.connections), `up ${time(stats.uptime_ms)}`);
   const share = stats.memory / stats.memory_limit;
   tell("memory", stats.memory, bytes(stats.memory), `of ${bytes(stats.memory_limit)}`, share > 0.9 ? "bad" : "");

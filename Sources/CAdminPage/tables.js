@@ -4,7 +4,7 @@
 import { $, api, ask, count, make, rate, remember, say, sparkline, time } from "./kit.js";
 
 /// From here on a subscription with messages waiting is slow, and not just about to get them.
-const SLOW = 1000;
+const SLOW = 750;
 const STEPS = { credit: 33, waiting: 33, dropped: 33 };
 const isSlow = (row) => row.waits_for !== "nothing" && row.behind_ms >= SLOW;
 
@@ -69,7 +69,7 @@ const length = (n) => (n === "unbounded" ? 1 : Math.min(1, Math.log10(1 + n) / 6
 const updateSubscription = (row, item) => {
   row.item = item;
   const slow = isSlow(item);
-  const [kind, word, why] = slow ? STATES[item.waits_for] : ["good", "keeping up", "nothing waits for long"];
+  const [kind, word, why] = slow ? STATES[item.waits_for] : ["calm", "keeping up", "nothing waits for long"];
   row.pill.className = `pill ${kind}`;
   row.pill.title = why;
   say(row.pill, word);

@@ -26,7 +26,7 @@ class Crowd:
             one.sendall(self._subscribe(1, topic + "?buffer=20", 3))
             self.stalled.append((topic, "credit"))
             self._thread(self._read, one)
-        # What it has asked for without end it never reads: the kernel's buffers, and then the broker's output, are full.
+        # What it has asked for without end it never reads: the kernel's buffers fill, and then the broker's output.
         deaf = self._open(address, receive=4096)
         deaf.sendall(self._subscribe(1, TOPICS[0] + "?buffer=50", raw.UNBOUNDED))
         self.stalled.append((TOPICS[0], "socket"))

@@ -206,8 +206,8 @@ extension Shard {
             say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
             finish(exchange, .ok)
         case .reflection, .reflectionAlpha: try reflect(message, for: exchange)
-        case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .listTopics, .listSubscriptions,
-            .listConnections:
+        case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .closeConnection, .closeSubscription,
+            .listTopics, .listSubscriptions, .listConnections:
             try administer(message, for: exchange, now: now)
         }
     }
