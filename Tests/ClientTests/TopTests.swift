@@ -98,7 +98,7 @@ import Testing
             #expect(lines.count == height)
             for line in lines { #expect(View.columns(line.text) <= width, "\(line.text)") }
         }
-        let text = TopView.render(state, width: 120, height: 20).map(\.text)
+        let text = TopView.render(state, width: 160, height: 20).map(\.text)
         #expect(text[0].hasSuffix("1 of 2 slow "))
         #expect(text.contains { $0.contains("published 300/s") && $0.contains("memory 1.0 KiB") })
         let slow = text.first { $0.contains("no credit") } ?? ""

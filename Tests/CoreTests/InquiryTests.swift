@@ -82,9 +82,10 @@ import Testing
         #expect(try survey(broker, .connections).connections.output > 0)
     }
 
-    @Test(arguments: [
-        (Overflow.dropOldest, 3), (.dropNewest, 3), (.replaceNewest, 3), (.latest, 4),
-    ])
+    @Test(
+        arguments: [
+            (Overflow.dropOldest, 3), (.dropNewest, 3), (.replaceNewest, 3), (.latest, 4),
+        ] as [(Overflow, UInt64)])
     func dropsAreCountedByPolicy(policy: Overflow, lost: UInt64) throws {
         let broker = TestBroker()
         broker.connect().subscribe("t?buffer=2&overflow=\(policy.name)", n: 1)

@@ -48,7 +48,7 @@ struct AdminCallTests {
         ("GET", "/api/v1/topics?cursor=1", 400), ("GET", "/api/v1/topics?cursor=-1-0", 400),
         ("GET", "/api/v1/topics?cursor=9999999999-0", 400), ("GET", "/api/v1/topics/a%20b", 400),
         ("DELETE", "/api/v1/topics/$SYS.stats", 403), ("DELETE", "/api/v1/connections/1", 400),
-        ("DELETE", "/api/v1/subscriptions/x", 400), ("GET", "/api/v1/topics/%zz", 400), ("OPTIONS", "*", 400),
+        ("DELETE", "/api/v1/subscriptions/x", 400), ("GET", "/api/v1/topics/%zz", 400), ("OPTIONS", "*", 405),
         ("GET", "/" + String(repeating: "a", count: AdminLimits.target), 414),
     ])
     func refusesTheRest(method: String, target: String, status: Int) {
