@@ -76,6 +76,12 @@ public final class Quotas: Sendable {
         }
     }
 
+    /// Nothing is counted but topics, some of which are the broker's own.
+    var isUnused: Bool {
+        connections.value == 0 && subscriptions.value == 0 && book.lock.with { book.addresses.isEmpty }
+            && anonymous.connections.value == 0 && anonymous.subscriptions.value == 0 && anonymous.topics.value == 0
+    }
+
     /// Accounts that are remembered.
     var accountCount: Int { book.lock.with { book.accounts.count } }
 

@@ -172,6 +172,7 @@ struct GatheringTests {
 
     private func process(draining: Bool = false) -> ProcessFigures {
         ProcessFigures(
-            uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, connectionLimit: 4, refusedConnections: 5)
+            uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, connectionLimit: 4, refusedConnections: 5,
+            connectionsOverLimit: 6)
     }
 }
