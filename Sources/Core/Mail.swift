@@ -132,8 +132,6 @@ struct PublishRequest: Sendable {
     var complete: Bool
     /// The user who publishes.
     var account: Account?
-    /// The most that the channel is to be granted at a time.
-    var mostGranted: Int
 }
 
 /// How a publisher's half ended.

@@ -133,8 +133,7 @@ import Testing
         broker.advance(seconds: 0.25)
         #expect(alice.received() == ["11:5|"])
         alice.disconnect()
-        let meter = broker.shards[0].meters["alice"]
-        #expect(meter?.parked.isEmpty != false && broker.memory.used < used + 100_000)
+        #expect(broker.shards[0].meters["alice"]?.parked.isEmpty != false && broker.memory.used < used + 100_000)
         broker.advance(seconds: 2)
         #expect(published(broker) == 5)
         #expect(broker.shards[0].meters["alice"] == nil, "of whom nothing is here is forgotten")
@@ -283,6 +282,7 @@ import Testing
         broker.shards[0].adopt(Limits(), now: broker.now)
         broker.run()
         #expect(published(broker) == 6)
+        broker.advance(seconds: 0.25)
         #expect(granted(alice, stream: 21) > 1000)
         var limits = Limits()
         limits.publishRate = 10

@@ -118,8 +118,7 @@ extension Shard {
         if publisher.isChannel { connection.publishers += 1 }
         let request = PublishRequest(
             name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,
-            connection: connection.id, message: message, complete: complete, account: publisher.meter?.account,
-            mostGranted: rates.largestGrant)
+            connection: connection.id, message: message, complete: complete, account: publisher.meter?.account)
         guard isPaid else {
             if let meter = publisher.meter { park(publisher, request, meter, now: now) }
             return

@@ -253,6 +253,7 @@ extension Shard {
     private func giveUp(_ meter: Meter, now: Instant) {
         while let waiting = meter.parked.first, waiting.deadline <= now.monotonic {
             let limit = shortage(meter, now: now)
+            reached(.parkTime)
             let most = limit == .publishRate ? "\(limits.publishRate) messages" : "\(limits.publishBytes) bytes"
             refuseFirst(
                 meter,

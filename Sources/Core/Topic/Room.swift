@@ -19,8 +19,6 @@ final class Channel {
     /// The part of `outstanding` that room is reserved for, until `reservedUntil`.
     var reserved = 0
     var reservedUntil: UInt64 = 0
-    /// The most to grant it at a time, for its user's sake.
-    var mostGranted = Int.max
     /// Its place in the topic's turns.
     var turn = 0
     var accepted: UInt64 = 0

@@ -149,7 +149,6 @@ final class Topic {
             channel.isParked = isMessage
             channel.awaitsFirst = !isMessage
             channel.isComplete = request.complete
-            channel.mostGranted = request.mostGranted
             channels[key] = channel
             channel.turn = turns.count
             turns.append(channel)

@@ -110,8 +110,9 @@ extension Topic {
     /// Grants each channel in turn its share of the room.
     func grant(now: Instant) {
         guard state.isLive, parked.isEmpty, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
-        let most = room.largestGrant(limits: limits, byteLimit: retention.bytes)
-        let wanting = turns.count { $0.outstanding <= Swift.min(most, $0.mostGranted) / 2 }
+        let most = Swift.min(
+            room.largestGrant(limits: limits, byteLimit: retention.bytes), shard.rates.largestGrant)
+        let wanting = turns.count { $0.outstanding <= most / 2 }
         guard wanting > 0 else { return }
         var free = freeRoom
         let share = Swift.min(most, Swift.max(1, free / wanting))
@@ -120,7 +121,6 @@ extension Topic {
             let channel = turns[nextTurn % turns.count]
             nextTurn = (nextTurn + 1) % turns.count
             // What was granted earlier and lost its reservation counts against the share: an idle channel gathers none.
-            let most = Swift.min(most, channel.mostGranted)
             let target = Swift.min(most, share + channel.reserved)
             let count = Swift.min(target - channel.outstanding, free)
             guard channel.outstanding <= most / 2, count > 0 else { continue }
