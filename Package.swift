@@ -118,7 +118,7 @@ let package = Package(
         .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: strict),
         .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
         .testTarget(
-            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "EventLoop", "TLS"],
+            name: "ServerTests", dependencies: ["Server", "Access", "Configuration", "Core", "EventLoop", "TLS"],
             swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
