@@ -95,6 +95,15 @@ public final class Server: Sendable {
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
     public func drain() { context.acceptor.push(.drain) }
 
+    /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
+    /// topics retain, and the time for a drain. Listeners and threads stay as they are.
+    public func reload(_ configuration: Configuration) {
+        context.memory.limit = configuration.limits.memory
+        context.connections.limit = configuration.limits.connections
+        context.acceptor.push(.drainTime(configuration.drainTime))
+        for inbox in context.inboxes { inbox.push(.limits(configuration.limits)) }
+    }
+
     /// Ends at once; connections are cut.
     public func stop() { context.acceptor.push(.stop) }
 
