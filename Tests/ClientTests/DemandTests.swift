@@ -155,7 +155,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "https://", "http://", "http://x/topics", "rsockets://x/y", "ws://x", "wss://x", "gopher://x", "rsocket://", "rsocket://x:",
+        "https://", "http://", "http://x/topics", "rsockets://x/y", "ws://x", "wss://x", "gopher://x", "rsocket://",
+        "rsocket://x:",
         "rsocket://x:0",
         "rsocket://x:65536", "rsocket://x:+1", "rsocket://x:1x", "rsocket://::1:7690", "rsocket://[::1",
         "rsocket://a/b",
