@@ -11,7 +11,7 @@ import Bytes
 import HTTP2
 import RSocket
 
-/// A connection that speaks gRPC over cleartext HTTP/2, by prior knowledge.
+/// A connection that speaks gRPC over HTTP/2, which the other side is known to speak.
 public final class GRPCConnection: ClientConnection {
     enum State {
         case open
@@ -21,6 +21,8 @@ public final class GRPCConnection: ClientConnection {
 
     let limits: ClientLimits
     private let authority: String
+    private let isSecure: Bool
+    private let credentials: Credentials?
     var session: ClientSession
     var sink = CallSink()
     var state = State.open
@@ -59,9 +61,16 @@ public final class GRPCConnection: ClientConnection {
     /// Begins a connection.
     /// - Parameters:
     ///   - authority: host and port of the broker, as a URL has them.
+    ///   - isSecure: its bytes go over TLS.
+    ///   - credentials: come with every call.
     ///   - now: nanoseconds of a clock that never steps back.
-    public init(authority: String, limits: ClientLimits = ClientLimits(), now: UInt64) {
+    public init(
+        authority: String, isSecure: Bool = false, credentials: Credentials? = nil,
+        limits: ClientLimits = ClientLimits(), now: UInt64
+    ) {
         self.authority = authority
+        self.isSecure = isSecure
+        self.credentials = credentials
         self.limits = limits
         var http = HTTP2Limits.client
         http.maxStreams = limits.streams
@@ -101,12 +110,13 @@ public final class GRPCConnection: ClientConnection {
 
     /// Acknowledgements cost nothing in gRPC, and conflate by themselves.
     public func openChannel(
-        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, isOnly: Bool, acknowledged: Bool
+        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
+        isOnly: Bool, acknowledged: Bool
     ) throws(ClientError) -> StreamID {
         let call = try begin(.publish, .channel)
         write(call) {
             ClientRequests.appendPublishOpen(topic: topic, completesTopic: completesTopic, to: &$0)
-            ClientRequests.appendMessage(first, to: &$0)
+            ClientRequests.appendMessage(first, properties, to: &$0)
         }
         if isOnly { endSending(call) }
         return call.id
@@ -148,7 +158,7 @@ public final class GRPCConnection: ClientConnection {
         guard sink.calls.count < limits.streams else {
             throw ClientError(.rejected, "\(limits.streams) streams are open on this connection: end one first.")
         }
-        let head = heads[method] ?? GRPCHeads.request(method, authority: authority)
+        let head = heads[method] ?? self.head(of: method)
         heads[method] = head
         guard let id = session.request(head, complete: false) else {
             throw ClientError(.rejected, "The connection takes no more streams: connect again.")
@@ -157,6 +167,12 @@ public final class GRPCConnection: ClientConnection {
             id: StreamID(id), kind: kind, demand: demand, limit: limits.message + Self.responseSlack)
         sink.calls.insert(call)
         return call
+    }
+
+    private func head(of method: GRPCMethod) -> HTTPFields {
+        var head = GRPCHeads.request(method, authority: authority, scheme: isSecure ? "https" : "http")
+        if let credentials { head.add("authorization", credentials.header) }
+        return head
     }
 
     private func write(_ call: ClientCall, _ body: (inout ByteBuffer) -> Void) {
@@ -183,9 +199,9 @@ public final class GRPCConnection: ClientConnection {
 
     public func credit(of id: StreamID) -> UInt32 { sink.calls[id]?.credit.shown ?? 0 }
 
-    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer) -> Bool {
+    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties) -> Bool {
         guard let call = sink.calls[id], call.sends, call.credit.take() else { return false }
-        write(call) { ClientRequests.appendMessage(payload, to: &$0) }
+        write(call) { ClientRequests.appendMessage(payload, properties, to: &$0) }
         return true
     }
 
