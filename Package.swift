@@ -124,7 +124,8 @@ let package = Package(
         .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: strict),
         .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
         .testTarget(
-            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "HTTP2", "EventLoop", "TLS"],
+            name: "ServerTests",
+            dependencies: ["Server", "Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS"],
             swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],

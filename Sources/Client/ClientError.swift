@@ -34,8 +34,10 @@ public struct ClientError: Error, Equatable, Sendable {
         case notConnected
         /// A file with certificates or a key cannot be used.
         case badFile
-        /// The broker's certificate is not trusted, or is not its own.
+        /// The broker's certificate is not trusted.
         case untrusted
+        /// The broker's certificate is for another host.
+        case wrongHost
         /// The broker refused the set-up.
         case setupRejected
         /// The broker ended the connection and said why: ERROR[CONNECTION_ERROR] or ERROR[CONNECTION_CLOSE], GOAWAY.

@@ -57,6 +57,9 @@ enum Handshake {
         switch stream.cause {
         case .distrusted(let why):
             return ClientError(.untrusted, "The certificate of \(address.host) is not trusted: \(why).")
+        case .wrongName:
+            return ClientError(
+                .wrongHost, "The certificate of \(address) is for another host: connect by a name that it has.")
         case .notTLS where !hasBegun:
             return ClientError(.notConnected, "What listens at \(address) does not speak TLS.")
         case .certificateWanted:

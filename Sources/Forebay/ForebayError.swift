@@ -88,7 +88,7 @@ extension ForebayError {
             switch error.code {
             case .badURL, .badCredentials: .badAddress
             case .badFile: .badFile
-            case .untrusted: .untrusted
+            case .untrusted, .wrongHost: .untrusted
             default: .notConnected
             }
         self.init(code, error.message)

@@ -31,34 +31,44 @@ public enum Broker {
                 return 0
             case .run, .check, .printConfig: break
             }
-            let (loaded, path) = try ConfigurationFile.load(invocation)
-            return obey(invocation, loaded, path, try loaded.options.access.rules(beside: path))
+            return try obey(invocation)
         } catch {
             for fault in error.faults { complain(fault) }
             return 2
         }
     }
 
-    private static func obey(
-        _ invocation: Invocation, _ loaded: Loaded, _ path: String?, _ rules: AccessRules
-    ) -> Int32 {
-        if invocation.action != .run { for warning in loaded.warnings { complain(warning) } }
+    private static func obey(_ invocation: Invocation) throws(UsageError) -> Int32 {
+        let (loaded, path) = try ConfigurationFile.load(invocation)
+        let machine: MachineLimits
         do throws(SystemError) {
-            let machine = try MachineLimits()
-            switch invocation.action {
-            case .check: print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
-            case .printConfig: print(loaded.printed(effective: machine.effective(loaded.options)), terminator: "")
-            default:
-                return try serve(Reloader(invocation, path: path, loaded: loaded, machine: machine), rules) ? 0 : 1
-            }
-            return 0
+            machine = try MachineLimits()
         } catch {
             complain(error.description)
             return 1
         }
+        let configuration = try Server.Configuration(loaded.options, path: path, machine: machine)
+        if invocation.action == .run {
+            do throws(SystemError) {
+                let start = Reloader(invocation, path: path, loaded: loaded, machine: machine)
+                return try serve(start, configuration) ? 0 : 1
+            } catch {
+                complain(error.description)
+                return 1
+            }
+        }
+        for warning in loaded.warnings { complain(warning) }
+        if invocation.action == .check {
+            print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
+        } else {
+            print(loaded.printed(effective: machine.effective(loaded.options, configuration)), terminator: "")
+        }
+        return 0
     }
 
-    private static func serve(_ start: Reloader, _ rules: AccessRules) throws(SystemError) -> Bool {
+    private static func serve(
+        _ start: Reloader, _ configuration: Server.Configuration
+    ) throws(SystemError) -> Bool {
         var reloader = start
         let options = reloader.loaded.options
         // Before any thread is there, so that all of them have the signals blocked.
@@ -66,15 +76,6 @@ public enum Broker {
         Signals.ignoreBrokenPipe()
         let log = try Log(level: options.logLevel, format: options.logFormat)
         defer { log.close() }
-        var configuration = Server.Configuration(options, machine: reloader.machine)
-        configuration.access = rules
-        do throws(TLSError) {
-            configuration.tls = try loadTLS(options, log)
-        } catch {
-            log.close()
-            complain(error.description)
-            return false
-        }
         tellStart(reloader, configuration, log)
         let server: Server
         do throws(StartError) {
@@ -103,19 +104,6 @@ public enum Broker {
         return server.wait()
     }
 
-    /// Reads the files of TLS; nil when there is to be none.
-    private static func loadTLS(_ options: Options, _ log: Log) throws(TLSError) -> TLSServer? {
-        // Options that were loaded have none that do not go together.
-        let settings: TLSServerSettings?
-        do throws(UsageError) { settings = try options.tls.settings() } catch { preconditionFailure("\(error)") }
-        guard let settings else { return nil }
-        if settings.usesKernel {
-            let offered = Machine.kernelSpeaksTLS
-            log.write(.info, "kernel TLS", [("offered", offered ? "yes" : "no, OpenSSL encrypts")])
-        }
-        return try TLSServer(settings)
-    }
-
     /// The first signal drains, the second one does not wait.
     private static func end(_ signal: Int32, _ server: Server, _ log: Log, _ asked: inout Bool) {
         if asked { return server.stop() }
@@ -134,6 +122,10 @@ public enum Broker {
                 ("open-files", String(start.machine.openFiles)),
                 ("connections", String(configuration.limits.connections)),
             ])
+        if configuration.tls != nil, start.loaded.options.tls.usesKernel {
+            let offered = Machine.kernelSpeaksTLS
+            log.write(.info, "kernel TLS", [("offered", offered ? "yes" : "no, OpenSSL encrypts")])
+        }
         for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
     }
 

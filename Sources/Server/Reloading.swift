@@ -67,11 +67,15 @@ struct Reloader {
     /// Everything that is checked when the broker is started is checked here before anything changes.
     mutating func reload(_ server: Server, log: Log) {
         let new: Loaded
+        let read: String?
+        var merged = loaded
+        let changes: [Change]
         do throws(UsageError) {
-            (new, path) = try ConfigurationFile.load(invocation, former: path)
-            let rules = try new.options.access.rules(beside: path)
+            (new, read) = try ConfigurationFile.load(invocation, former: path)
+            changes = merged.adopt(new)
+            let configuration = try Server.Configuration(merged.options, path: read, machine: machine)
             do throws(StartError) {
-                try server.reload(rules)
+                try server.reload(configuration)
             } catch {
                 throw UsageError(error.description)
             }
@@ -81,11 +85,14 @@ struct Reloader {
             }
             return
         }
+        (loaded, path) = (merged, read)
         reloadTLS(server, log)
-        let changes = loaded.adopt(new)
         log.level = loaded.options.logLevel
-        server.reload(Server.Configuration(loaded.options, machine: machine))
-        for warning in new.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
+        tell(changes, log)
+    }
+
+    private func tell(_ changes: [Change], _ log: Log) {
+        for warning in loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
         for change in changes where change.isApplied {
             log.write(
                 .info, "setting changed",

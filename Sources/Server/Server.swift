@@ -143,13 +143,21 @@ public final class Server: Sendable {
     public func drain() { context.acceptor.push(.drain) }
 
     /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
-    /// topics retain, and the time for a drain. Listeners and threads stay as they are.
-    public func reload(_ configuration: Configuration) {
+    /// topics retain, the time for a drain, and who may do what; streams that are no longer allowed end. Listeners and
+    /// threads stay as they are.
+    /// - Throws: a sentence, with everything as it was, when nobody would have to say who it is although clients of
+    ///   other machines can connect.
+    public func reload(_ configuration: Configuration) throws(StartError) {
+        try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound)
         context.memory.limit = configuration.limits.memory
         context.connections.limit = configuration.limits.connections
         context.acceptor.push(.drainTime(configuration.drainTime))
         let limits = Server.limits(configuration, adminAddresses)
-        for inbox in context.inboxes { inbox.push(.limits(limits)) }
+        for inbox in context.inboxes {
+            inbox.push(.limits(limits))
+            inbox.push(.access(configuration.access.table))
+        }
+        context.logins?.reload(configuration.access)
     }
 
     /// The limits, with the origins of the admin listener's page among those that may use HTTP.
@@ -166,15 +174,6 @@ public final class Server: Sendable {
     public func wait() -> Bool {
         acceptor.join()
         return !failure.isSet
-    }
-
-    /// From now on these rules say who may do what; streams that they do not allow end.
-    /// - Throws: a sentence, with everything as it was, when nobody would have to say who it is although clients of
-    ///   other machines can connect.
-    public func reload(_ access: AccessRules) throws(StartError) {
-        try Server.checkOpen(access, allowsAnonymous: allowsAnonymous, bound)
-        for inbox in context.inboxes { inbox.push(.access(access.table)) }
-        context.logins?.reload(access)
     }
 
     /// Without users, only this machine is served, unless it is wanted otherwise.

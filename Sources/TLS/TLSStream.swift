@@ -144,6 +144,10 @@ public final class TLSStream {
     /// What a connection failed of, where somebody can do something about it.
     public var cause: Cause {
         switch failureCode {
+        case SSL_R_CERTIFICATE_VERIFY_FAILED
+        where [X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH].contains(
+            Int32(SSL_get_verify_result(ssl))):
+            .wrongName
         case SSL_R_CERTIFICATE_VERIFY_FAILED:
             .distrusted(String(cString: X509_verify_cert_error_string(SSL_get_verify_result(ssl))))
         case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_PACKET_LENGTH_TOO_LONG,
@@ -161,6 +165,8 @@ public final class TLSStream {
     public enum Cause: Equatable, Sendable {
         /// The peer's certificate is not trusted, and why.
         case distrusted(String)
+        /// The peer's certificate is for another name.
+        case wrongName
         /// The peer does not speak TLS.
         case notTLS
         /// The peer wants a certificate, and was shown none.

@@ -45,7 +45,7 @@ struct TokenTests {
     @Test(arguments: [
         Token.inbox, .micro, .relay(0), .relay(.max), .relayInner(0), .relayInner(.max), .lingering(0),
         .lingering(.max), .connection(ConnectionID(index: 0, generation: 0)),
-        .connection(ConnectionID(index: .max - 3, generation: .max)),
+        .connection(ConnectionID(index: .max - 5, generation: .max)),
     ])
     func comesBackAsItWas(token: Token) {
         #expect(Token(rawValue: token.rawValue) == token)

@@ -17,10 +17,10 @@ private final class Ends {
 
     init(
         host: String = "localhost", verification: ClientVerification = .off, shows: TestCertificate? = nil,
-        trusts: TestCertificate? = nil, offers: TLSStream.Protocols = .none
+        trusts: TestCertificate? = nil, offers: TLSStream.Protocols = .none, buffer: Int32 = 4 << 10
     ) throws {
         let local = try TestCertificate.local.get()
-        (clientSocket, serverSocket) = try #require(Socket.pair(buffer: 4 << 10))
+        (clientSocket, serverSocket) = try #require(Socket.pair(buffer: buffer))
         let settings = TLSServerSettings(
             certificate: local.certificate, key: local.key,
             clientAuthority: verification == .off ? nil : try TestCertificate.other.get().certificate,
@@ -48,6 +48,8 @@ private final class Ends {
             let over: [TLSStream.Handshake] = [.done, .failed]
             if over.contains(states.client), over.contains(states.server) { break }
         }
+        // The server's ticket, behind which a read ends.
+        if states == (.done, .done) { _ = client.read(into: scratch) }
         return states
     }
 
@@ -129,7 +131,7 @@ private final class Ends {
 
     /// However many there are, one read ends after some.
     @Test func aReadTakesSoManyRecords() throws {
-        let ends = try Ends()
+        let ends = try Ends(buffer: 256 << 10)
         #expect(ends.shakeHands() == (.done, .done))
         var sent = 0
         while sent < 2 * TLSStream.recordsPerRead, !ends.server.isHeld, case .bytes(1) = ends.write([[7]]) { sent += 1 }
@@ -147,11 +149,10 @@ private final class Ends {
         #expect(try Ends(host: host).shakeHands().client == .done)
     }
 
-    @Test(arguments: [("127.0.0.2", "IP address mismatch"), ("example.org", "hostname mismatch")])
-    func anotherNameIsNot(host: String, why: String) throws {
+    @Test(arguments: ["127.0.0.2", "example.org"]) func anotherNameIsNot(host: String) throws {
         let ends = try Ends(host: host)
         #expect(ends.shakeHands().client == .failed)
-        #expect(ends.client.cause == .distrusted(why))
+        #expect(ends.client.cause == .wrongName)
     }
 
     @Test func aClientIsKnownByItsCertificate() throws {
