@@ -8,6 +8,7 @@ import PackageDescription
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
+//                      ├─ Configuration ─ CYAML
 //                      ├─ EventLoop ─ CLinux
 //                      ├─ CMicroHTTPD
 //                      └─ CAdminPage           (the admin page's files)
@@ -48,6 +49,8 @@ let package = Package(
         .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
+        .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
+        .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
             name: "CAdminPage",
@@ -56,12 +59,12 @@ let package = Package(
         .target(
             name: "Server",
             dependencies: [
-                "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "CAdminPage", "Replay", "Bytes",
+                "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "CAdminPage", "Replay", "Bytes",
             ], swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(
-            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket"],
+            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "Bytes"],
             swiftSettings: strict),
         .executableTarget(
             name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
@@ -106,14 +109,19 @@ let package = Package(
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: strict),
         .testTarget(
-            name: "ServerTests", dependencies: ["Server", "Core", "HTTP2", "EventLoop"], swiftSettings: strict),
+            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "HTTP2", "EventLoop"],
+            swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
             swiftSettings: strict),
         .testTarget(
-            name: "ForebayTests", dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client"],
+            name: "ForebayTests",
+            dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd"],
             swiftSettings: strict),
+        .executableTarget(
+            name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],

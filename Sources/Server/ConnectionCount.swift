@@ -6,9 +6,15 @@ import Synchronization
 final class ConnectionCount: Sendable {
     private let count = Atomic<Int>(0)
     private let refusals = Atomic<Int>(0)
-    let limit: Int
+    private let most: Atomic<Int>
 
-    init(limit: Int) { self.limit = limit }
+    init(limit: Int) { most = Atomic(limit) }
+
+    /// How many there may be. Where there are more already, they stay.
+    var limit: Int {
+        get { most.load(ordering: .relaxed) }
+        set { most.store(newValue, ordering: .relaxed) }
+    }
 
     /// False when that would be one too many.
     func add() -> Bool {

@@ -13,6 +13,7 @@ protocol Engine: AnyObject {
     func lost(_ id: ConnectionID, reason: String, now: Instant)
     func receive(_ mail: [Mail], now: Instant)
     func fire(now: Instant)
+    func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
     func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int

@@ -71,8 +71,7 @@ public final class Server: Sendable {
         adminAddresses = admin.addresses
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
-            var limits = configuration.limits
-            limits.cors.ownPages = AdminSettings.origins(of: adminAddresses, names: configuration.hostNames)
+            let limits = Server.limits(configuration, admin: adminAddresses)
             let context = LoopContext(
                 limits: limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
@@ -117,6 +116,16 @@ public final class Server: Sendable {
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
     public func drain() { context.acceptor.push(.drain) }
 
+    /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
+    /// topics retain, and the time for a drain. Listeners and threads stay as they are.
+    public func reload(_ configuration: Configuration) {
+        context.memory.limit = configuration.limits.memory
+        context.connections.limit = configuration.limits.connections
+        context.acceptor.push(.drainTime(configuration.drainTime))
+        let limits = Server.limits(configuration, admin: adminAddresses)
+        for inbox in context.inboxes { inbox.push(.limits(limits)) }
+    }
+
     /// Ends at once; connections are cut.
     public func stop() { context.acceptor.push(.stop) }
 
@@ -128,6 +137,13 @@ public final class Server: Sendable {
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
+
+    /// With the page of the admin listener among those that may use HTTP.
+    private static func limits(_ configuration: Configuration, admin addresses: [SocketAddress]) -> Limits {
+        var limits = configuration.limits
+        limits.cors.ownPages = AdminSettings.origins(of: addresses, names: configuration.hostNames)
+        return limits
+    }
 
     private static func startShard(_ index: Int, _ context: LoopContext) throws(SystemError) -> NamedThread {
         try NamedThread.start("forebay-\(index)") {

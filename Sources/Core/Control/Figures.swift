@@ -83,6 +83,8 @@ public struct TopicFigures: Sendable {
     public var first: UInt64
     public var next: UInt64
     public var retained: Int
+    /// How much of it may be retained, in messages, bytes and nanoseconds.
+    public var retention: Retention
     /// What the messages of its log are charged, and the memory that the log takes.
     public var bytes: Int
     public var memory: Int
@@ -109,6 +111,9 @@ public struct TopicFigures: Sendable {
         object.add("first", first)
         object.add("next", next)
         object.add("retained", retained)
+        object.add("retain", retention.messages)
+        object.add("retain_bytes", retention.bytes)
+        object.add("retain_age_ms", retention.age / 1_000_000)
         object.add("bytes", bytes)
         object.add("subscriptions", subscriptions)
         object.add("publishers", publishers)
@@ -230,7 +235,8 @@ extension Shard {
         return TopicFigures(
             name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.madeAt, now.monotonic),
             state: topic.state.name, error: error, first: topic.retained.value,
-            next: topic.log.end.value, retained: topic.log.end - topic.retained, bytes: topic.log.bytes,
+            next: topic.log.end.value, retained: topic.log.end - topic.retained, retention: topic.retention,
+            bytes: topic.log.bytes,
             memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
             published: topic.published, delivered: topic.delivered, dropped: topic.dropped,
             fireDropped: topic.fireDropped, overshoot: topic.overshoot, parked: topic.parked.count,
