@@ -124,6 +124,7 @@ public final class Server: Sendable {
         context.acceptor.push(.drainTime(configuration.drainTime))
         let limits = Server.limits(configuration, admin: adminAddresses)
         for inbox in context.inboxes { inbox.push(.limits(limits)) }
+        context.admin?.push(.names(HostPolicy(configuration.hostNames)))
     }
 
     /// Ends at once; connections are cut.

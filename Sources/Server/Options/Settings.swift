@@ -45,7 +45,8 @@ extension Setting {
         .list(
             "host-name", "NAME", \.hostNames, most: Options.mostOrigins,
             "names, beside addresses and localhost, under which HTTP and the admin listener may be asked; * is any",
-            read: readHostNames, write: writeHostNames),
+            read: readHostNames, write: writeHostNames
+        ).reloadable,
     ]
 
     private static let process: [Setting] = [
