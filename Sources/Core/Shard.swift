@@ -116,7 +116,7 @@ public final class Shard {
         rates = PublishRates(limits)
         // Those who wait are looked at by the new rates.
         payWaiting(now: now)
-        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors)
+        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
         for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) {
             topic.retain(limits.retention(of: topic.name), now: now)
         }

@@ -2,6 +2,7 @@
 
 import Core
 import EventLoop
+import HTTP2
 import TLS
 
 struct MachineLimits: Equatable, Sendable {
@@ -53,6 +54,8 @@ extension Server.Configuration {
         cleartext = options.tls.cleartext
         access = try options.access.rules(beside: path)
         allowsAnonymous = options.access.allowsAnonymous
+        // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
+        limits.hosts = HostPolicy(hostNames)
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles) - MachineLimits.reservedFiles(threads: threads)

@@ -87,8 +87,9 @@ public final class Server: Sendable {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
             let service = try LoginService(configuration.access, inboxes: inboxes, log: log)
             logins = service
+            let limits = Server.limits(configuration, admin: adminAddresses)
             let context = LoopContext(
-                limits: Server.limits(configuration, adminAddresses),
+                limits: limits,
                 memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
                 connections: ConnectionCount(limit: configuration.limits.connections), logins: service,
@@ -152,19 +153,13 @@ public final class Server: Sendable {
         context.memory.limit = configuration.limits.memory
         context.connections.limit = configuration.limits.connections
         context.acceptor.push(.drainTime(configuration.drainTime))
-        let limits = Server.limits(configuration, adminAddresses)
+        let limits = Server.limits(configuration, admin: adminAddresses)
         for inbox in context.inboxes {
             inbox.push(.limits(limits))
             inbox.push(.access(configuration.access.table))
         }
         context.logins?.reload(configuration.access)
-    }
-
-    /// The limits, with the origins of the admin listener's page among those that may use HTTP.
-    private static func limits(_ configuration: Configuration, _ admin: [SocketAddress]) -> Limits {
-        var limits = configuration.limits
-        limits.cors.ownPages = AdminSettings.origins(of: admin, names: configuration.limits.hosts.names)
-        return limits
+        context.admin?.push(.names(HostPolicy(configuration.hostNames)))
     }
 
     /// Ends at once; connections are cut.
@@ -199,6 +194,13 @@ public final class Server: Sendable {
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
+
+    /// With the page of the admin listener among those that may use HTTP.
+    private static func limits(_ configuration: Configuration, admin addresses: [SocketAddress]) -> Limits {
+        var limits = configuration.limits
+        limits.cors.ownPages = AdminSettings.origins(of: addresses, names: configuration.hostNames)
+        return limits
+    }
 
     private static func startShard(_ index: Int, _ context: LoopContext) throws(SystemError) -> NamedThread {
         try NamedThread.start("forebay-\(index)") {

@@ -51,8 +51,8 @@ def executable() -> str:
 class Broker:
     """A forebayd process. `options` are added to those that every test needs, and `variables` to its environment. Two
     threads, unless a test or $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where
-    HTTP clients do: host and port, or None for a listener that `options` turn off;
-    `admin` is None unless `options` turn it on."""
+    HTTP clients do: host and port, or None for a listener that `options` turn off; `admin` is None unless they turn
+    it on."""
 
     executable = staticmethod(executable)
 

@@ -86,7 +86,8 @@ def test_what_is_published_delivered_and_dropped_is_told(admin, topic):
     assert told["forebay_received_bytes_total"] > 0 and told["forebay_sent_bytes_total"] > 0
     assert told["forebay_memory_bytes"] >= told["forebay_memory_logs_bytes"] > 0
     assert told["forebay_loop_turn_seconds_count"] > 0 and told["process_open_fds"] > 5
-    rows = {sample: value for sample, value in told.items() if sample.startswith("forebay_subscription_waiting_messages")}
+    name = "forebay_subscription_waiting_messages"
+    rows = {sample: value for sample, value in told.items() if sample.startswith(name)}
     assert sorted(rows.values()) == [0, 3] and all(f'topic="{topic}",policy="drop-oldest"' in row for row in rows)
     assert not any(sample.startswith("forebay_subscription_") for sample in admin.metrics())
 
@@ -165,7 +166,8 @@ def test_a_browser_is_told_what_pages_may_not(admin, topic):
     assert "--host-name evil.example" in admin.problem(of("evil.example:7692"), 421, "foreign-host")
     admin.problem(of("localhost", origin="http://evil.example"), 403, "foreign-origin")
     admin.problem(admin(f"api/v1/topics/{topic}/complete", "POST"), 400, "invalid")
-    admin.problem(admin.post(f"api/v1/topics/{topic}/complete", **{"sec-fetch-site": "cross-site"}), 403, "foreign-origin")
+    foreign = admin.post(f"api/v1/topics/{topic}/complete", **{"sec-fetch-site": "cross-site"})
+    admin.problem(foreign, 403, "foreign-origin")
     admin.problem(admin("metrics", "POST"), 405, "method-not-allowed")
     for path in ("", "metrics", "nothing"):
         headers = admin(path).headers
@@ -244,7 +246,8 @@ def test_large_requests_are_refused(admin):
         one.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999999999999\r\n\r\n")
         assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
     with socket.create_connection(admin.broker.admin) as one:
-        one.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n")
+        one.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+                    b"content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n")
         assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
 
 

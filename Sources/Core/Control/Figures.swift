@@ -86,8 +86,8 @@ public struct TopicFigures: Sendable {
     public var first: UInt64
     public var next: UInt64
     public var retained: Int
-    /// What it may retain.
-    var retention: Retention
+    /// How much of it may be retained, in messages, bytes and nanoseconds.
+    public var retention: Retention
     /// What the messages of its log are charged, and the memory that the log takes.
     public var bytes: Int
     public var memory: Int
@@ -239,7 +239,8 @@ extension Shard {
             name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.madeAt, now.monotonic),
             state: topic.state.name, error: error, first: topic.retained.value,
             next: topic.log.end.value, retained: topic.log.end - topic.retained, retention: topic.retention,
-            bytes: topic.log.bytes, memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
+            bytes: topic.log.bytes,
+            memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
             published: topic.published, delivered: topic.delivered, dropped: topic.dropped,
             fireDropped: topic.fireDropped, overshoot: topic.overshoot, parked: topic.parked.count,
             parkedBytes: topic.parked.bytes, blockedPublishers: topic.blockedCount, blocked: topic.blocked,

@@ -6,12 +6,15 @@
 import Core
 import EventLoop
 import Glibc
+import HTTP2
 
 /// What other threads put into the admin's inbox.
 enum AdminItem: Sendable {
     case answer(job: UInt64, shard: Int, InquiryAnswer, LoopFigures)
     /// The broker begins to shut down gently.
     case draining
+    /// Under these names it may be asked from now on.
+    case names(HostPolicy)
     /// End the thread now.
     case stop
 }
@@ -27,7 +30,7 @@ final class AdminLoop {
     }
 
     let context: LoopContext
-    let settings: AdminSettings
+    private(set) var settings: AdminSettings
     private let inbox: Inbox<AdminItem>
     private let listeners: [Int32]
     private var poller: Poller
@@ -116,6 +119,7 @@ final class AdminLoop {
             ask(questions, for: number)
             if let outcome = job.gathering.outcome { finish(number, job, outcome) }
         case .draining: isDraining = true
+        case .names(let names): settings.guarding.hosts = names
         case .stop: isStopped = true
         }
     }

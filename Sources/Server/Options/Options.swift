@@ -11,10 +11,7 @@ public struct Options: Equatable, Sendable {
     /// Where the admin listener is; nil turns it off.
     public var admin: Endpoint? = Options.defaultAdmin
     /// Names under which HTTP and the admin listener may be asked, beside addresses and localhost.
-    public var hostNames: HostPolicy.Names {
-        get { limits.hosts.names }
-        set { limits.hosts.names = newValue }
-    }
+    public var hostNames = HostPolicy.Names.listed([])
     /// Event-loop threads; nil for one per CPU.
     public var threads: Int?
     /// Bytes of all logs and queues; nil for a quarter of what the cgroup or machine has.
@@ -38,7 +35,7 @@ public struct Options: Equatable, Sendable {
     static let memoryRange = (16 << 20)...(1 << 46)
     static let mostOrigins = 64
 
-    public init() { limits.hosts = HostPolicy(.listed([])) }
+    public init() {}
 
     /// What does not go together, each as a sentence. `subject` says a setting as whoever set it wrote it:
     /// "--listen off".

@@ -37,16 +37,16 @@ extension Setting {
     private static let listeners: [Setting] = [
         .endpoint("listen", \.listen, "where RSocket clients connect"),
         .endpoint("http", \.http, "where HTTP clients connect"),
-        .endpoint("admin", \.admin, "metrics, health, JSON and a page to look at"),
-        .list(
-            "host-name", "NAME", \.hostNames, most: Options.mostOrigins,
-            "a name under which HTTP and the admin listener may be asked, beside addresses and localhost; * is any",
-            read: readHostNames, write: writeHostNames
-        ).reloadable,
+        .endpoint("admin", \.admin, "where metrics, health, JSON and a page to look at are"),
         .list(
             "allow-origin", "ORIGIN", \.limits.cors.origins, most: Options.mostOrigins,
             "pages of other origins that may use HTTP, for example https://example.org; * is all",
             read: readOrigins, write: writeOrigins
+        ).reloadable,
+        .list(
+            "host-name", "NAME", \.hostNames, most: Options.mostOrigins,
+            "names, beside addresses and localhost, under which HTTP and the admin listener may be asked; * is any",
+            read: readHostNames, write: writeHostNames
         ).reloadable,
     ]
 
@@ -214,10 +214,11 @@ extension Setting {
     }
 
     private static func readHostNames(_ texts: [String]) throws(ValueFault) -> HostPolicy.Names {
-        for text in texts where text != "*" && !HostPolicy.isName(text.lowercased()) {
+        let names = texts.map { $0.lowercased() }
+        for name in names where name != "*" && !HostPolicy.isName(name) {
             throw ValueFault("is no host's name: write it without port, for example broker.example.org, or *")
         }
-        return texts.contains("*") ? .any : .listed(texts.map { $0.lowercased() })
+        return names.contains("*") ? .any : .listed(names)
     }
 
     private static func writeHostNames(_ names: HostPolicy.Names) -> [String] {
