@@ -69,9 +69,9 @@ def limited(start):
 
 
 @pytest.fixture
-def users(tmp_path):
+def users(start, tmp_path):
     """Options for a broker with two users."""
-    hashed = access.password_hash("secret")
+    hashed = access.password_hash(start.executable(), "secret")
     everything = dict.fromkeys(("publish", "subscribe", "control", "block"), [">"])
     return lambda **settings: ("-c", str(access.write(tmp_path, {
         "users": [{"name": name, "password": hashed, **everything} for name in ("alice", "bob")], **settings})))

@@ -254,7 +254,8 @@ extension Shard {
         return SubscriptionFigures(
             id: subscriber.id, topic: subscriber.mirror.name, connection: text(subscriber.connection.id),
             peer: subscriber.connection.peer, user: subscriber.principal.user, stream: subscriber.stream,
-            policy: subscriber.options.overflow, buffer: subscriber.options.buffer, requested: credit.isUnbounded ? nil : credit.requested,
+            policy: subscriber.options.overflow, buffer: subscriber.options.buffer,
+            requested: credit.isUnbounded ? nil : credit.requested,
             outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: cursor?.delivered ?? 0,
             waiting: cursor?.waiting ?? 0, dropped: cursor?.dropped ?? 0, missed: cursor?.missedAtStart ?? 0,
             next: cursor?.cursor.value ?? 0, lag: lag, age: age, behind: behind(subscriber, now: now),

@@ -45,10 +45,10 @@ extension Shard {
     ) throws(Refusal) {
         let size = payload.count + (metadata?.count ?? 0)
         try checkParked(size, of: connection)
-        let meter = meter(connection, stream)
-        let isPaid = !rates.isLimited || meter.map { take(Swift.max(1, size), $0, now: now) } ?? true
+        let isPaid =
+            !rates.isLimited || meter(connection, stream).map { take(Swift.max(1, size), $0, now: now) } ?? true
         if isPaid, target.owner == index {
-            let topic = try topic(of: target, for: meter?.account, now: now)
+            let topic = try topic(of: target, for: meter(connection, stream)?.account, now: now)
             if let sequence = try topic.place(metadata: metadata, payload: payload, now: now) {
                 sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
                 connection.close(stream: stream)
@@ -77,9 +77,11 @@ extension Shard {
     }
 
     /// The topic of a target that lives here, made if there is none.
-    private func topic(of target: PublishTarget, for account: Account?, now: Instant) throws(Refusal) -> Topic {
+    private func topic(
+        of target: PublishTarget, for account: @autoclosure () -> Account?, now: Instant
+    ) throws(Refusal) -> Topic {
         if let place = target.place, let topic = topicPlaces[place] { return topic }
-        let topic = try topic(named: target.name, for: account, now: now)
+        let topic = try topic(named: target.name, for: account(), now: now)
         target.place = topic.place
         return topic
     }

@@ -39,15 +39,16 @@ struct Purse {
 
 /// How fast each user may publish; nil is as fast as it can.
 struct PublishRates: Equatable {
-    var messages: TokenRate?
-    var bytes: TokenRate?
+    let messages: TokenRate?
+    let bytes: TokenRate?
+    /// There is a rate at all.
+    let isLimited: Bool
 
     init(_ limits: Limits) {
         messages = TokenRate(perSecond: limits.publishRate, burst: limits.publishBurst)
         bytes = TokenRate(perSecond: limits.publishBytes, burst: limits.publishBurst)
+        isLimited = messages != nil || bytes != nil
     }
-
-    var isLimited: Bool { messages != nil || bytes != nil }
 
     /// The most that a channel is granted at a time: half a second's, so that room that others want is not held for
     /// credit which cannot be told yet.
@@ -91,8 +92,8 @@ final class Meter {
         bytes.putBack(to: account.bytes, rates.bytes)
     }
 
-    /// Pays for at most `wanted` messages of a channel before they come, by what its messages were like. Returns for how
-    /// many.
+    /// Pays for at most `wanted` messages of a channel before they come, by what its messages were like. Returns for
+    /// how many.
     func pay(_ wanted: Int, for publisher: Publisher, _ rates: PublishRates, now: UInt64) -> Int {
         var count = wanted
         if let rate = rates.bytes {

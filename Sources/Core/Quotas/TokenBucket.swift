@@ -1,5 +1,5 @@
-// TokenBucket: how much may be taken of what comes in at a steady rate and can be saved up for a while. All of its state
-// is one moment, so that shards can share a bucket as one atomic number (SharedBucket):
+// TokenBucket: how much may be taken of what comes in at a steady rate and can be saved up for a while. All of its
+// state is one moment, so that shards can share a bucket as one atomic number (SharedBucket):
 //
 //     now ──────── missing ────────▶ fullAt          missing = 0: full;  missing ≥ burst: empty;  beyond: in debt
 //
