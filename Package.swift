@@ -9,6 +9,7 @@ import PackageDescription
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
 //                      ├─ TLS ─ COpenSSL, EventLoop
+//                      ├─ Configuration ─ CYAML
 //                      ├─ EventLoop ─ CLinux
 //                      └─ CMicroHTTPD
 //   forebay ─ Client ─┬─ RSocket, HTTP2
@@ -50,9 +51,12 @@ let package = Package(
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "TLS", dependencies: ["COpenSSL", "EventLoop"], swiftSettings: hot),
+        .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
+        .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
-            name: "Server", dependencies: ["Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "TLS"],
+            name: "Server",
+            dependencies: ["Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "TLS"],
             swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
@@ -103,10 +107,12 @@ let package = Package(
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
-
         .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: strict),
         .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
-        .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop", "TLS"], swiftSettings: strict),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: strict),
+        .testTarget(
+            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "EventLoop", "TLS"],
+            swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
             swiftSettings: strict),

@@ -2,9 +2,7 @@
 
 import Core
 import EventLoop
-import HTTP2
 import Glibc
-import TLS
 
 public enum Broker {
     /// Runs forebayd with this process's command line, and exits.
@@ -12,50 +10,70 @@ public enum Broker {
         exit(run(CommandLine.arguments))
     }
 
-    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
-    /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
-
-    /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.
+    /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
-        let options: Options
         do throws(UsageError) {
-            switch try Options.parse(arguments) {
+            let invocation: Invocation
+            do throws(UsageError) {
+                invocation = try Invocation.parse(arguments)
+            } catch {
+                throw UsageError("\(error); forebayd -h tells more")
+            }
+            switch invocation.action {
             case .help:
                 print(usage, terminator: "")
                 return 0
             case .version:
                 print("forebayd \(forebayVersion)")
                 return 0
-            case .run(let parsed): options = parsed
+            case .run, .check, .printConfig: break
             }
+            return try obey(invocation)
         } catch {
-            complain("\(error); forebayd -h tells more")
+            for fault in error.faults { complain(fault) }
             return 2
         }
+    }
+
+    private static func obey(_ invocation: Invocation) throws(UsageError) -> Int32 {
+        let (loaded, path) = try ConfigurationFile.load(invocation)
+        let machine: MachineLimits
         do throws(SystemError) {
-            return try serve(options) ? 0 : 1
+            machine = try MachineLimits()
         } catch {
             complain(error.description)
             return 1
         }
+        let configuration = try Server.Configuration(loaded.options, machine: machine)
+        if invocation.action == .run {
+            do throws(SystemError) {
+                let start = Reloader(invocation, path: path, loaded: loaded, machine: machine)
+                return try serve(start, configuration) ? 0 : 1
+            } catch {
+                complain(error.description)
+                return 1
+            }
+        }
+        for warning in loaded.warnings { complain(warning) }
+        if invocation.action == .check {
+            print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
+        } else {
+            print(loaded.printed(effective: machine.effective(loaded.options, configuration)), terminator: "")
+        }
+        return 0
     }
 
-    private static func serve(_ options: Options) throws(SystemError) -> Bool {
+    private static func serve(
+        _ start: Reloader, _ configuration: Server.Configuration
+    ) throws(SystemError) -> Bool {
+        var reloader = start
+        let options = reloader.loaded.options
         // Before any thread is there, so that all of them have the signals blocked.
         let signals = try Signals([SIGINT, SIGTERM, SIGHUP])
         Signals.ignoreBrokenPipe()
         let log = try Log(level: options.logLevel, format: options.logFormat)
         defer { log.close() }
-        var configuration = try configure(options, log)
-        do throws(TLSError) {
-            configuration.tls = try loadTLS(options, log)
-        } catch {
-            log.close()
-            complain(error.description)
-            return false
-        }
-        configuration.cleartext = options.tls.cleartext
+        tellStart(reloader, configuration, log)
         let server: Server
         do throws(StartError) {
             server = try Server(configuration, log: log)
@@ -72,70 +90,40 @@ public enum Broker {
         var running = true
         while running {
             for event in 0..<(try poller.wait(timeout: nil)) where poller[event].token == 1 { running = false }
-            while let signal = signals.next() { obey(signal, server, log, &asked) }
+            while let signal = signals.next() {
+                if signal == SIGHUP {
+                    reloader.reload(server, log: log)
+                } else {
+                    end(signal, server, log, &asked)
+                }
+            }
         }
         return server.wait()
     }
 
-    private static func obey(_ signal: Int32, _ server: Server, _ log: Log, _ asked: inout Bool) {
-        if signal == SIGHUP {
-            reload(server, log)
-        } else if asked {
-            server.stop()
-        } else {
-            asked = true
-            let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
-            log.write(.info, "draining", [("signal", name), ("connections", String(server.connectionCount))])
-            server.drain()
-        }
+    /// The first signal drains, the second one does not wait.
+    private static func end(_ signal: Int32, _ server: Server, _ log: Log, _ asked: inout Bool) {
+        if asked { return server.stop() }
+        asked = true
+        let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
+        log.write(.info, "draining", [("signal", name), ("connections", String(server.connectionCount))])
+        server.drain()
     }
 
-    private static func reload(_ server: Server, _ log: Log) {
-        guard server.hasTLS else {
-            log.write(.info, "nothing to reload", [("signal", "SIGHUP"), ("reason", "there is no configuration file")])
-            return
-        }
-        do throws(TLSError) {
-            try server.reloadTLS()
-            log.write(.info, "reloaded", [("what", "certificate and key of TLS")])
-        } catch {
-            log.write(.error, "not reloaded", [("what", "certificate and key of TLS"), ("cause", error.description)])
-        }
-    }
-
-    /// Reads the files of TLS; nil when there is to be none.
-    private static func loadTLS(_ options: Options, _ log: Log) throws(TLSError) -> TLSServer? {
-        // A command line that was parsed has none that do not go together.
-        let settings: TLSServerSettings?
-        do throws(UsageError) { settings = try options.tls.settings() } catch { preconditionFailure("\(error)") }
-        guard let settings else { return nil }
-        if settings.usesKernel {
-            let offered = Machine.kernelSpeaksTLS
-            log.write(.info, "kernel TLS", [("offered", offered ? "yes" : "no, OpenSSL encrypts")])
-        }
-        return try TLSServer(settings)
-    }
-
-    private static func configure(_ options: Options, _ log: Log) throws(SystemError) -> Server.Configuration {
-        let openFiles = try Machine.raiseOpenFiles()
-        var configuration = Server.Configuration(listen: options.listen, http: options.http)
-        configuration.threads = options.threads ?? min(Machine.cpuCount, Options.threadsRange.upperBound)
-        var limits = Limits()
-        limits.retain = options.retain
-        limits.cors = CORSPolicy(options.origins)
-        limits.retainBytes = options.retainBytes
-        limits.memory = options.memory ?? DefaultMemory.bytes()
-        let files = Int(clamping: openFiles) - reservedFiles(threads: configuration.threads)
-        limits.connections = max(1, min(limits.connections, files))
-        configuration.limits = limits
+    private static func tellStart(_ start: Reloader, _ configuration: Server.Configuration, _ log: Log) {
         log.write(
             .info, "starting",
             [
-                ("version", forebayVersion), ("threads", String(configuration.threads)),
-                ("memory", String(limits.memory)), ("open-files", String(openFiles)),
-                ("connections", String(limits.connections)),
+                ("version", forebayVersion), ("configuration", start.path ?? "none"),
+                ("threads", String(configuration.threads)), ("memory", String(configuration.limits.memory)),
+                ("open-files", String(start.machine.openFiles)),
+                ("connections", String(configuration.limits.connections)),
             ])
-        return configuration
+        for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
+        if start.loaded.options.tls.usesKernel {
+            let offered = Machine.kernelSpeaksTLS ? "yes" : "no, OpenSSL encrypts"
+            log.write(.info, "kernel TLS", [("offered", offered)])
+        }
     }
 
     /// A failure to start, as a sentence that says what to do.

@@ -104,6 +104,16 @@ public final class Server: Sendable {
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
     public func drain() { context.acceptor.push(.drain) }
 
+    /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
+    /// topics retain, the time for a drain, and what the files of TLS hold now. Listeners and threads stay as they are.
+    public func reload(_ configuration: Configuration) {
+        context.memory.limit = configuration.limits.memory
+        context.connections.limit = configuration.limits.connections
+        context.acceptor.push(.drainTime(configuration.drainTime))
+        for inbox in context.inboxes { inbox.push(.limits(configuration.limits)) }
+        if let fresh = configuration.tls { context.tls?.adopt(fresh) }
+    }
+
     /// Ends at once; connections are cut.
     public func stop() { context.acceptor.push(.stop) }
 
@@ -112,13 +122,6 @@ public final class Server: Sendable {
         acceptor.join()
         return !failure.isSet
     }
-
-    /// Some listener may speak TLS.
-    public var hasTLS: Bool { context.tls != nil }
-
-    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS
-    /// it does nothing.
-    public func reloadTLS() throws(TLSError) { try context.tls?.reload() }
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }

@@ -47,23 +47,29 @@ def executable() -> str:
 
 
 class Broker:
-    """A forebayd process. `options` are added to those that every test needs. Two threads, unless a test or
-    $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where HTTP clients do: host and
-    port, or None for a listener that `options` turn off."""
+    """A forebayd process. `options` are added to those that every test needs, and `variables` to its environment. Two
+    threads, unless a test or $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where
+    HTTP clients do: host and port, or None for a listener that `options` turn off."""
 
-    def __init__(self, *options: str, threads: int = 0):
+    executable = staticmethod(executable)
+
+    def __init__(self, *options: str, threads: int = 0, variables: dict[str, str] | None = None):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
-        command = [executable(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-format", "json",
-                   "--threads", str(threads), *options]
+        standard = {"--listen": "127.0.0.1:0", "--http": "127.0.0.1:0", "--log-format": "json",
+                    "--threads": str(threads)}
+        command = [executable(), *options]
+        for option, value in standard.items():
+            if option not in options:
+                command += [option, value]
         if TLS and not any(option.startswith("--tls-") for option in options):
             command += tls.server().options
-        environment = dict(os.environ, SWIFT_BACKTRACE="enable=no")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
+        environment |= {"SWIFT_BACKTRACE": "enable=no", **(variables or {})}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
         self.pid = self.process.pid
         self.log, self._lines = [], queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        # Of an option given twice the last counts.
         values = dict(zip(command, command[1:]))
         listeners = {"rsocket": "--listen", "http": "--http"}
         addresses = self._listening({name for name, option in listeners.items() if values[option] != "off"})
@@ -95,6 +101,13 @@ class Broker:
         done = subprocess.run([executable(), *options], capture_output=True, timeout=30, text=True,
                               env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
         return done.returncode, done.stderr.splitlines()[-1]
+
+    @staticmethod
+    def run(*options: str, **variables: str) -> tuple[int, str, str]:
+        """Exit code and what was printed by a forebayd that starts nothing, with no other variables than these."""
+        done = subprocess.run([executable(), *options], capture_output=True, timeout=60, text=True,
+                              env={"SWIFT_BACKTRACE": "enable=no", **variables})
+        return done.returncode, done.stdout, done.stderr
 
     @property
     def http_port(self) -> int:

@@ -1,20 +1,19 @@
 // OptionScanner: getopt_long as a sequence of (name, value).
 
 @preconcurrency import CLinux
+import Configuration
 @preconcurrency import Glibc
 
 /// Goes through a command line once. Every failure is a sentence.
 struct OptionScanner: ~Copyable {
-    /// Long name, short letter, whether a value follows.
-    private static let table: [(name: String, letter: Character?, hasValue: Bool)] = [
-        ("config", "c", true), ("test", "t", false), ("listen", nil, true), ("http", nil, true),
-        ("admin", nil, true), ("threads", nil, true), ("retain", nil, true), ("retain-bytes", nil, true),
-        ("memory", nil, true), ("allow-origin", nil, true),
-        ("tls-cert", nil, true), ("tls-key", nil, true), ("tls-client-ca", nil, true),
-        ("tls-verify-client", nil, true), ("tls-except", nil, true), ("tls-kernel", nil, true),
-        ("log-level", nil, true), ("log-format", nil, true),
-        ("version", "V", false), ("help", "h", false),
-    ]
+    private enum Operand: Int32 { case none, needed, optional }
+
+    /// Every setting that is not a list of records, and what stands for no setting.
+    private static let table: [(name: String, letter: Character?, operand: Operand)] =
+        Setting.all.filter { !$0.isRecords }.map { ($0.name, nil, $0.shape == .truth ? .optional : .needed) } + [
+            ("config", "c", .needed), ("test", "t", .none), ("print-config", nil, .none), ("version", "V", .none),
+            ("help", "h", .none),
+        ]
     /// Long options come back as this plus their place in the table, out of the way of letters.
     private static let base: Int32 = 1000
 
@@ -34,8 +33,8 @@ struct OptionScanner: ~Copyable {
         for (index, entry) in OptionScanner.table.enumerated() {
             let place = OptionScanner.base + Int32(index)
             (longOptions + index).initialize(
-                to: option(name: strdup(entry.name), has_arg: entry.hasValue ? 1 : 0, flag: nil, val: place))
-            if let letter = entry.letter { letters += "\(letter)\(entry.hasValue ? ":" : "")" }
+                to: option(name: strdup(entry.name), has_arg: entry.operand.rawValue, flag: nil, val: place))
+            if let letter = entry.letter { letters += "\(letter)\(entry.operand == .needed ? ":" : "")" }
         }
         (longOptions + OptionScanner.table.count).initialize(to: option())
         shortOptions = letters
@@ -49,7 +48,8 @@ struct OptionScanner: ~Copyable {
         longOptions.deallocate()
     }
 
-    /// The next option by its long name, and its value ("" if it takes none); nil at the end.
+    /// The next option by its long name, and its value ("" if it takes none, "true" if it may do without); nil at the
+    /// end.
     mutating func next() throws(UsageError) -> (name: String, value: String)? {
         let found = getopt_long(Int32(count), words, shortOptions, longOptions, nil)
         if found == -1 {
@@ -60,20 +60,29 @@ struct OptionScanner: ~Copyable {
         }
         // getopt has moved past the word, unless it stopped inside one of several letters.
         if found == Int32(UInt8(ascii: "?")) {
-            throw UsageError(optopt >= OptionScanner.base ? "\(lastWord) takes no value" : "unknown option \(unknown)")
+            if optopt >= OptionScanner.base { throw UsageError("\(lastWord) takes no value") }
+            throw UsageError("unknown option \(unknown)\(meant)")
         }
         if found == Int32(UInt8(ascii: ":")) { throw UsageError("\(lastWord) needs a value") }
         let index = OptionScanner.table.firstIndex { entry in
             entry.letter.map { Int32($0.asciiValue!) } == found
         }
         let entry = OptionScanner.table[index ?? Int(found - OptionScanner.base)]
-        return (entry.name, entry.hasValue ? String(cString: optarg) : "")
+        if entry.operand == .optional, optarg == nil { return (entry.name, "true") }
+        return (entry.name, entry.operand == .none ? "" : String(cString: optarg))
     }
 
     private var lastWord: String { word(Int(optind) - 1) }
 
     private var unknown: String {
         optopt == 0 ? lastWord : "-\(Character(Unicode.Scalar(UInt8(truncatingIfNeeded: optopt))))"
+    }
+
+    /// The option that a long one was probably meant to be, as the end of a sentence.
+    private var meant: String {
+        guard optopt == 0, lastWord.hasPrefix("--") else { return "" }
+        let name = String(lastWord.dropFirst(2).prefix { $0 != "=" })
+        return nearest(to: name, among: OptionScanner.table.map(\.name)).map { "; did you mean --\($0)?" } ?? ""
     }
 
     private func word(_ index: Int) -> String {

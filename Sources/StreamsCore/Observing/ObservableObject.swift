@@ -3,6 +3,7 @@
 /// A class whose subscribers are told before it changes: without more being written, before each change of a property
 /// that is `@Published`.
 public protocol ObservableObject: AnyObject {
+    /// Announces that the object is about to change.
     associatedtype ObjectWillChangePublisher: Publisher = ObservableObjectPublisher
     where ObjectWillChangePublisher.Failure == Never
 
@@ -38,6 +39,7 @@ public final class ObservableObjectPublisher: Publisher {
 
     private let subject = PassthroughSubject<Void, Never>()
 
+    /// A publisher without subscribers.
     public init() {}
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Void, S.Failure == Never {

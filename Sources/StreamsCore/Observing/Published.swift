@@ -23,7 +23,9 @@ public struct Published<Value> {
 
     fileprivate let storage: PublishedStorage<Value>
 
+    /// A property that begins with a value.
     public init(initialValue: Value) { storage = PublishedStorage(initialValue) }
+    /// What `@Published var name = value` calls.
     public init(wrappedValue: Value) { storage = PublishedStorage(wrappedValue) }
 
     /// What `$property` is. It can be set so that it can be handed to `assign(to:)`; that by itself changes nothing.
@@ -32,12 +34,14 @@ public struct Published<Value> {
         set {}
     }
 
+    /// Not there: what the property is of is an object, which the static subscript is given.
     @available(*, unavailable, message: "@Published is for properties of classes")
     public var wrappedValue: Value {
         get { preconditionFailure("not to be called") }
         set { preconditionFailure("not to be called") }
     }
 
+    /// What `object.name` reads and sets.
     public static subscript<Object: AnyObject>(
         _enclosingInstance object: Object, wrapped _: ReferenceWritableKeyPath<Object, Value>,
         storage path: ReferenceWritableKeyPath<Object, Published<Value>>
