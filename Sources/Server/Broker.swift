@@ -4,7 +4,6 @@ import Access
 import Core
 import EventLoop
 import Glibc
-import TLS
 
 public enum Broker {
     /// Runs forebayd with this process's command line, and exits.
@@ -122,11 +121,11 @@ public enum Broker {
                 ("open-files", String(start.machine.openFiles)),
                 ("connections", String(configuration.limits.connections)),
             ])
-        if configuration.tls != nil, start.loaded.options.tls.usesKernel {
-            let offered = Machine.kernelSpeaksTLS
-            log.write(.info, "kernel TLS", [("offered", offered ? "yes" : "no, OpenSSL encrypts")])
-        }
         for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
+        if start.loaded.options.tls.usesKernel {
+            let offered = Machine.kernelSpeaksTLS ? "yes" : "no, OpenSSL encrypts"
+            log.write(.info, "kernel TLS", [("offered", offered)])
+        }
     }
 
     /// A failure to start, as a sentence that says what to do.

@@ -119,8 +119,8 @@ public final class Server: Sendable {
     public func drain() { context.acceptor.push(.drain) }
 
     /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
-    /// topics retain, the time for a drain, and who may do what; streams that are no longer allowed end. Listeners and
-    /// threads stay as they are.
+    /// topics retain, the time for a drain, who may do what, and what the files of TLS hold now; streams that are no
+    /// longer allowed end. Listeners and threads stay as they are.
     /// - Throws: a sentence, with everything as it was, when nobody would have to say who it is although clients of
     ///   other machines can connect.
     public func reload(_ configuration: Configuration) throws(StartError) {
@@ -133,6 +133,7 @@ public final class Server: Sendable {
             inbox.push(.access(configuration.access.table))
         }
         context.logins?.reload(configuration.access)
+        if let fresh = configuration.tls { context.tls?.adopt(fresh) }
     }
 
     /// Ends at once; connections are cut.
@@ -157,13 +158,6 @@ public final class Server: Sendable {
                     cause: "there are no users; configure some, listen on 127.0.0.1, or give --allow-anonymous"))
         }
     }
-
-    /// Some listener may speak TLS.
-    public var hasTLS: Bool { context.tls != nil }
-
-    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS
-    /// it does nothing.
-    public func reloadTLS() throws(TLSError) { try context.tls?.reload() }
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }

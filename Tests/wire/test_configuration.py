@@ -253,7 +253,10 @@ def test_the_sample_file_is_in_order(start, file):
     for name in ("broker.pem", "broker.key", "clients.pem", "login.pem"):
         (file.parent / name).write_text(LOGIN)
     assert start.run("-t", "-c", str(SAMPLE))[0] == 0
-    # With every line that is commented out put in, too.
+    # With every line that is commented out put in, too, and the files that they name.
+    pair = tls.server()
+    for name, path in (("broker.pem", pair.cert), ("broker.key", pair.key), ("clients.pem", tls.authority().file)):
+        (file.parent / name).write_bytes(Path(path).read_bytes())
     file.write_text(re.sub(r"(?m)^#(?=[a-z]|  )", "", SAMPLE.read_text()))
     code, _, err = start.run("-t", "-c", str(file))
     assert (code, err) == (0, "")
