@@ -250,8 +250,11 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 
 def test_the_sample_file_is_in_order(start, file):
     # The files that it names.
-    for name in ("broker.pem", "broker.key", "clients.pem", "login.pem"):
-        (file.parent / name).write_text(LOGIN)
+    (file.parent / "login.pem").write_text(LOGIN)
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-subj", "/CN=localhost", "-keyout", "broker.key", "-out", "broker.pem"], cwd=file.parent,
+                   check=True, capture_output=True)
+    (file.parent / "clients.pem").write_bytes((file.parent / "broker.pem").read_bytes())
     assert start.run("-t", "-c", str(SAMPLE))[0] == 0
     # With every line that is commented out put in, too, and the files that they name.
     pair = tls.server()
