@@ -133,6 +133,8 @@ public final class Server: Sendable {
             inbox.push(.access(configuration.access.table))
         }
         context.logins?.reload(configuration.access)
+        // The files may hold others although they are named as before.
+        if let fresh = configuration.tls { context.tls?.adopt(fresh) }
     }
 
     /// Ends at once; connections are cut.
@@ -157,13 +159,6 @@ public final class Server: Sendable {
                     cause: "there are no users; configure some, listen on 127.0.0.1, or give --allow-anonymous"))
         }
     }
-
-    /// Some listener may speak TLS.
-    public var hasTLS: Bool { context.tls != nil }
-
-    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS
-    /// it does nothing.
-    public func reloadTLS() throws(TLSError) { try context.tls?.reload() }
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
