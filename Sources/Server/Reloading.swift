@@ -4,7 +4,6 @@
 
 import Access
 import Core
-import TLS
 
 /// A setting whose value is another one after a reload.
 struct Change: Equatable {

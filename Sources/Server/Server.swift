@@ -133,6 +133,7 @@ public final class Server: Sendable {
             inbox.push(.access(configuration.access.table))
         }
         context.logins?.reload(configuration.access)
+        // The files may hold others although they are named as before.
         if let fresh = configuration.tls { context.tls?.adopt(fresh) }
     }
 
