@@ -14,6 +14,7 @@ import PackageDescription
 //                     └─ EventLoop
 //   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
+//   forebay, Server ─ Manual      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
 // declared here does not compile.
@@ -65,9 +66,10 @@ let package = Package(
         .executableTarget(
             name: "pipeline", dependencies: ["Forebay", "Streams"], path: "Examples/Pipeline", swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
+        .target(name: "Manual", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
-            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure"],
+            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "Manual"],
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
@@ -106,6 +108,7 @@ let package = Package(
             name: "ForebayTests", dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client"],
             swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
+        .testTarget(name: "ManualTests", dependencies: ["Manual"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
