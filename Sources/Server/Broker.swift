@@ -15,6 +15,9 @@ public enum Broker {
     /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
     static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
 
+    /// Nanoseconds that may pass between the end of a drain and the end of the process.
+    private static let stopTime: UInt64 = 5_000_000_000
+
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.
     static func run(_ arguments: [String]) -> Int32 {
         let options: Options
@@ -46,7 +49,9 @@ public enum Broker {
         Signals.ignoreBrokenPipe()
         let log = try Log(level: options.logLevel, format: options.logFormat)
         defer { log.close() }
-        let configuration = try configure(options, log)
+        var manager = ServiceManager(log: log)
+        var configuration = try configure(options, log)
+        configuration.passed = try passedSockets()
         let server: Server
         do throws(StartError) {
             server = try Server(configuration, log: log)
@@ -59,24 +64,43 @@ public enum Broker {
         var poller = try Poller()
         try poller.add(signals.descriptor, token: 0, interest: .read)
         try poller.add(server.finished.descriptor, token: 1, interest: .read)
-        var asked = false
+        manager.ready(server.status)
         var running = true
         while running {
-            for event in 0..<(try poller.wait(timeout: nil)) where poller[event].token == 1 { running = false }
-            while let signal = signals.next() { obey(signal, server, log, &asked) }
+            for event in 0..<(try poller.wait(timeout: manager.timeout())) where poller[event].token == 1 {
+                running = false
+            }
+            while let signal = signals.next() { obey(signal, server, log, &manager) }
+            manager.beat { server.hasPulse() }
         }
         return server.wait()
     }
 
-    private static func obey(_ signal: Int32, _ server: Server, _ log: Log, _ asked: inout Bool) {
+    /// The sockets that systemd opened; each must have the name of a listener.
+    private static func passedSockets() throws(SystemError) -> PassedSockets {
+        let passed = try PassedSockets.take()
+        let names = Face.all.map(\.name)
+        for entry in passed.entries where !names.contains(entry.name) {
+            throw SystemError(
+                "cannot take the socket \"\(entry.name)\" that was passed as descriptor \(entry.socket)",
+                cause: "FileDescriptorName= of its socket unit must be one of \(names.joined(separator: ", "))")
+        }
+        return passed
+    }
+
+    private static func obey(_ signal: Int32, _ server: Server, _ log: Log, _ manager: inout ServiceManager) {
         if signal == SIGHUP {
+            if server.isDraining { return }
+            manager.reloading()
+            defer { manager.ready(server.status) }
             log.write(.info, "nothing to reload", [("signal", "SIGHUP"), ("reason", "there is no configuration file")])
-        } else if asked {
+        } else if server.isDraining {
             server.stop()
         } else {
-            asked = true
+            let connections = String(server.connectionCount)
+            manager.stopping("Draining \(connections) connections", within: server.drainTime + stopTime)
             let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
-            log.write(.info, "draining", [("signal", name), ("connections", String(server.connectionCount))])
+            log.write(.info, "draining", [("signal", name), ("connections", connections)])
             server.drain()
         }
     }

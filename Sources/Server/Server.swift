@@ -21,6 +21,8 @@ public final class Server: Sendable {
         public var limits: Limits
         /// Nanoseconds that a drain may take.
         public var drainTime: UInt64
+        /// Listening sockets that stand for `listen` and `http`, by the names of `Face.name`.
+        public var passed = PassedSockets()
 
         public init(
             listen: Endpoint? = nil, http: Endpoint? = nil, threads: Int = Machine.cpuCount,
@@ -46,11 +48,16 @@ public final class Server: Sendable {
     public let finished: Wakeup
     private let context: LoopContext
     private let acceptor: NamedThread
-    private let failure: Failure
+    /// As configured.
+    let drainTime: UInt64
+    /// The broker ended for another reason than being told to.
+    private let failure: Flag
+    private let ending = Flag()
 
     /// Binds the listeners and starts the threads.
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
-        precondition(configuration.threads > 0 && Face.all.contains { configuration[$0] != nil })
+        precondition(configuration.threads > 0)
+        precondition(Face.all.contains { configuration[$0] != nil } || !configuration.passed.entries.isEmpty)
         let listeners = try Server.listen(configuration)
         var shards: [NamedThread] = []
         var inboxes: [Inbox<InboxItem>] = []
@@ -60,11 +67,12 @@ public final class Server: Sendable {
                 limits: configuration.limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(),
                 connections: ConnectionCount(limit: configuration.limits.connections), log: log)
-            let finished = try Wakeup()
-            let failure = Failure()
+            let finished: Wakeup = try Wakeup()
+            let failure = Flag()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
             let threads = shards
             let drainTime = configuration.drainTime
+            self.drainTime = drainTime
             acceptor = try NamedThread.start("forebay-accept") {
                 Server.runAcceptor(listeners, threads, context, drainTime: drainTime, failure)
                 finished.signal()
@@ -93,7 +101,23 @@ public final class Server: Sendable {
     }
 
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
-    public func drain() { context.acceptor.push(.drain) }
+    public func drain() {
+        ending.set()
+        context.acceptor.push(.drain)
+    }
+
+    /// `drain` was called: the broker is not ready for new clients any more.
+    public var isDraining: Bool { ending.isSet }
+
+    /// Whether every thread has come to its inbox since this was asked before; asks them anew if so. The first time it
+    /// is true without asking. Only one thread may call it.
+    public func hasPulse() -> Bool {
+        guard context.pulse.isSteady else { return false }
+        context.pulse.ask(context.inboxes.count + 1)
+        for inbox in context.inboxes { inbox.push(.ping) }
+        context.acceptor.push(.ping)
+        return true
+    }
 
     /// Ends at once; connections are cut.
     public func stop() { context.acceptor.push(.stop) }
@@ -102,6 +126,11 @@ public final class Server: Sendable {
     public func wait() -> Bool {
         acceptor.join()
         return !failure.isSet
+    }
+
+    /// One line that says where it listens.
+    var status: String {
+        "Listening on " + bound.map { "\($0.address) (\($0.face.name))" }.joined(separator: ", ")
     }
 
     /// Connections that are open.
@@ -122,7 +151,7 @@ public final class Server: Sendable {
 
     private static func runAcceptor(
         _ listeners: [Listener], _ shards: [NamedThread], _ context: LoopContext, drainTime: UInt64,
-        _ failure: Failure
+        _ failure: Flag
     ) {
         var outcome = Acceptor.Outcome.failed
         do throws(SystemError) {
@@ -141,11 +170,13 @@ public final class Server: Sendable {
         }
     }
 
-    /// The listeners of every protocol that has an endpoint.
+    /// The listeners of every protocol that has an endpoint, or a socket that was passed.
     private static func listen(_ configuration: Configuration) throws(StartError) -> [Listener] {
         var listeners: [Listener] = []
         for face in Face.all {
-            guard let endpoint = configuration[face] else { continue }
+            let passed = configuration.passed.entries.filter { $0.name == face.name }
+            listeners += passed.map { Listener(socket: $0.socket, face: face) }
+            guard passed.isEmpty, let endpoint = configuration[face] else { continue }
             do throws(SystemError) {
                 listeners += try Listener.open(face, on: endpoint)
             } catch {
@@ -157,8 +188,8 @@ public final class Server: Sendable {
     }
 }
 
-/// Set when the broker ended for another reason than being told to.
-private final class Failure: Sendable {
+/// Set once, by any thread.
+private final class Flag: Sendable {
     private let flag = Atomic<Bool>(false)
     var isSet: Bool { flag.load(ordering: .acquiring) }
     func set() { flag.store(true, ordering: .releasing) }

@@ -17,6 +17,8 @@ enum InboxItem: Sendable {
     case accepted(fd: Int32, peer: String, face: Face)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
+    /// Is anybody there? `LoopContext.pulse` is to be answered.
+    case ping
     /// End the thread now.
     case stop
 }
@@ -31,6 +33,8 @@ struct LoopContext: Sendable {
     var acceptor: Inbox<Acceptor.Command>
     var connections: ConnectionCount
     var log: Log
+    /// Answered by shards and acceptor.
+    var pulse = Pulse()
 }
 
 /// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
@@ -157,6 +161,7 @@ final class ShardLoop<Shard: Engine> {
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)
+            case .ping: context.pulse.answer()
             case .stop: phase = .stopped
             }
         }
