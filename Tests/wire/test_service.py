@@ -182,7 +182,7 @@ def test_what_cannot_be_taken_is_told(refused):
 
 # What systemd is told
 
-def test_the_life_of_a_broker(serve, manager):
+def test_the_life_of_a_broker(serve, manager, topic):
     broker = serve(NOTIFY_SOCKET=manager.path)
     told = manager.next()
     assert told["READY"] == "1" and "%s:%d (rsocket)" % broker.address in told["STATUS"]
@@ -192,6 +192,7 @@ def test_the_life_of_a_broker(serve, manager):
     assert told["RELOADING"] == "1" and before <= int(told["MONOTONIC_USEC"]) <= time.monotonic_ns() // 1000
     assert manager.next()["READY"] == "1"
     peer = broker.peer()
+    peer.numbers(topic, 1, 1)
     broker.process.send_signal(signal.SIGTERM)
     told = manager.next()
     # More than a drain may take.
