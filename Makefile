@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test swift-test test-tsan wire-test budget bench lint format clean
+.PHONY: help deps build install deb run test swift-test test-tsan wire-test budget bench lint format clean
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -24,6 +24,17 @@ deps: ## install the Debian packages that are missing, and check for Swift
 
 build: deps ## build .build/release/forebayd (the broker) and .build/release/forebay (the client)
 	@swift build -c release --static-swift-stdlib $(SWIFT_FLAGS)
+
+# Where make install puts things; DESTDIR is put before every path.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+export PREFIX SYSCONFDIR DESTDIR
+
+install: ## put what make build built under PREFIX (/usr/local): programs, units, manual pages, completions
+	@Packaging/install
+
+deb: build ## make a Debian package of it in .build
+	@Packaging/deb
 
 run: build ## start the broker in the foreground; Ctrl-C ends it
 	@exec .build/release/forebayd $(ARGS)

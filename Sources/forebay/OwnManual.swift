@@ -63,6 +63,7 @@ extension ManualOption {
         let values: ManualValues =
             switch spec.kind {
             case .choice(let words), .numberOr(let words, _): .words(words)
+            case .text where spec.value == "FILE": .file
             case .flag, .number, .decimal, .text: .any
             }
         self.init(spec.name, short: spec.short, value: spec.value, help: spec.help, values: values)
