@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb run test swift-test test-tsan wire-test budget bench lint format clean
+.PHONY: help deps build release install deb run test swift-test test-tsan wire-test budget bench lint format clean
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -22,8 +22,11 @@ help: ## list the targets
 deps: ## install the Debian packages that are missing, and check for Swift
 	@.ci/deps
 
-build: deps ## build .build/release/forebayd (the broker) and .build/release/forebay (the client)
-	@swift build -c release --static-swift-stdlib $(SWIFT_FLAGS)
+build: deps release ## build .build/release/forebayd (the broker) and .build/release/forebay (the client)
+
+# As build, where it is known what is there.
+release:
+	@swift build -c release --static-swift-stdlib -Xlinker -z -Xlinker now $(SWIFT_FLAGS)
 
 # Where make install puts things; DESTDIR is put before every path.
 PREFIX ?= /usr/local

@@ -8,6 +8,7 @@ import PackageDescription
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
+//                      ├─ Configuration ─ CYAML
 //                      ├─ EventLoop ─ CLinux
 //                      └─ CMicroHTTPD
 //   forebay ─ Client ─┬─ RSocket, HTTP2
@@ -48,9 +49,13 @@ let package = Package(
         .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
+        .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
+        .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
-            name: "Server", dependencies: ["Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD"], swiftSettings: hot),
+            name: "Server",
+            dependencies: ["Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "Manual"],
+            swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(
@@ -100,7 +105,9 @@ let package = Package(
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
-        .testTarget(name: "ServerTests", dependencies: ["Server", "Core", "EventLoop"], swiftSettings: strict),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: strict),
+        .testTarget(
+            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "EventLoop"], swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
             swiftSettings: strict),

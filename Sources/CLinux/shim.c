@@ -55,6 +55,11 @@ int fb_wakeup_clear(int fd) {
     return checked((int)read(fd, &count, sizeof count));
 }
 
+char *const *fb_environment(void)
+{
+    return environ;
+}
+
 int fb_signals_create(const int *signals, int count) {
     sigset_t set;
     sigemptyset(&set);

@@ -4,7 +4,7 @@ import HTTP2
 import RSocket
 
 /// The bounds of one broker. Sizes are bytes and times nanoseconds unless the name says otherwise.
-public struct Limits: Sendable {
+public struct Limits: Equatable, Sendable {
     // Topics
     /// Messages that a topic retains for replay.
     public var retain = 1024
@@ -15,6 +15,9 @@ public struct Limits: Sendable {
     /// How long a topic without publisher or subscriber stays.
     public var topicIdle: UInt64 = 300 * second
     public var topics = 100_000
+    /// What holds for some topics instead of the above: the first rule that matches a topic's name, none of the others.
+    public var topicRules: [TopicRule] = []
+    public static let mostTopicRules = 256
 
     // Messages
     public var payload = 1 << 20
@@ -92,6 +95,14 @@ public struct Limits: Sendable {
     public static let second: UInt64 = 1_000_000_000
 
     public init() {}
+
+    /// What the topic called `name` retains.
+    func retention(of name: String) -> Retention {
+        let rule = topicRules.first { $0.match.matches(name) }
+        return Retention(
+            messages: rule?.retain ?? retain, bytes: rule?.retainBytes ?? retainBytes, age: rule?.retainAge ?? retainAge
+        )
+    }
 
     /// Those that the protocol holds a connection to.
     var ofConnection: ConnectionLimits {

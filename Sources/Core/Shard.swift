@@ -15,11 +15,11 @@ public final class Shard {
 
     let index: Int
     let shards: Int
-    let limits: Limits
+    private(set) var limits: Limits
     let memory: MemoryBudget
     let pool: BlockPool
     private var source: RandomSource
-    let plainFace: PlainFace
+    private(set) var plainFace: PlainFace
     var answerHeads = AnswerHeads()
 
     // Connections and their streams
@@ -86,6 +86,20 @@ public final class Shard {
         started = now.monotonic
         nextTick = now.monotonic + Shard.tickInterval
         nextStatistics = now.monotonic + Limits.second
+    }
+
+    /// New limits, in force from the next input on. A connection keeps those of its protocol (payload, metadata,
+    /// streams) that it was opened with; topics take what they retain at once.
+    public func adopt(_ limits: Limits, now: Instant) {
+        moment = now
+        self.limits = limits
+        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors)
+        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) {
+            topic.retain(limits.retention(of: topic.name), now: now)
+        }
+        for mirror in mirrors.values { mirror.byteLimit = limits.retention(of: mirror.name).bytes }
+        for mirror in mirrorsByEpoch.values { mirror.byteLimit = limits.retention(of: mirror.name).bytes }
+        settle(now)
     }
 
     // Effects

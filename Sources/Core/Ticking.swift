@@ -117,7 +117,7 @@ extension Shard {
     private func isFull(_ subscriber: Subscriber, from floor: SequenceNumber) -> Bool {
         let log = subscriber.mirror.log
         guard floor < log.end else { return false }
-        let free = limits.retainBytes - log.bytes(from: floor)
+        let free = subscriber.mirror.byteLimit - log.bytes(from: floor)
         return log.end - floor >= subscriber.options.buffer || free < subscriber.mirror.typical
     }
 

@@ -37,6 +37,20 @@ public enum Machine {
         return UInt64(limit.rlim_cur)
     }
 
+    /// The variables of the process's environment whose names begin with `prefix`.
+    public static func environment(prefix: String) -> [(name: String, value: String)] {
+        var variables: [(name: String, value: String)] = []
+        guard var next = fb_environment() else { return [] }
+        while let entry = next.pointee {
+            let text = String(cString: entry)
+            if text.hasPrefix(prefix), let equals = text.firstIndex(of: "=") {
+                variables.append((String(text[..<equals]), String(text[text.index(after: equals)...])))
+            }
+            next += 1
+        }
+        return variables
+    }
+
     /// The first `limit` bytes of a small text file, as those of /proc; nil when it cannot be read.
     public static func text(ofFile path: String, limit: Int = 64 << 10) -> String? {
         let fd = open(path, O_RDONLY | O_CLOEXEC)

@@ -20,9 +20,12 @@ public struct ManualOption: Equatable, Sendable {
     /// A phrase, without a full stop.
     public var help: String
     public var values: ManualValues
+    /// The heading it stands under where a program has no commands; options of one group stand together.
+    public var group = ""
 
-    public init(_ name: String, short: Character? = nil, value: String = "", help: String, values: ManualValues = .any)
-    {
+    public init(
+        _ name: String, short: Character? = nil, value: String = "", help: String, values: ManualValues = .any
+    ) {
         self.name = name
         self.short = short
         self.value = value

@@ -24,7 +24,14 @@ extension Manual {
         }
         if !options.isEmpty {
             page.heading(commands.isEmpty ? "OPTIONS" : "OPTIONS OF EVERY COMMAND")
-            for option in options { page.option(option) }
+            var group = ""
+            for option in options {
+                if option.group != group {
+                    group = option.group
+                    page.line(".SS \(Roff.quote(group))")
+                }
+                page.option(option)
+            }
         }
         for section in sections {
             page.heading(section.title)

@@ -12,6 +12,8 @@ final class Acceptor {
     /// What other threads put into the acceptor's inbox.
     enum Command: Sendable {
         case drain
+        /// Nanoseconds that a drain may take, if it begins later.
+        case drainTime(UInt64)
         case stop
         /// A draining shard has no connection left.
         case idle
@@ -32,7 +34,7 @@ final class Acceptor {
 
     private let listeners: [Listener]
     private let context: LoopContext
-    private let drainTime: UInt64
+    private var drainTime: UInt64
     private var poller: Poller
     private var nextShard = 0
     private var idleShards = 0
@@ -104,6 +106,7 @@ final class Acceptor {
             drainDeadline = now + drainTime
             closeListeners()
             for inbox in context.inboxes { inbox.push(.drain) }
+        case .drainTime(let time): drainTime = time
         case .stop: outcome = outcome ?? .stopped
         case .idle:
             idleShards += 1

@@ -2,7 +2,6 @@
 
 import Core
 import EventLoop
-import HTTP2
 import Glibc
 
 public enum Broker {
@@ -11,47 +10,66 @@ public enum Broker {
         exit(run(CommandLine.arguments))
     }
 
-    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
-    /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
-
     /// Nanoseconds that may pass between the end of a drain and the end of the process.
     private static let stopTime: UInt64 = 5_000_000_000
 
-    /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.
+    /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
-        let options: Options
         do throws(UsageError) {
-            switch try Options.parse(arguments) {
+            let invocation: Invocation
+            do throws(UsageError) {
+                invocation = try Invocation.parse(arguments)
+            } catch {
+                throw UsageError("\(error); forebayd -h tells more")
+            }
+            switch invocation.action {
             case .help:
                 print(usage, terminator: "")
+                return 0
+            case .print(let text):
+                print(text, terminator: "")
                 return 0
             case .version:
                 print("forebayd \(forebayVersion)")
                 return 0
-            case .run(let parsed): options = parsed
+            case .run, .check, .printConfig: break
             }
+            let (loaded, path) = try ConfigurationFile.load(invocation)
+            return obey(invocation, loaded, path)
         } catch {
-            complain("\(error); forebayd -h tells more")
+            for fault in error.faults { complain(fault) }
             return 2
         }
+    }
+
+    private static func obey(_ invocation: Invocation, _ loaded: Loaded, _ path: String?) -> Int32 {
+        if invocation.action != .run { for warning in loaded.warnings { complain(warning) } }
         do throws(SystemError) {
-            return try serve(options) ? 0 : 1
+            let machine = try MachineLimits()
+            switch invocation.action {
+            case .check: print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
+            case .printConfig: print(loaded.printed(effective: machine.effective(loaded.options)), terminator: "")
+            default: return try serve(Reloader(invocation, path: path, loaded: loaded, machine: machine)) ? 0 : 1
+            }
+            return 0
         } catch {
             complain(error.description)
             return 1
         }
     }
 
-    private static func serve(_ options: Options) throws(SystemError) -> Bool {
+    private static func serve(_ start: Reloader) throws(SystemError) -> Bool {
+        var reloader = start
+        let options = reloader.loaded.options
         // Before any thread is there, so that all of them have the signals blocked.
         let signals = try Signals([SIGINT, SIGTERM, SIGHUP])
         Signals.ignoreBrokenPipe()
         let log = try Log(level: options.logLevel, format: options.logFormat)
         defer { log.close() }
         var manager = ServiceManager(log: log)
-        var configuration = try configure(options, log)
+        var configuration = Server.Configuration(options, machine: reloader.machine)
         configuration.passed = try passedSockets()
+        tellStart(reloader, configuration, log)
         let server: Server
         do throws(StartError) {
             server = try Server(configuration, log: log)
@@ -70,7 +88,13 @@ public enum Broker {
             for event in 0..<(try poller.wait(timeout: manager.timeout())) where poller[event].token == 1 {
                 running = false
             }
-            while let signal = signals.next() { obey(signal, server, log, &manager) }
+            while let signal = signals.next() {
+                if signal == SIGHUP {
+                    reload(&reloader, server, log, &manager)
+                } else {
+                    end(signal, server, log, &manager, drainTime: reloader.loaded.options.drainTime)
+                }
+            }
             manager.beat { server.hasPulse() }
         }
         return server.wait()
@@ -88,43 +112,37 @@ public enum Broker {
         return passed
     }
 
-    private static func obey(_ signal: Int32, _ server: Server, _ log: Log, _ manager: inout ServiceManager) {
-        if signal == SIGHUP {
-            if server.isDraining { return }
-            manager.reloading()
-            defer { manager.ready(server.status) }
-            log.write(.info, "nothing to reload", [("signal", "SIGHUP"), ("reason", "there is no configuration file")])
-        } else if server.isDraining {
-            server.stop()
-        } else {
-            let connections = String(server.connectionCount)
-            manager.stopping("Draining \(connections) connections", within: server.drainTime + stopTime)
-            let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
-            log.write(.info, "draining", [("signal", name), ("connections", connections)])
-            server.drain()
-        }
+    private static func reload(
+        _ reloader: inout Reloader, _ server: Server, _ log: Log, _ manager: inout ServiceManager
+    ) {
+        if server.isDraining { return }
+        manager.reloading()
+        reloader.reload(server, log: log)
+        manager.ready(server.status)
     }
 
-    private static func configure(_ options: Options, _ log: Log) throws(SystemError) -> Server.Configuration {
-        let openFiles = try Machine.raiseOpenFiles()
-        var configuration = Server.Configuration(listen: options.listen, http: options.http)
-        configuration.threads = options.threads ?? min(Machine.cpuCount, Options.threadsRange.upperBound)
-        var limits = Limits()
-        limits.retain = options.retain
-        limits.cors = CORSPolicy(options.origins)
-        limits.retainBytes = options.retainBytes
-        limits.memory = options.memory ?? DefaultMemory.bytes()
-        let files = Int(clamping: openFiles) - reservedFiles(threads: configuration.threads)
-        limits.connections = max(1, min(limits.connections, files))
-        configuration.limits = limits
+    /// The first signal drains, the second one does not wait.
+    private static func end(
+        _ signal: Int32, _ server: Server, _ log: Log, _ manager: inout ServiceManager, drainTime: UInt64
+    ) {
+        if server.isDraining { return server.stop() }
+        let connections = String(server.connectionCount)
+        manager.stopping("Draining \(connections) connections", within: drainTime + stopTime)
+        let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
+        log.write(.info, "draining", [("signal", name), ("connections", connections)])
+        server.drain()
+    }
+
+    private static func tellStart(_ start: Reloader, _ configuration: Server.Configuration, _ log: Log) {
         log.write(
             .info, "starting",
             [
-                ("version", forebayVersion), ("threads", String(configuration.threads)),
-                ("memory", String(limits.memory)), ("open-files", String(openFiles)),
-                ("connections", String(limits.connections)),
+                ("version", forebayVersion), ("configuration", start.path ?? "none"),
+                ("threads", String(configuration.threads)), ("memory", String(configuration.limits.memory)),
+                ("open-files", String(start.machine.openFiles)),
+                ("connections", String(configuration.limits.connections)),
             ])
-        return configuration
+        for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
     }
 
     /// A failure to start, as a sentence that says what to do.

@@ -5,9 +5,15 @@ import Synchronization
 /// Counted up when a connection is accepted and down when it is closed, by whichever thread does so.
 final class ConnectionCount: Sendable {
     private let count = Atomic<Int>(0)
-    let limit: Int
+    private let most: Atomic<Int>
 
-    init(limit: Int) { self.limit = limit }
+    init(limit: Int) { most = Atomic(limit) }
+
+    /// How many there may be. Where there are more already, they stay.
+    var limit: Int {
+        get { most.load(ordering: .relaxed) }
+        set { most.store(newValue, ordering: .relaxed) }
+    }
 
     /// False when that would be one too many.
     func add() -> Bool {

@@ -13,6 +13,7 @@ protocol Engine: AnyObject {
     func lost(_ id: ConnectionID, reason: String, now: Instant)
     func receive(_ mail: [Mail], now: Instant)
     func fire(now: Instant)
+    func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant)

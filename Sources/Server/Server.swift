@@ -48,8 +48,6 @@ public final class Server: Sendable {
     public let finished: Wakeup
     private let context: LoopContext
     private let acceptor: NamedThread
-    /// As configured.
-    let drainTime: UInt64
     /// The broker ended for another reason than being told to.
     private let failure: Flag
     private let ending = Flag()
@@ -72,7 +70,6 @@ public final class Server: Sendable {
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
             let threads = shards
             let drainTime = configuration.drainTime
-            self.drainTime = drainTime
             acceptor = try NamedThread.start("forebay-accept") {
                 Server.runAcceptor(listeners, threads, context, drainTime: drainTime, failure)
                 finished.signal()
@@ -117,6 +114,15 @@ public final class Server: Sendable {
         for inbox in context.inboxes { inbox.push(.ping) }
         context.acceptor.push(.ping)
         return true
+    }
+
+    /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
+    /// topics retain, and the time for a drain. Listeners and threads stay as they are.
+    public func reload(_ configuration: Configuration) {
+        context.memory.limit = configuration.limits.memory
+        context.connections.limit = configuration.limits.connections
+        context.acceptor.push(.drainTime(configuration.drainTime))
+        for inbox in context.inboxes { inbox.push(.limits(configuration.limits)) }
     }
 
     /// Ends at once; connections are cut.

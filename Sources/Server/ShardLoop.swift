@@ -15,6 +15,8 @@ enum InboxItem: Sendable {
     case mail([Mail])
     /// A connection that was accepted; the loop owns the socket from here.
     case accepted(fd: Int32, peer: String, face: Face)
+    /// What the engine is bounded by from now on.
+    case limits(Limits)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
     /// Is anybody there? `LoopContext.pulse` is to be answered.
@@ -40,7 +42,7 @@ struct LoopContext: Sendable {
 /// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
 /// specialised in this module, and costs no dynamic call.
 final class ShardLoop<Shard: Engine> {
-    let context: LoopContext
+    private(set) var context: LoopContext
     let shard: Shard
     private let inbox: Inbox<InboxItem>
     var poller: Poller
@@ -158,6 +160,9 @@ final class ShardLoop<Shard: Engine> {
             switch item {
             case .mail(let mail): shard.receive(mail, now: now)
             case .accepted(let fd, let peer, let face): adopt(fd, peer: peer, face: face)
+            case .limits(let limits):
+                context.limits = limits
+                shard.adopt(limits, now: now)
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)

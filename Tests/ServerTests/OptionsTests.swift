@@ -8,17 +8,21 @@ import Testing
 
 /// Serialized, because getopt keeps its place in global variables.
 @Suite(.serialized) struct OptionsTests {
-    private func parse(_ line: String) throws(UsageError) -> Invocation {
-        try Options.parse(["forebayd"] + line.split(separator: " ").map(String.init))
+    private func invocation(_ line: String) throws(UsageError) -> Invocation {
+        try Invocation.parse(["forebayd"] + line.split(separator: " ").map(String.init))
+    }
+
+    private func parse(_ line: String) throws(UsageError) -> Options {
+        try Loader.load(nil, environment: [], settings: invocation(line).settings, checkFile: { _ in }).options
     }
 
     @Test func nothingGivenIsTheDefaults() throws {
         let options = Options()
-        #expect(try parse("") == .run(options))
+        #expect(try parse("") == options)
         #expect(options.listen?.description == "127.0.0.1:7690")
         #expect(options.http?.description == "127.0.0.1:7691")
-        #expect(options.retain == 1024)
-        #expect(options.retainBytes == 16 << 20)
+        #expect(options.limits.retain == 1024)
+        #expect(options.limits.retainBytes == 16 << 20)
         #expect(options.threads == nil && options.memory == nil)
         #expect(options.logLevel == .info && options.logFormat == .text)
     }
@@ -27,45 +31,46 @@ import Testing
         ("--listen [::1]:0", { $0.listen = Endpoint(host: "::1", port: 0) }),
         ("--listen=0.0.0.0:7", { $0.listen = Endpoint(host: "0.0.0.0", port: 7) }),
         ("--threads 1", { $0.threads = 1 }), ("--threads 256", { $0.threads = 256 }),
-        ("--retain 1", { $0.retain = 1 }), ("--retain 2147483647", { $0.retain = 2_147_483_647 }),
-        ("--retain-bytes 4096", { $0.retainBytes = 4096 }), ("--retain-bytes 64k", { $0.retainBytes = 64 << 10 }),
+        ("--retain 1", { $0.limits.retain = 1 }), ("--retain 2147483647", { $0.limits.retain = 2_147_483_647 }),
+        ("--retain-bytes 4096", { $0.limits.retainBytes = 4096 }),
+        ("--retain-bytes 64k", { $0.limits.retainBytes = 64 << 10 }),
         ("--memory 16M", { $0.memory = 16 << 20 }), ("--memory 2GiB", { $0.memory = 2 << 30 }),
         ("--log-level debug", { $0.logLevel = .debug }), ("--log-level warn", { $0.logLevel = .warning }),
         ("--log-level error", { $0.logLevel = .error }), ("--log-format json", { $0.logFormat = .json }),
         ("--http [::1]:0", { $0.http = Endpoint(host: "::1", port: 0) }),
         ("--http off --admin off", { $0.http = nil }), ("--listen off", { $0.listen = nil }),
-        ("--http off --http localhost:8", { $0.http = Endpoint(host: "localhost", port: 8) }),
+        ("--http localhost:8", { $0.http = Endpoint(host: "localhost", port: 8) }),
         ("--listen 127.0.0.1:7691 --http off", { ($0.listen, $0.http) = ($0.http, nil) }),
         (
             "--listen a:0 --http a:0",
             { ($0.listen, $0.http) = (Endpoint(host: "a", port: 0), Endpoint(host: "a", port: 0)) }
         ),
-        ("--allow-origin https://a.org", { $0.origins = .listed(["https://a.org"]) }),
+        ("--allow-origin https://a.org", { $0.limits.cors.origins = .listed(["https://a.org"]) }),
         (
             "--allow-origin https://a.org --allow-origin http://[::1]:8080",
-            { $0.origins = .listed(["https://a.org", "http://[::1]:8080"]) }
+            { $0.limits.cors.origins = .listed(["https://a.org", "http://[::1]:8080"]) }
         ),
-        ("--allow-origin http://a --allow-origin * --allow-origin http://b", { $0.origins = .any }),
-        ("--threads 2 --threads 3", { $0.threads = 3 }),
+        ("--allow-origin http://a --allow-origin * --allow-origin http://b", { $0.limits.cors.origins = .any }),
+        ("--threads auto --memory auto", { _ in }),
     ]
 
     @Test(arguments: accepted)
     func reads(line: String, change: @Sendable (inout Options) -> Void) throws {
         var expected = Options()
         change(&expected)
-        #expect(try parse(line) == .run(expected))
+        #expect(try parse(line) == expected)
     }
 
     @Test(arguments: [("-h", true), ("--help", true), ("--retain 5 -h", true), ("-V", false), ("--version", false)])
     func helpAndVersion(line: String, help: Bool) throws {
-        #expect(try parse(line) == (help ? .help : .version))
+        #expect(try invocation(line).action == (help ? .help : .version))
     }
 
     @Test(arguments: [
-        ("--listen 7690", "--listen: \"7690\" is no address: write HOST:PORT"),
+        ("--listen 7690", "--listen 7690 is no address: write HOST:PORT"),
         ("--listen off --http off", "--listen off and --http off leave nothing to listen on"),
-        ("--http 7691", "--http: \"7691\" is no address: write HOST:PORT"), ("--http", "--http needs a value"),
-        ("--listen 127.0.0.1:7691", "--listen and --http are both 127.0.0.1:7691"),
+        ("--http 7691", "--http 7691 is no address: write HOST:PORT"), ("--http", "--http needs a value"),
+        ("--listen 127.0.0.1:7691", "--listen 127.0.0.1:7691 and --http 127.0.0.1:7691 are the same"),
         ("--listen", "--listen needs a value"), ("--threads 0", "--threads 0 is no number from 1 to 256"),
         ("--threads many", "--threads many is no number"), ("--threads 257", "from 1 to 256"),
         ("--retain 0", "--retain 0 is no number from 1 to 2147483647"), ("--retain -1", "--retain -1 is no number"),
@@ -75,19 +80,20 @@ import Testing
         ("--allow-origin null", "is no origin"), ("--allow-origin https://A.org", "is no origin"),
         ("--allow-origin http://", "is no origin"), ("--allow-origin", "--allow-origin needs a value"),
         ("--allow-origin https://a.org:443", "is no origin"), ("--allow-origin http://[::1]:80", "is no origin"),
-        (String(repeating: "--allow-origin http://a ", count: 65), "more than 64 times"),
-        ("--log-level loud", "none of debug, info, warn, error"), ("--log-format xml", "neither text nor json"),
-        ("--admin 127.0.0.1:7692", "no admin listener"),
-        ("-c broker.conf", "reads no configuration file"), ("-t", "reads no configuration file"),
-        ("--config x", "reads no configuration file"), ("-c", "-c needs a value"),
-        ("--unheard", "unknown option --unheard"), ("-x", "unknown option -x"), ("-tx", "no configuration file"),
+        (String(repeating: "--allow-origin http://a ", count: 65), "has 65 elements: write at most 64"),
+        ("--log-level loud", "none of debug, info, warn, error"), ("--log-format xml", "is none of text, json"),
+        ("--admin 127.0.0.1:7692", "is none of off"), ("-c", "-c needs a value"), ("-c a --config b", "given twice"),
+        ("--threads 2 --threads 3", "--threads is given twice, 2 and 3"),
+        ("--listen a:1 --listen b:2", "--listen is given twice, a:1 and b:2: give it once"),
+        ("--topics x", "unknown option --topics"),
+        ("--unheard", "unknown option --unheard"), ("-x", "unknown option -x"), ("-tx", "unknown option -x"),
         ("extra", "no argument \"extra\""), ("--retain 5 extra more", "no argument \"extra\""),
         ("-- --retain", "no argument \"--retain\""), ("--version=2", "--version=2 takes no value"),
     ])
     func refuses(line: String, why: String) {
         do throws(UsageError) {
-            let invocation = try parse(line)
-            Issue.record("\(line) was read as \(invocation)")
+            let options = try parse(line)
+            Issue.record("\(line) was read as \(options)")
         } catch {
             #expect(error.description.contains(why), "\(error)")
         }
@@ -100,30 +106,13 @@ import Testing
         #expect(Broker.run(["forebayd", "--listen", "off", "--http", "off"]) == 2)
     }
 
-    @Test func theHelpNamesEveryOptionOfThisVersion() {
-        for option in [
-            "--listen", "--http", "--threads", "--retain", "--retain-bytes", "--memory", "--allow-origin",
-            "--log-level",
-            "--log-format", "--version", "--help",
-        ] {
+    @Test func theHelpNamesEveryOption() {
+        for setting in Setting.all {
+            #expect(usage.contains(setting.isRecords ? setting.name : "\n  \(setting.option)"), "\(setting.name)")
+        }
+        for option in ["--config", "--test", "--print-config", "--version", "--help"] {
             #expect(usage.contains("  \(option) ") || usage.contains(", \(option) "), "\(option)")
         }
         for line in usage.split(separator: "\n") { #expect(line.count <= 100, "\(line)") }
-    }
-
-    @Test(
-        arguments: [
-            ("0", 0), ("17", 17), ("17B", 17), ("1K", 1024), ("1k", 1024), ("3KiB", 3072), ("2m", 2 << 20),
-            ("2MiB", 2 << 20), ("1G", 1 << 30), ("1gib", 1 << 30), ("", nil), ("K", nil), ("-1", nil), ("1.5K", nil),
-            ("1KB", nil), ("1T", nil), ("1 K", nil), ("0x10", nil), ("9223372036854775807", Int.max),
-            ("9223372036854775808", nil), ("9007199254740992K", nil), ("٣", nil),
-        ] as [(String, Int?)])
-    func readsSizes(text: String, bytes: Int?) {
-        #expect(parseByteSize(text) == bytes)
-    }
-
-    @Test(arguments: [(0, "0"), (1, "1"), (1024, "1K"), (1536, "1536"), (16 << 20, "16M"), (3 << 30, "3G")])
-    func writesSizes(bytes: Int, text: String) {
-        #expect(formatByteSize(bytes) == text)
     }
 }

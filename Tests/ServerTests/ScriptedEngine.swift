@@ -119,6 +119,8 @@ final class ScriptedEngine: Engine {
         peers[id.index] = peer
     }
 
+    func adopt(_ limits: Limits, now: Instant) {}
+
     func drain(now: Instant) { draining = true }
 
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {

@@ -42,21 +42,25 @@ def executable() -> str:
 
 
 class Broker:
-    """A forebayd process. `options` are added to those that every test needs. Two threads, unless a test or
-    $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where HTTP clients do: host and
-    port, or None for a listener that `options` turn off."""
+    """A forebayd process. `options` are added to those that every test needs, and `variables` to its environment. Two
+    threads, unless a test or $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where
+    HTTP clients do: host and port, or None for a listener that `options` turn off."""
 
-    def __init__(self, *options: str, threads: int = 0):
+    def __init__(self, *options: str, threads: int = 0, variables: dict[str, str] | None = None):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
-        command = [executable(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-format", "json",
-                   "--threads", str(threads), *options]
-        environment = dict(os.environ, SWIFT_BACKTRACE="enable=no")
+        standard = {"--listen": "127.0.0.1:0", "--http": "127.0.0.1:0", "--log-format": "json",
+                    "--threads": str(threads)}
+        command = [executable(), *options]
+        for option, value in standard.items():
+            if option not in options:
+                command += [option, value]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
+        environment |= {"SWIFT_BACKTRACE": "enable=no", **(variables or {})}
         self.process = self.spawn(command, environment)
         self.pid = self.process.pid
         self.log, self._lines = [], queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        # Of an option given twice the last counts.
         values = dict(zip(command, command[1:]))
         listeners = {"rsocket": "--listen", "http": "--http"}
         addresses = self._listening({name for name, option in listeners.items() if values[option] != "off"})

@@ -102,7 +102,7 @@ def test_the_unpacked_programs_run(unpacked, start, topic, monkeypatch):
 
 
 def test_systemd_takes_the_units(unpacked, tmp_path):
-    """And finds little to be afraid of. The units name programs where the package puts them; here they are elsewhere."""
+    """And finds little to be afraid of. The programs that the units name are elsewhere here."""
     units = []
     for unit in (unpacked / "lib/systemd/system").iterdir():
         units.append(tmp_path / unit.name)

@@ -34,6 +34,9 @@ int fb_wakeup_clear(int fd);
 int fb_signals_create(const int *signals, int count);
 // The next signal's number; -EAGAIN when there is none.
 int fb_signals_next(int fd);
+// The process's variables, each NAME=VALUE, and a null pointer behind the last.
+char *const *fb_environment(void);
+
 // Writes to a closed pipe fail with EPIPE instead of ending the process.
 int fb_ignore_broken_pipe(void);
 

@@ -12,10 +12,16 @@ import Replay
 
 /// The shared counter of all memory held by logs and output, in bytes.
 public final class MemoryBudget: Sendable {
-    public let limit: Int
+    private let bound = Counter()
     private let counter = Counter()
 
     public init(limit: Int) { self.limit = limit }
+
+    /// Bytes that all of them together may hold. Whoever runs the broker may change it at any time.
+    public var limit: Int {
+        get { bound.value }
+        set { bound.value = newValue }
+    }
 
     public var used: Int { counter.value }
     func add(_ bytes: Int) { counter.add(bytes) }

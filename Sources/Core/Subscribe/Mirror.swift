@@ -19,6 +19,8 @@ final class Mirror {
     /// Subscribers that came before the view did.
     var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
+    /// Bytes that the topic's log may hold.
+    var byteLimit: Int
     /// What a recent message was charged, in bytes.
     var typical = 0
 
@@ -45,6 +47,7 @@ final class Mirror {
         self.shard = shard
         self.log = log ?? Log()
         sharesLog = log != nil
+        byteLimit = shard.limits.retention(of: name).bytes
     }
 
     var isEmpty: Bool { members.isEmpty && waiting.isEmpty }

@@ -124,7 +124,7 @@ extension Shard {
             let text =
                 switch cause {
                 case .buffer: "the buffer of \(subscriber.options.buffer) messages was full"
-                case .bytes: "bytes: the topic's log reached its limit of \(limits.retainBytes) bytes"
+                case .bytes: "bytes: the topic's log reached its limit of \(subscriber.mirror.byteLimit) bytes"
                 case .blockedTooLong:
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
                 }

@@ -28,6 +28,8 @@ final class Topic {
     /// Where its shard lists it.
     let place: Handle
     let log = Log()
+    /// What it retains: its rule's figures, or those of all topics.
+    var retention: Retention
     var state: TopicState = .live
     var room = Room()
     var mirrors: [MirrorLink] = []
@@ -65,6 +67,7 @@ final class Topic {
         self.epoch = epoch
         self.place = place
         self.shard = shard
+        retention = shard.limits.retention(of: name)
         parked = ParkedQueue(budget: shard.memory)
         idleSince = now
         lastUsed = now
@@ -76,7 +79,7 @@ final class Topic {
 
     /// The oldest message retained for replay.
     var retained: SequenceNumber {
-        let newest = log.end.advanced(by: -Swift.min(limits.retain, log.end - log.head))
+        let newest = log.end.advanced(by: -Swift.min(retention.messages, log.end - log.head))
         return Swift.max(newest, Swift.min(forgotten, log.end))
     }
 
@@ -90,10 +93,10 @@ final class Topic {
         case .failed(let reason):
             return Refusal(.ended, "The topic '\(name)' has failed (\(reason)); it takes no more messages.")
         }
-        if charge > limits.retainBytes {
+        if charge > retention.bytes {
             return Refusal(
                 .tooLarge,
-                "The message takes \(charge) bytes of the topic's log, which holds \(limits.retainBytes); send less.")
+                "The message takes \(charge) bytes of the topic's log, which holds \(retention.bytes); send less.")
         }
         return shard.memoryRefusal(for: self)
     }
@@ -156,11 +159,11 @@ final class Topic {
             return reject(channel, Refusal(.beyondCredit, sent))
         }
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
-        if let held = room.held(log), held + charge > 2 * limits.retainBytes {
+        if let held = room.held(log), held + charge > 2 * retention.bytes {
             return reject(
                 channel,
                 .rejected(
-                    "The channel drove the topic past twice its limit of \(limits.retainBytes) bytes; "
+                    "The channel drove the topic past twice its limit of \(retention.bytes) bytes; "
                         + "send smaller messages."))
         }
         channel.outstanding -= 1
@@ -201,7 +204,7 @@ final class Topic {
         let charge = run.data + run.count * Limits.messageOverhead
         let largest = Log.charge(payload: run.longest, metadata: 0)
         guard channel.outstanding >= run.count, refusal(charge: largest) == nil,
-            (room.held(log) ?? 0) + charge <= 2 * limits.retainBytes
+            (room.held(log) ?? 0) + charge <= 2 * retention.bytes
         else {
             run.forEach { item(channel, metadata: nil, payload: $0, now: now) }
             return
@@ -254,12 +257,12 @@ final class Topic {
     }
 
     /// Room that is neither used nor reserved.
-    var freeRoom: Int { room.messages(log: log, byteLimit: limits.retainBytes) }
+    var freeRoom: Int { room.messages(log: log, byteLimit: retention.bytes) }
 
     /// Whether a message fits between what cannot be evicted and the byte limit.
     func bytesFit(_ charge: Int) -> Bool {
         guard let held = room.held(log) else { return true }
-        return held + charge <= limits.retainBytes
+        return held + charge <= retention.bytes
     }
 
     func markDirty() {

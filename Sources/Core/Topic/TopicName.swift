@@ -8,6 +8,16 @@ enum TopicName {
 
     static func isSystem(_ name: String) -> Bool { name.hasPrefix(system) }
 
+    /// Whether a token may have `byte` in it.
+    static func allows(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default: false
+        }
+    }
+
     /// What is wrong with `name`, as a sentence; nil if it is a topic's name.
     static func fault(_ name: String) -> String? {
         if name.isEmpty { return "The topic's name is empty; give one such as orders.eu." }
@@ -23,9 +33,7 @@ enum TopicName {
             case UInt8(ascii: "*"), UInt8(ascii: ">"):
                 return "The topic '\(name)' has a '*' or '>', which are reserved for patterns; "
                     + "use tokens of A-Z a-z 0-9 _ - joined by dots."
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-                tokenIsEmpty = false
+            case _ where allows(byte): tokenIsEmpty = false
             default:
                 return "The topic '\(name)' has a character that is not allowed; "
                     + "use tokens of A-Z a-z 0-9 _ - joined by dots."

@@ -41,7 +41,7 @@ extension Topic {
     /// What a `block` subscription waits for and came after it joined is not given up.
     func evict(now: Instant) {
         evictUnneeded()
-        let within = log.firstWithin(limits.retainBytes)
+        let within = log.firstWithin(retention.bytes)
         guard within > log.head else { return }
         lose(before: Swift.min(within, room.floor ?? within), now: now)
     }
@@ -89,7 +89,7 @@ extension Topic {
     /// Grants each channel in turn its share of the room.
     func grant(now: Instant) {
         guard state.isLive, parked.isEmpty, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
-        let most = room.largestGrant(limits: limits)
+        let most = room.largestGrant(limits: limits, byteLimit: retention.bytes)
         let wanting = turns.count { $0.outstanding <= most / 2 }
         guard wanting > 0 else { return }
         var free = freeRoom
@@ -119,7 +119,7 @@ extension Topic {
             markDirty()
         }
         giveUpParked(now: now)
-        if limits.retainAge > 0 { forgetOld(now: now) }
+        if retention.age > 0 { forgetOld(now: now) }
         // Publishers may be waiting for memory, which others give back.
         if !turns.isEmpty { markDirty() }
         noteIdleness(now)
@@ -168,6 +168,18 @@ extension Topic {
         tellForgotten(now: now)
     }
 
+    /// Takes new figures on. What was let go under the former ones does not come back; what is too much now goes at
+    /// once, and is lost where someone waited for it.
+    func retain(_ retention: Retention, now: Instant) {
+        if retention == self.retention { return }
+        forgotten = Swift.max(forgotten, retained)
+        self.retention = retention
+        evict(now: now)
+        tellForgotten(now: now)
+        // There may be room for publishers now.
+        markDirty()
+    }
+
     /// Views on other shards hold chunks too. Those that are yet to be told of messages hear of it then.
     private func tellForgotten(now: Instant) {
         for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == log.end {
@@ -203,7 +215,7 @@ extension Topic {
     }
 
     private func forgetOld(now: Instant) {
-        let oldest = now.wall - Int64(clamping: limits.retainAge)
+        let oldest = now.wall - Int64(clamping: retention.age)
         let before = Swift.max(forgotten, log.head)
         forgotten = before
         while forgotten < log.end, log.timestamp(forgotten) < oldest { forgotten = forgotten.advanced(by: 1) }

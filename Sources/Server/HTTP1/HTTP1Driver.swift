@@ -8,13 +8,12 @@ import EventLoop
 final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     private unowned let loop: ShardLoop<Shard>
     private let shard: Shard
-    private let limits: Limits
 
-    init?(loop: ShardLoop<Shard>, shard: Shard, limits: Limits) {
+    init?(loop: ShardLoop<Shard>, shard: Shard) {
         self.loop = loop
         self.shard = shard
-        self.limits = limits
-        super.init(limit: limits.connections)
+        // Connections were counted when they were accepted, by a limit that may change.
+        super.init(limit: .max)
     }
 
     /// The engine has something for a connection.
@@ -27,7 +26,8 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     }
 
     override func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict {
-        var head = HTTP1Request(method: method, target: connection.target, version: version, limits: limits)
+        var head = HTTP1Request(
+            method: method, target: connection.target, version: version, limits: loop.context.limits)
         connection.forEachField { head.add($0, $1) }
         if !isClean { head.isUnclear() }
         connection.stage = head.hasBody ? .uploading : .waiting
@@ -41,7 +41,8 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     }
 
     override func refuseLength(of connection: MicroConnection) {
-        var head = HTTP1Request(method: "POST", target: connection.target, version: "HTTP/1.1", limits: limits)
+        var head = HTTP1Request(
+            method: "POST", target: connection.target, version: "HTTP/1.1", limits: loop.context.limits)
         connection.forEachField { head.add($0, $1) }
         head.hasNoLength()
         shard.request(head, on: connection.id, now: loop.now)

@@ -78,7 +78,7 @@ extension ShardLoop {
 
     private func startHTTP1() -> HTTP1Driver<Shard>? {
         if let http1 { return http1 }
-        guard let driver = HTTP1Driver(loop: self, shard: shard, limits: context.limits) else { return nil }
+        guard let driver = HTTP1Driver(loop: self, shard: shard) else { return nil }
         do throws(SystemError) {
             try poller.add(driver.descriptor, token: Token.micro.rawValue, interest: .read)
         } catch {

@@ -2,11 +2,11 @@
 
 import Core
 import EventLoop
+import Synchronization
 
 /// The log. Any thread may write to it, and is never blocked by who reads it.
 public final class Log: Sendable {
-    /// Records below this are not made into lines.
-    public let level: LogRecord.Level
+    private let lowest: Atomic<Int>
     private let format: LogFormat
     private let writer: LogWriter
 
@@ -14,13 +14,19 @@ public final class Log: Sendable {
     public init(
         level: LogRecord.Level = .info, format: LogFormat = .text, descriptor: Int32 = 2
     ) throws(SystemError) {
-        self.level = level
+        lowest = Atomic(level.rawValue)
         self.format = format
         writer = try LogWriter(descriptor: descriptor) { count in
             format.line(
                 wall: Clock.wall(), level: .warning, message: "log lines dropped",
                 fields: [("count", String(count)), ("reason", "the log was not read fast enough")])
         }
+    }
+
+    /// Records below this are not made into lines. It may be changed at any time.
+    public var level: LogRecord.Level {
+        get { LogRecord.Level(rawValue: lowest.load(ordering: .relaxed)) ?? .info }
+        set { lowest.store(newValue.rawValue, ordering: .relaxed) }
     }
 
     public func isEnabled(_ level: LogRecord.Level) -> Bool { level >= self.level }

@@ -5,14 +5,15 @@
 
 /// Goes through a command line once. Every failure is a sentence.
 struct OptionScanner: ~Copyable {
-    /// Long name, short letter, whether a value follows.
-    private static let table: [(name: String, letter: Character?, hasValue: Bool)] = [
-        ("config", "c", true), ("test", "t", false), ("listen", nil, true), ("http", nil, true),
-        ("admin", nil, true), ("threads", nil, true), ("retain", nil, true), ("retain-bytes", nil, true),
-        ("memory", nil, true), ("allow-origin", nil, true), ("log-level", nil, true), ("log-format", nil, true),
-        ("version", "V", false),
-        ("help", "h", false),
-    ]
+    private enum Operand: Int32 { case none, needed, optional }
+
+    /// Every setting that is not a list of records, and what stands for no setting.
+    private static let table: [(name: String, letter: Character?, operand: Operand)] =
+        Setting.all.filter { !$0.isRecords }.map { ($0.name, nil, $0.shape == .truth ? .optional : .needed) } + [
+            ("config", "c", .needed), ("test", "t", .none), ("print-config", nil, .none),
+            ("completion", nil, .needed), ("manual", nil, .needed), ("version", "V", .none),
+            ("help", "h", .none),
+        ]
     /// Long options come back as this plus their place in the table, out of the way of letters.
     private static let base: Int32 = 1000
 
@@ -32,8 +33,8 @@ struct OptionScanner: ~Copyable {
         for (index, entry) in OptionScanner.table.enumerated() {
             let place = OptionScanner.base + Int32(index)
             (longOptions + index).initialize(
-                to: option(name: strdup(entry.name), has_arg: entry.hasValue ? 1 : 0, flag: nil, val: place))
-            if let letter = entry.letter { letters += "\(letter)\(entry.hasValue ? ":" : "")" }
+                to: option(name: strdup(entry.name), has_arg: entry.operand.rawValue, flag: nil, val: place))
+            if let letter = entry.letter { letters += "\(letter)\(entry.operand == .needed ? ":" : "")" }
         }
         (longOptions + OptionScanner.table.count).initialize(to: option())
         shortOptions = letters
@@ -47,7 +48,8 @@ struct OptionScanner: ~Copyable {
         longOptions.deallocate()
     }
 
-    /// The next option by its long name, and its value ("" if it takes none); nil at the end.
+    /// The next option by its long name, and its value ("" if it takes none, "true" if it may do without); nil at the
+    /// end.
     mutating func next() throws(UsageError) -> (name: String, value: String)? {
         let found = getopt_long(Int32(count), words, shortOptions, longOptions, nil)
         if found == -1 {
@@ -65,7 +67,8 @@ struct OptionScanner: ~Copyable {
             entry.letter.map { Int32($0.asciiValue!) } == found
         }
         let entry = OptionScanner.table[index ?? Int(found - OptionScanner.base)]
-        return (entry.name, entry.hasValue ? String(cString: optarg) : "")
+        if entry.operand == .optional, optarg == nil { return (entry.name, "true") }
+        return (entry.name, entry.operand == .none ? "" : String(cString: optarg))
     }
 
     private var lastWord: String { word(Int(optind) - 1) }

@@ -1,46 +1,88 @@
-// Usage: what forebayd -h prints.
-
-import Core
+// Usage: what forebayd -h prints, from the table of settings.
 
 /// The version that `forebayd -V` prints.
 public let forebayVersion = "0.1.0"
 
-let usage = """
+let usage =
+    """
     usage: forebayd [options]
 
     The Forebay broker: publish/subscribe in which every subscriber asks for what it can take.
 
-    options:
-      --listen HOST:PORT    RSocket over TCP (default \(Face.rsocket.defaultEndpoint))
-      --http HOST:PORT      HTTP (default \(Face.http.defaultEndpoint))
-                            For both: "off" turns it off; port 0 picks a free one, which the log's
-                            "listening" line tells
-      --threads N           event-loop threads (default: one per CPU)
-      --retain N            messages that a topic retains for replay (default \(defaults.retain))
-      --retain-bytes SIZE   bytes that a topic may hold (default \(formatByteSize(defaults.retainBytes)))
-      --memory SIZE         bytes of all topics and queues together (default: a quarter of what the
-                            control group, or else the machine, has)
-      --allow-origin ORIGIN pages that may use HTTP from elsewhere, for example https://example.org;
-                            may be given several times, * is all (default: none)
-      --log-level LEVEL     debug, info, warn or error (default info)
-      --log-format FORMAT   text or json (default text); the log goes to standard error
-      -V, --version         print the version
-      -h, --help            print this
+    """ + Setting.Group.allCases.map(usage(of:)).joined()
+        + """
 
-    A SIZE is a number of bytes, or of K, M or G (1K = 1024). The first SIGTERM or SIGINT drains: no
-    new streams, what is buffered is delivered, at most 10 s; the second ends at once.
+        Configuration:
+          -c, --config FILE       read FILE (YAML, KEY: VALUE); without it
+                                  \(ConfigurationFile.standard) if that is there
+          -t, --test              check the file and all other settings, and start nothing
+          --print-config          print what is in force and where it came from, and start nothing
+          --completion SHELL      print a script by which bash, zsh or fish completes the command line
+          --manual PART           print a manual page (program, file) or a configuration file (sample)
+          -V, --version           print the version
+          -h, --help              print this
 
-    Not in this version: -c FILE, -t and --admin (only "off" is understood).
+        Every option is a key of the file without its dashes, and a variable in capitals: --log-level,
+        log-level: and FOREBAY_LOG_LEVEL. Options win over variables, variables over the file. In the
+        file alone:
+        \(recordsUsage)
 
-    examples:
-      forebayd                                 for clients on this machine
-      forebayd --listen 0.0.0.0:7690           for RSocket clients anywhere; there is no authentication
-      forebayd --listen off                    for HTTP clients only
-      forebayd --retain 100 --memory 512M      a small broker
-      forebayd --listen 127.0.0.1:0 --http 127.0.0.1:0 --log-format json 2>log
+        HOST:PORT may be "off"; port 0 picks a free one, which the log's "listening" line tells. A SIZE
+        is a number of bytes, or of K, M or G (1K = 1024), a TIME has a unit: 500ms, 30s, 5m, 2h, 7d. The
+        first SIGTERM or SIGINT drains: no new streams, what is buffered is delivered; the second ends at
+        once. SIGHUP reads the file again; what cannot change at once is told in the log.
 
-    Exit codes: 0 ended as asked, 1 failed (a port is taken, …), 2 wrong usage.
+        examples:
+          forebayd                                 for clients on this machine
+          forebayd --listen 0.0.0.0:7690           for RSocket clients anywhere; there is no authentication
+          forebayd --listen off                    for HTTP clients only
+          forebayd --retain 100 --memory 512M      a small broker
+          forebayd -t -c broker.yaml               is this file in order?
+          forebayd --listen 127.0.0.1:0 --http 127.0.0.1:0 --log-format json 2>log
 
-    """
+        Exit codes: 0 ended as asked, 1 failed (a port is taken, …), 2 wrong usage or configuration.
 
-private let defaults = Options()
+        """
+
+private let recordsUsage = Setting.all.filter(\.isRecords).flatMap { setting in
+    wrapped("\(setting.name): \(setting.about)", width: 98).map { "  \($0)" }
+}.joined(separator: "\n")
+
+private func usage(of group: Setting.Group) -> String {
+    let settings = Setting.all.filter { $0.group == group && !$0.isRecords }
+    return "\n\(group.rawValue):\n" + settings.map(usage(of:)).joined()
+}
+
+/// The option, and what it sets beside it; below it where there is no room.
+private func usage(of setting: Setting) -> String {
+    let option = "  \(setting.option)\(setting.placeholder.isEmpty ? "" : " ")\(setting.placeholder)"
+    let standard = setting.line(Options())
+    var about = setting.about
+    if case .list = setting.shape { about += "; may be given several times" }
+    if !standard.isEmpty { about += " (default \(standard))" }
+    var result = option
+    var column = option.count
+    for (index, line) in wrapped(about, width: 100 - 26).enumerated() {
+        if index > 0 || column > 24 {
+            result += "\n"
+            column = 0
+        }
+        result += String(repeating: " ", count: 26 - column) + line
+    }
+    return result + "\n"
+}
+
+/// Words in lines of at most `width` columns, if no word is longer.
+private func wrapped(_ text: String, width: Int) -> [String] {
+    var lines = [""]
+    for word in text.split(separator: " ") {
+        if lines[lines.count - 1].isEmpty {
+            lines[lines.count - 1] = String(word)
+        } else if lines[lines.count - 1].count + 1 + word.count <= width {
+            lines[lines.count - 1] += " \(word)"
+        } else {
+            lines.append(String(word))
+        }
+    }
+    return lines
+}

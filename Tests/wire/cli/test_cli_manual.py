@@ -50,24 +50,55 @@ def test_the_page_has_every_option_and_example(forebay):
             assert " ".join(line.split()) in " ".join(part.split()), (command, line)
 
 
+def forebayd(*words) -> bytes:
+    done = subprocess.run([Path(executable()).with_name("forebayd"), *words], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_brokers_page_has_every_option():
+    page, told = man(forebayd("--manual", "program")), forebayd("-h").decode()
+    for heading in ("SYNOPSIS", "OPTIONS", "SIGNALS", "ENVIRONMENT", "FILES", "EXIT STATUS", "EXAMPLES", "SEE ALSO"):
+        assert re.search(f"^{heading}$", page, re.MULTILINE)
+    options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", told, re.MULTILINE))
+    assert {"--listen", "--log-level", "--config", "--print-config"} <= options
+    assert options == set(re.findall(r"^       (?:-\w, )?(--[a-z-]+)", page, re.MULTILINE))
+
+
+def test_the_page_of_the_file_has_every_key(tmp_path):
+    page, sample = man(forebayd("--manual", "file")), forebayd("--manual", "sample").decode()
+    keys = set(re.findall(r"^#([a-z-]+):", sample, re.MULTILINE))
+    assert {"listen", "log-level", "topics", "retain"} <= keys
+    assert keys == set(re.findall(r"^       ([a-z-]+): ", page, re.MULTILINE)) | {"listen"}
+    file = tmp_path / "forebayd.yaml"
+    # With every default written out, and with none.
+    for text in (sample, re.sub(r"^#([a-z-]+:)", r"\1", sample, flags=re.MULTILINE)):
+        file.write_text(text)
+        forebayd("-t", "-c", file)
+
+
 # Completions. Each shell is asked what it would offer.
 
-def offered_by_bash(forebay, script, *words, environment) -> list[str]:
+BASH = """
+source "$1"; shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+handler=$(complete -p "$1"); handler=${handler#complete -F }
+${handler% *} "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def offered_by_bash(program, script, *words, environment) -> list[str]:
     """Words are as bash breaks the line up."""
-    code = f"""
-        source "$1"; shift
-        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-        _forebay forebay "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD - 1]}}"
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
-    done = subprocess.run(["bash", "-u", "-c", code, "bash", script, "forebay", *words], capture_output=True,
-                          timeout=60, env=environment, text=True)
-    assert done.stderr == "", done.stderr
+    done = subprocess.run(["bash", "-u", "-c", BASH, "bash", script, program, *words], capture_output=True, timeout=60,
+                          env=environment, text=True)
+    # compopt is for a real line only.
+    assert done.stderr.replace("compopt: not currently executing completion function", "").count("\n") <= 1
     return done.stdout.split()
 
 
-def offered_by_fish(forebay, script, *words, environment) -> list[str]:
-    line = " ".join(["forebay", *words]).replace(" = ", "=")
+def offered_by_fish(program, script, *words, environment) -> list[str]:
+    line = " ".join([program, *words]).replace(" = ", "=")
     done = subprocess.run(["fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, line],
                           capture_output=True, timeout=60, env=environment, text=True)
     assert done.stderr == "", done.stderr
@@ -92,13 +123,13 @@ zpty -d z
 """
 
 
-def offered_by_zsh(forebay, script, *words, environment) -> list[str]:
+def offered_by_zsh(program, script, *words, environment) -> list[str]:
     folder = Path(script).parent / "functions"
     folder.mkdir(exist_ok=True)
-    (folder / "_forebay").write_text(Path(script).read_text())
+    (folder / f"_{program}").write_text(Path(script).read_text())
     answer = folder / "answer"
     answer.unlink(missing_ok=True)
-    line = " ".join(["forebay", *words]).replace(" = ", "=")
+    line = " ".join([program, *words]).replace(" = ", "=")
     subprocess.run(["zsh", "-f", "-c", ZSH, "zsh", str(folder), str(answer), line], timeout=60, env=environment,
                    capture_output=True)
     found = answer.read_text().split()
@@ -112,13 +143,15 @@ OFFERED = {"bash": offered_by_bash, "fish": offered_by_fish, "zsh": offered_by_z
 @pytest.fixture(params=OFFERED)
 def offered(request, forebay, tmp_path):
     """What a shell offers in the place of the last word."""
-    script = tmp_path / "script"
+    script, brokers = tmp_path / "script", tmp_path / "brokers"
     script.write_bytes(forebay.ok("completion", request.param))
+    brokers.write_bytes(forebayd("--completion", request.param))
     environment = dict(os.environ, FOREBAY_URL=forebay.url, HOME=str(tmp_path), TERM="dumb", LC_ALL="C.UTF-8",
                        PATH=f"{Path(executable()).parent}:{os.environ['PATH']}")
 
-    def ask(*words, **variables) -> set[str]:
-        return set(OFFERED[request.param](forebay, str(script), *words, environment=environment | variables))
+    def ask(*words, program="forebay", **variables) -> set[str]:
+        file = str(script if program == "forebay" else brokers)
+        return set(OFFERED[request.param](program, file, *words, environment=environment | variables))
 
     return ask
 
@@ -137,6 +170,16 @@ def test_completion(forebay, offered, topic):
     assert offered("sub", "--overflow", "=", "dr") == {"drop-oldest", "drop-newest"}
     assert offered("--url", "sub", "topic", "f") >= {"fail"}
     assert offered("completion", "") >= {"bash", "zsh", "fish"}
+
+
+def test_the_broker_is_completed(offered, tmp_path):
+    assert offered("--log-l", program="forebayd") == {"--log-level"}
+    assert offered("--log-level", "w", program="forebayd") == {"warn"}
+    assert offered("--log-format", "=", "j", program="forebayd") == {"json"}
+    assert offered("--manual", "", program="forebayd") == {"program", "file", "sample"}
+    (tmp_path / "one.yaml").touch()
+    found = offered("-c", str(tmp_path / "on"), program="forebayd")
+    assert any(word.endswith("one.yaml") for word in found), found
 
 
 def test_topics_are_completed(forebay, offered, topic):

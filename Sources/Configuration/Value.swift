@@ -1,0 +1,96 @@
+// Value: texts into what settings hold, and back. One place for the file, the environment and the command line, so that
+// all three know the same words.
+
+/// Why a text is no value of a setting: the words that follow it in a sentence, "is no number from 1 to 256".
+public struct ValueFault: Error, Equatable, Sendable {
+    public var words: String
+
+    public init(_ words: String) { self.words = words }
+}
+
+public enum Value {
+    public static func number(_ text: String, in range: ClosedRange<Int>) throws(ValueFault) -> Int {
+        let isDecimal = !text.isEmpty && text.utf8.allSatisfy { $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }
+        guard isDecimal, let number = Int(text), range.contains(number) else {
+            throw ValueFault("is no number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    /// Bytes: a number with K, M or G (or KiB, MiB, GiB; of 1,024) in either case, or without.
+    public static func size(_ text: String, in range: ClosedRange<Int>) throws(ValueFault) -> Int {
+        guard let size = parseByteSize(text), range.contains(size) else {
+            let bounds = "\(formatByteSize(range.lowerBound)) to \(formatByteSize(range.upperBound))"
+            throw ValueFault("is no size from \(bounds), for example 64M or 1G")
+        }
+        return size
+    }
+
+    /// Nanoseconds: a number with ms, s, m, h or d.
+    public static func time(_ text: String, in range: ClosedRange<UInt64>) throws(ValueFault) -> UInt64 {
+        guard let time = parseTime(text), range.contains(time) else {
+            let bounds = "\(formatTime(range.lowerBound)) to \(formatTime(range.upperBound))"
+            throw ValueFault("is no time from \(bounds), for example 500ms, 30s or 5m")
+        }
+        return time
+    }
+
+    public static func truth(_ text: String) throws(ValueFault) -> Bool {
+        switch text.lowercased() {
+        case "true", "yes", "on": return true
+        case "false", "no", "off": return false
+        default: throw ValueFault("is neither true nor false")
+        }
+    }
+}
+
+/// Reads a number of bytes with an optional K, M or G (or KiB, MiB, GiB; of 1,024) in either case. Nil when it is no
+/// such thing or too large to count.
+public func parseByteSize(_ text: String) -> Int? {
+    let (number, unit) = split(text)
+    guard let number = Int(number) else { return nil }
+    let shift: Int
+    switch unit.lowercased() {
+    case "", "b": shift = 0
+    case "k", "kib": shift = 10
+    case "m", "mib": shift = 20
+    case "g", "gib": shift = 30
+    default: return nil
+    }
+    let (bytes, overflow) = number.multipliedReportingOverflow(by: 1 << shift)
+    return overflow ? nil : bytes
+}
+
+/// The size in the largest unit that leaves no rest: "16M".
+public func formatByteSize(_ bytes: Int) -> String {
+    for (shift, unit) in [(30, "G"), (20, "M"), (10, "K")] where bytes > 0 && bytes & ((1 << shift) - 1) == 0 {
+        return "\(bytes >> shift)\(unit)"
+    }
+    return String(bytes)
+}
+
+private let units: [(name: String, nanoseconds: UInt64)] = [
+    ("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+]
+
+/// Reads a time, "500ms", "30s", "5m", "2h" or "7d", in nanoseconds. Nil when it is no such thing or too long to count;
+/// a number without a unit is none, for nobody could tell which.
+public func parseTime(_ text: String) -> UInt64? {
+    let (number, unit) = split(text)
+    guard let number = UInt64(number), let unit = units.first(where: { $0.name == unit }) else { return nil }
+    let (time, overflow) = number.multipliedReportingOverflow(by: unit.nanoseconds)
+    return overflow ? nil : time
+}
+
+/// The time in the largest unit that leaves no rest: "5m". What is no whole number of milliseconds is rounded down.
+public func formatTime(_ time: UInt64) -> String {
+    for (name, nanoseconds) in units where time > 0 && time % nanoseconds == 0 { return "\(time / nanoseconds)\(name)" }
+    return "\(time / 1_000_000)ms"
+}
+
+/// Digits, and what is behind them.
+private func split(_ text: String) -> (number: Substring, unit: Substring) {
+    let digits = text.prefix { $0.isASCII && $0.isNumber }
+    return (digits, text.dropFirst(digits.count))
+}

@@ -1,0 +1,86 @@
+// TopicPattern: which topics a rule is about. Tokens joined by dots as in a topic's name, where `*` stands for any one
+// token and `>`, as the last token, for all that follow, at least one.
+//
+//     orders.*     matches orders.eu, but neither orders nor orders.eu.fr
+//     orders.>     matches orders.eu and orders.eu.fr, but not orders
+//     >            matches every topic but the broker's own, which a pattern names by beginning with $SYS itself
+
+/// A text that is no pattern. `description` is a sentence that tells what to write instead.
+public struct TopicPatternError: Error, Equatable, CustomStringConvertible, Sendable {
+    public var text: String
+    /// The words behind the text: "is no pattern of topics: …".
+    public var words: String
+
+    public var description: String { "'\(text.prefix(TopicName.longest))' \(words)" }
+}
+
+/// A pattern of topics' names, as in NATS: `*` is one token and `>` the rest. The names that begin with `$SYS.` are
+/// matched by patterns that begin so too, and by no others, so that a rule for all topics does not open the broker's.
+public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
+    private let bytes: [UInt8]
+
+    /// Reads a pattern of at most 255 bytes.
+    public init(parsing text: String) throws(TopicPatternError) {
+        if let fault = TopicPattern.fault(Array(text.utf8)) {
+            throw TopicPatternError(
+                text: text, words: "is no pattern of topics: \(fault), for example orders.eu, orders.* or orders.>")
+        }
+        bytes = Array(text.utf8)
+    }
+
+    public var description: String { String(decoding: bytes, as: UTF8.self) }
+
+    /// Whether the topic called `name`, which is a valid name, is one of those meant. Allocates nothing for a string of
+    /// Swift's own.
+    public func matches(_ name: String) -> Bool {
+        name.utf8.withContiguousStorageIfAvailable(matches) ?? Array(name.utf8).withUnsafeBufferPointer(matches)
+    }
+
+    /// The same for a name's UTF-8 bytes.
+    public func matches(_ name: UnsafeBufferPointer<UInt8>) -> Bool {
+        if name.first == TopicPattern.system, bytes[0] != TopicPattern.system { return false }
+        var at = 0
+        for byte in bytes {
+            switch byte {
+            case TopicPattern.rest: return at < name.count
+            case TopicPattern.one:
+                let begin = at
+                while at < name.count, name[at] != TopicPattern.dot { at += 1 }
+                if at == begin { return false }
+            default:
+                guard at < name.count, name[at] == byte else { return false }
+                at += 1
+            }
+        }
+        return at == name.count
+    }
+
+    private static let one = UInt8(ascii: "*")
+    private static let rest = UInt8(ascii: ">")
+    private static let dot = UInt8(ascii: ".")
+    private static let system = UInt8(ascii: "$")
+
+    /// What is wrong with `text`, as the words behind a colon.
+    private static func fault(_ text: [UInt8]) -> String? {
+        if text.isEmpty { return "it is empty; write tokens joined by dots" }
+        if text.count > TopicName.longest {
+            return "it has \(text.count) bytes; write at most \(TopicName.longest)"
+        }
+        let tokens = text.split(separator: dot, omittingEmptySubsequences: false)
+        for (index, token) in tokens.enumerated() {
+            if token.isEmpty { return "it has an empty token; write single dots between tokens, and none at the ends" }
+            if token.elementsEqual([rest]), index < tokens.count - 1 {
+                return "'>' is not its last token; write * for one token in the middle"
+            }
+            if index == 0, tokens.count > 1, token.elementsEqual("$SYS".utf8) { continue }
+            if token.count == 1, token.first == one || token.first == rest { continue }
+            if token.contains(where: { $0 == one || $0 == rest }) {
+                return "'*' and '>' stand for whole tokens; write nothing beside them between the dots"
+            }
+            if !token.allSatisfy(TopicName.allows) {
+                return "it has a character that no topic has; write tokens of A-Z a-z 0-9 _ - joined by dots"
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,26 @@
+// TopicRule: what a configuration says of the topics that match a pattern.
+
+public struct TopicRule: Equatable, Sendable {
+    public var match: TopicPattern
+    /// Messages, bytes and nanoseconds, as in `Limits`; nil where the rule says nothing, and all topics' figure holds.
+    public var retain: Int?
+    public var retainBytes: Int?
+    public var retainAge: UInt64?
+
+    public init(match: TopicPattern, retain: Int? = nil, retainBytes: Int? = nil, retainAge: UInt64? = nil) {
+        self.match = match
+        self.retain = retain
+        self.retainBytes = retainBytes
+        self.retainAge = retainAge
+    }
+}
+
+/// What one topic retains.
+struct Retention: Equatable, Sendable {
+    /// Messages that are kept for replay.
+    var messages: Int
+    /// Bytes that the topic's log may hold.
+    var bytes: Int
+    /// Nanoseconds after which a message is no longer kept for replay; 0 keeps it.
+    var age: UInt64
+}

@@ -1,0 +1,50 @@
+// MachineLimits: what a configuration leaves to the machine, and what the machine cuts short.
+
+import Core
+import EventLoop
+
+struct MachineLimits: Equatable, Sendable {
+    var openFiles: UInt64
+    var cpus: Int
+    /// Bytes of memory to use unless told otherwise.
+    var memory: Int
+
+    /// Raises the limit on open files as far as it goes.
+    init() throws(SystemError) {
+        openFiles = try Machine.raiseOpenFiles()
+        cpus = Machine.cpuCount
+        memory = DefaultMemory.bytes()
+    }
+
+    init(openFiles: UInt64, cpus: Int, memory: Int) {
+        self.openFiles = openFiles
+        self.cpus = cpus
+        self.memory = memory
+    }
+
+    /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
+    /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
+    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
+
+    /// What settings come to here where that is not what is written.
+    func effective(_ options: Options) -> [String: String] {
+        let configuration = Server.Configuration(options, machine: self)
+        var effective: [String: String] = [:]
+        if options.threads == nil { effective["threads"] = "\(configuration.threads) here" }
+        if options.memory == nil { effective["memory"] = "\(configuration.limits.memory) bytes here" }
+        if configuration.limits.connections < options.limits.connections {
+            effective["max-connections"] = "\(configuration.limits.connections) for want of open files"
+        }
+        return effective
+    }
+}
+
+extension Server.Configuration {
+    init(_ options: Options, machine: MachineLimits) {
+        self.init(listen: options.listen, http: options.http, limits: options.limits, drainTime: options.drainTime)
+        threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
+        limits.memory = options.memory ?? machine.memory
+        let files = Int(clamping: machine.openFiles) - MachineLimits.reservedFiles(threads: threads)
+        limits.connections = max(1, min(limits.connections, files))
+    }
+}

@@ -1,0 +1,211 @@
+// Loading: settings from the file, the environment and the command line, each over the one before, and where each of
+// them came from. Pure, so that tests are tables; ConfigurationFile.swift reads the file.
+
+import Configuration
+
+/// Where a setting's value came from.
+enum Origin: Equatable, Sendable {
+    case standard
+    case file(path: String, line: Int)
+    case variable(String)
+    case option(String)
+
+    var description: String {
+        switch self {
+        case .standard: "default"
+        case .file(let path, let line): "\(path):\(line)"
+        case .variable(let name): name
+        case .option(let name): name
+        }
+    }
+}
+
+/// Options and their origins.
+struct Loaded: Equatable, Sendable {
+    var options = Options()
+    /// By the setting's name; what is not there is the default.
+    var origins: [String: Origin] = [:]
+    /// What is suspicious and no fault, each as a sentence.
+    var warnings: [String] = []
+
+    func origin(_ setting: Setting) -> Origin { origins[setting.name] ?? .standard }
+
+    /// A setting as whoever set it wrote it: "--listen off", "FOREBAY_LISTEN=off", "listen: off in forebayd.yaml:3".
+    func subject(_ name: String) -> String {
+        guard let setting = Setting.named(name) else { return name }
+        let value = setting.line(options)
+        return switch origin(setting) {
+        case .standard, .option: "\(setting.option) \(value)"
+        case .variable(let variable): "\(variable)=\(value)"
+        case .file(let path, let line): "\(name): \(value) (\(path):\(line))"
+        }
+    }
+}
+
+/// A configuration file that was read.
+struct ConfigurationText: Equatable, Sendable {
+    var path: String
+    var bytes: [UInt8]
+}
+
+/// Puts settings together. Every fault is kept, so that all of them can be told at once.
+struct Loader {
+    /// Faults told of one file; more are the same one again.
+    static let mostFaults = 20
+
+    private(set) var loaded = Loaded()
+    private var faults: [String] = []
+    /// Whether a file can be read; throws what is the matter with it.
+    private let checkFile: (String) throws(ValueFault) -> Void
+
+    /// Everything together.
+    /// - Parameters:
+    ///   - environment: variables, of which those that begin with FOREBAY_ count; an empty one is as good as none.
+    ///   - checkFile: throws what is the matter with a file that a setting names.
+    static func load(
+        _ text: ConfigurationText?, environment: [(name: String, value: String)],
+        settings: [(name: String, value: String)], checkFile: @escaping (String) throws(ValueFault) -> Void
+    ) throws(UsageError) -> Loaded {
+        var loader = Loader(checkFile)
+        if let text { loader.take(text) }
+        loader.take(environment: environment)
+        loader.take(options: settings)
+        return try loader.finish()
+    }
+
+    private init(_ checkFile: @escaping (String) throws(ValueFault) -> Void) { self.checkFile = checkFile }
+
+    private func finish() throws(UsageError) -> Loaded {
+        if !faults.isEmpty { throw UsageError(Array(faults.prefix(Loader.mostFaults))) }
+        let faults = loaded.options.faults(loaded.subject)
+        if !faults.isEmpty { throw UsageError(faults) }
+        return loaded
+    }
+
+    // The file
+
+    private mutating func take(_ text: ConfigurationText) {
+        do throws(Fault) {
+            guard let root = try Document.parse(text.bytes) else { return }
+            guard case .mapping(let entries) = root.content else {
+                throw Fault(root.place, "this is no list of settings; write KEY: VALUE, one a line")
+            }
+            for entry in entries { take(entry, of: text.path) }
+        } catch {
+            faults.append("\(text.path):\(error)")
+        }
+    }
+
+    private mutating func take(_ entry: Node.Entry, of path: String) {
+        do throws(Fault) {
+            guard let setting = Setting.named(entry.key) else {
+                let meant = suggestion(for: entry.key, among: Setting.all.map(\.name))
+                throw Fault(entry.place, "\(shown(entry.key)) is no key\(meant)")
+            }
+            try read(setting, entry.value, folder: path)
+            loaded.origins[setting.name] = .file(path: path, line: entry.place.line)
+        } catch {
+            faults.append("\(path):\(error)")
+        }
+    }
+
+    private mutating func read(_ setting: Setting, _ node: Node, folder path: String) throws(Fault) {
+        switch setting.reading {
+        case .node(let read): try read(node, &loaded.options)
+        case .text:
+            let text = try node.text(of: setting.name)
+            do throws(ValueFault) {
+                try set(setting, [setting.isPath ? Loader.beside(path, text) : text])
+            } catch {
+                throw Fault(node.place, "\(setting.name): \(Loader.told(setting, text)) \(error.words)")
+            }
+        case .texts(let read):
+            guard case .list(let most) = setting.shape else { return }
+            var texts: [String] = []
+            for element in try node.list(of: setting.name, most: most) {
+                texts.append(try element.text(of: setting.name))
+                do throws(ValueFault) {
+                    // One by one, for the place of the one that is wrong.
+                    var scratch = loaded.options
+                    try read([texts.last!], &scratch)
+                } catch {
+                    throw Fault(element.place, "\(setting.name): \(Loader.told(setting, texts.last!)) \(error.words)")
+                }
+            }
+            do throws(ValueFault) {
+                try set(setting, texts)
+            } catch {
+                throw Fault(node.place, "\(setting.name): this list \(error.words)")
+            }
+        }
+    }
+
+    /// A relative path in a file is one from the file's folder.
+    private static func beside(_ file: String, _ path: String) -> String {
+        guard !path.hasPrefix("/"), let slash = file.lastIndex(of: "/") else { return path }
+        return file[...slash] + path
+    }
+
+    // The environment and the command line
+
+    private mutating func take(environment: [(name: String, value: String)]) {
+        let known = Setting.all.filter { !$0.isRecords }
+        for (name, value) in environment where name.hasPrefix("FOREBAY_") && !value.isEmpty {
+            guard let setting = known.first(where: { $0.variable == name }) else {
+                // Others may have variables that begin so: forebay has, and those that tell of services do.
+                if let meant = nearest(to: name.lowercased(), among: known.map { $0.variable.lowercased() }),
+                    name != "FOREBAY_CONFIG"
+                {
+                    loaded.warnings.append("\(name) is no variable of forebayd; did you mean \(meant.uppercased())?")
+                }
+                continue
+            }
+            var texts = [value]
+            if case .list = setting.shape { texts = value.split(separator: ",").map { trimmed($0) } }
+            take(setting, texts, from: .variable(name), subject: "\(name)=\(Loader.told(setting, value))")
+        }
+    }
+
+    private mutating func take(options: [(name: String, value: String)]) {
+        for setting in Setting.all {
+            let texts = options.filter { $0.name == setting.name }.map(\.value)
+            if texts.isEmpty { continue }
+            let told = texts.map { Loader.told(setting, $0) }.joined(separator: ", ")
+            take(setting, texts, from: .option(setting.option), subject: "\(setting.option) \(told)")
+        }
+    }
+
+    private mutating func take(_ setting: Setting, _ texts: [String], from origin: Origin, subject: String) {
+        do throws(ValueFault) {
+            if case .list(let most) = setting.shape, texts.count > most {
+                throw ValueFault("has \(texts.count) elements: write at most \(most)")
+            }
+            try set(setting, texts)
+            loaded.origins[setting.name] = origin
+        } catch {
+            faults.append("\(subject) \(error.words)")
+        }
+    }
+
+    private mutating func set(_ setting: Setting, _ texts: [String]) throws(ValueFault) {
+        switch setting.reading {
+        case .text(let read):
+            if setting.isPath { try checkFile(texts[0]) }
+            try read(texts[0], &loaded.options)
+        case .texts(let read): try read(texts, &loaded.options)
+        case .node: preconditionFailure("\(setting.name) is read from the file only")
+        }
+    }
+
+    /// A value as a message may show it.
+    private static func told(_ setting: Setting, _ value: String) -> String {
+        setting.isSecret ? "(not shown)" : shown(value)
+    }
+}
+
+private func trimmed(_ text: Substring) -> String {
+    let isBlank: (Character) -> Bool = { $0 == " " || $0 == "\t" }
+    guard let first = text.firstIndex(where: { !isBlank($0) }), let last = text.lastIndex(where: { !isBlank($0) })
+    else { return "" }
+    return String(text[first...last])
+}

@@ -1,0 +1,208 @@
+// The table of settings.
+//
+// To add one: give `Options` (or its `limits`) a field whose default is the setting's, and write one line below with a
+// phrase that says what it sets. It is then a key of the file, a variable, an option, a line of -h and of
+// --print-config. `.reloadable` if `Server.reload` brings a changed value into force; everything else is told to need a
+// restart. `.secret` if its value must never be told. Add its row to README.md and Docker/forebayd.yaml; tests compare
+// both with this table, and what depends on several settings at once is checked in `Options.faults`.
+//
+// A list of records is one line too, with what reads and writes a record; `topics` shows how. In what reads it,
+// `fields.needed(key)`, `fields.value(key)`, `fields.values(key)` and `fields.records(key)` each take what turns a text
+// into a value; a key that was not asked for is refused with the nearest one that was, all with line and column.
+// `fields.fault(key, sentence)` is for what is wrong between keys. Bound every list.
+
+import Configuration
+import Core
+import EventLoop
+import HTTP2
+
+extension Setting {
+    /// Every setting, in the order in which they are told.
+    static let all: [Setting] =
+        within(.listeners, listeners) + within(.process, process) + within(.log, log) + within(.topics, topics)
+        + within(.limits, limits) + within(.times, times)
+
+    static func named(_ name: String) -> Setting? { all.first { $0.name == name } }
+
+    private static func within(_ group: Group, _ settings: [Setting]) -> [Setting] {
+        settings.map { setting in
+            var setting = setting
+            setting.group = group
+            return setting
+        }
+    }
+
+    private static let listeners: [Setting] = [
+        .endpoint("listen", \.listen, "where RSocket clients connect"),
+        .endpoint("http", \.http, "where HTTP clients connect"),
+        .choice("admin", "off", \.admin, [("off", nil)], "this version has no admin listener"),
+        .list(
+            "allow-origin", "ORIGIN", \.limits.cors.origins, most: Options.mostOrigins,
+            "pages of other origins that may use HTTP, for example https://example.org; * is all",
+            read: readOrigins, write: writeOrigins
+        ).reloadable,
+    ]
+
+    private static let process: [Setting] = [
+        .number("threads", orAuto: \.threads, in: Options.threadsRange, "event-loop threads; auto is one per CPU"),
+        .size(
+            "memory", orAuto: \.memory, in: Options.memoryRange,
+            "bytes of all topics and queues together; auto is a quarter of what the control group or the machine has"
+        ).reloadable,
+        .time(
+            "drain-time", \.drainTime, in: 0...hour,
+            "how long the first SIGTERM or SIGINT lets what is buffered be delivered"
+        ).reloadable,
+    ]
+
+    private static let log: [Setting] = [
+        .choice(
+            "log-level", "LEVEL", \.logLevel,
+            [LogRecord.Level.debug, .info, .warning, .error].map { ($0.name, $0) }, "debug, info, warn or error"
+        ).reloadable,
+        .choice(
+            "log-format", "FORMAT", \.logFormat, LogFormat.allCases.map { ($0.rawValue, $0) },
+            "text or json; the log goes to standard error"),
+    ]
+
+    private static let topics: [Setting] = [
+        .number("retain", \.limits.retain, in: Options.retainRange, "messages that a topic retains for replay")
+            .reloadable,
+        .size("retain-bytes", \.limits.retainBytes, in: Options.retainBytesRange, "bytes that a topic may hold")
+            .reloadable,
+        .time(
+            "retain-age", orOff: \.limits.retainAge, in: Options.retainAgeRange,
+            "age after which a retained message goes"
+        ).reloadable,
+        .time(
+            "topic-idle", \.limits.topicIdle, in: second...year,
+            "how long a topic without publisher or subscriber stays"
+        ).reloadable,
+        .time(
+            "block-limit", \.limits.blockLimit, in: second...day,
+            "how long a subscription with overflow=block may stay full without progress"
+        ).reloadable,
+        .records(
+            "topics", \.limits.topicRules, most: Limits.mostTopicRules,
+            "retain, retain-bytes and retain-age of the topics that match a pattern; the first match counts",
+            read: readTopicRule, write: writeTopicRule
+        ).reloadable,
+    ]
+
+    private static let limits: [Setting] = [
+        .number("max-connections", \.limits.connections, in: 1...10_000_000, "connections in all").reloadable,
+        .number(
+            "max-connections-per-address", \.limits.connectionsPerAddress, in: 1...10_000_000,
+            "connections from one address, on each thread"
+        ).reloadable,
+        .number(
+            "max-streams", \.limits.streamsPerConnection, in: 1...1_000_000, "streams of one RSocket connection"
+        ).reloadable,
+        .number("max-subscriptions", \.limits.subscriptions, in: 1...100_000_000, "subscriptions in all").reloadable,
+        .number("max-topics", \.limits.topics, in: 1...10_000_000, "topics in all").reloadable,
+        .size("max-payload", \.limits.payload, in: 1...(16 << 20), "bytes of a message's payload").reloadable,
+        .size("max-metadata", \.limits.metadata, in: 64...(1 << 20), "bytes of the metadata of a message or request")
+            .reloadable,
+        .size(
+            "max-unfinished", \.limits.reassembly, in: (64 << 10)...(1 << 30),
+            "bytes of requests of one connection that have come in part"
+        ).reloadable,
+        .number(
+            "max-parked", \.limits.parkedCount, in: 1...1_000_000, "publishes of one connection that wait for room"
+        ).reloadable,
+        .size("max-parked-bytes", \.limits.parked, in: (64 << 10)...(1 << 30), "bytes of them").reloadable,
+        .size(
+            "output-buffer", \.limits.output, in: (4 << 10)...(64 << 20),
+            "bytes handed to a connection and not yet taken by its socket, above which messages wait"
+        ).reloadable,
+        .number("grant", \.limits.grant, in: 1...1_000_000, "messages granted to a publisher at a time").reloadable,
+        .size("grant-bytes", \.limits.grantBytes, in: (4 << 10)...(1 << 30), "bytes that these are expected to have")
+            .reloadable,
+    ]
+
+    private static let times: [Setting] = [
+        .time("setup-time", \.limits.setupTime, in: 100 * millisecond...hour, "for a connection to say what it is")
+            .reloadable,
+        .time("request-time", \.limits.reassemblyTime, in: second...hour, "for a request that has begun to be complete")
+            .reloadable,
+        .time("park-time", \.limits.parkTime, in: 100 * millisecond...hour, "for a publish to find room").reloadable,
+        .time("unread-time", \.limits.unreadTime, in: second...hour, "for which a client may leave answers unread")
+            .reloadable,
+        .time("close-time", \.limits.closeTime, in: 100 * millisecond...hour, "for a client to read a closing error")
+            .reloadable,
+        .time(
+            "http-silence", \.limits.httpSilence, in: 2 * second...day,
+            "for which nothing may be heard of an HTTP connection"
+        ).reloadable,
+        .time("heartbeat", \.limits.heartbeat, in: second...day, "after which a silent event stream has a sign of life")
+            .reloadable,
+    ]
+
+    static let millisecond: UInt64 = 1_000_000
+    static let second: UInt64 = 1_000_000_000
+    static let hour: UInt64 = 3600 * second
+    static let day: UInt64 = 24 * hour
+    static let year: UInt64 = 365 * day
+}
+
+// What reads and writes single settings.
+
+extension Setting {
+    /// An address to listen on, or `off`.
+    static func endpoint(_ name: String, _ path: OptionsPath<Endpoint?>, _ about: String) -> Setting {
+        value(name, "HOST:PORT", path, about) { text throws(ValueFault) in
+            if text == "off" { return nil }
+            do throws(SystemError) {
+                return try Endpoint(parsing: text)
+            } catch {
+                throw ValueFault("is no address: \(error.cause), or off")
+            }
+        } write: {
+            $0?.description ?? "off"
+        }
+    }
+
+    private static func readOrigins(_ texts: [String]) throws(ValueFault) -> CORSPolicy.Origins {
+        for text in texts where text != "*" && !CORSPolicy.isOrigin(text) {
+            throw ValueFault("is no origin: write it as browsers do, for example https://example.org, or *")
+        }
+        return texts.contains("*") ? .any : texts.isEmpty ? .none : .listed(texts)
+    }
+
+    private static func writeOrigins(_ origins: CORSPolicy.Origins) -> [String] {
+        switch origins {
+        case .none: []
+        case .any: ["*"]
+        case .listed(let list): list
+        }
+    }
+
+    private static func readTopicRule(_ fields: inout Fields) throws(Fault) -> TopicRule {
+        let pattern = try fields.needed("match") { text throws(ValueFault) in
+            do throws(TopicPatternError) {
+                return try TopicPattern(parsing: text)
+            } catch {
+                throw ValueFault(error.words)
+            }
+        }
+        var rule = TopicRule(match: pattern)
+        rule.retain = try fields.value("retain") { text throws(ValueFault) in
+            try Value.number(text, in: Options.retainRange)
+        }
+        rule.retainBytes = try fields.value("retain-bytes") { text throws(ValueFault) in
+            try Value.size(text, in: Options.retainBytesRange)
+        }
+        rule.retainAge = try fields.value("retain-age") { text throws(ValueFault) in
+            try timeOrOff(text, in: Options.retainAgeRange)
+        }
+        return rule
+    }
+
+    private static func writeTopicRule(_ rule: TopicRule) -> [String] {
+        var lines = ["match: \(quoted(rule.match.description))"]
+        if let retain = rule.retain { lines.append("retain: \(retain)") }
+        if let bytes = rule.retainBytes { lines.append("retain-bytes: \(formatByteSize(bytes))") }
+        if let age = rule.retainAge { lines.append("retain-age: \(formatTimeOrOff(age))") }
+        return lines
+    }
+}

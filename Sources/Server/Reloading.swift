@@ -1,0 +1,82 @@
+// Reloading: what SIGHUP does. The file is read again, with the variables and options of the start over it; what
+// differs from what is in force is brought into force where that can be done while connections go on, and told where it
+// cannot. A file that is not in order changes nothing.
+
+import Core
+
+/// A setting whose value is another one after a reload.
+struct Change: Equatable {
+    var name: String
+    var former: String
+    var new: String
+    var origin: String
+    /// It is in force; otherwise it will be after a restart.
+    var isApplied: Bool
+}
+
+extension Loaded {
+    /// Takes over what `new` has otherwise and what is reloadable; what had to stay keeps its origin as well.
+    mutating func adopt(_ new: Loaded) -> [Change] {
+        var changes: [Change] = []
+        for setting in Setting.all {
+            let isSame = setting.isSame(options, new.options)
+            if !isSame {
+                changes.append(
+                    Change(
+                        name: setting.name, former: setting.line(options), new: setting.line(new.options),
+                        origin: new.origin(setting).description, isApplied: setting.isReloadable))
+            }
+            guard isSame || setting.isReloadable else { continue }
+            setting.copy(new.options, &options)
+            origins[setting.name] = new.origins[setting.name]
+        }
+        warnings = new.warnings
+        return changes
+    }
+}
+
+/// A broker at work and what it was started with.
+struct Reloader {
+    let invocation: Invocation
+    /// The file that was read, if there was one.
+    private(set) var path: String?
+    private(set) var loaded: Loaded
+    /// What the machine gives, found when the broker was started.
+    let machine: MachineLimits
+
+    init(_ invocation: Invocation, path: String?, loaded: Loaded, machine: MachineLimits) {
+        self.invocation = invocation
+        self.path = path
+        self.loaded = loaded
+        self.machine = machine
+    }
+
+    /// Everything that is checked when the broker is started is checked here before anything changes.
+    mutating func reload(_ server: Server, log: Log) {
+        let new: Loaded
+        do throws(UsageError) {
+            (new, path) = try ConfigurationFile.load(invocation, former: path)
+        } catch {
+            for fault in error.faults {
+                log.write(.error, "reload refused", [("cause", fault), ("in-force", "the former settings")])
+            }
+            return
+        }
+        let changes = loaded.adopt(new)
+        log.level = loaded.options.logLevel
+        server.reload(Server.Configuration(loaded.options, machine: machine))
+        for warning in new.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
+        for change in changes where change.isApplied {
+            log.write(
+                .info, "setting changed",
+                [("key", change.name), ("from", change.former), ("to", change.new), ("origin", change.origin)])
+        }
+        for change in changes where !change.isApplied {
+            log.write(
+                .warning, "setting needs a restart",
+                [("key", change.name), ("in-force", change.former), ("to", change.new), ("origin", change.origin)])
+        }
+        let applied = changes.count { $0.isApplied }
+        log.write(.info, "reloaded", [("file", path ?? "none"), ("changed", String(applied))])
+    }
+}
