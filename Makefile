@@ -2,7 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build release install deb run test swift-test test-tsan wire-test budget bench lint format clean
+.PHONY: help deps build release install deb run test swift-test test-tsan wire-test budget bench docs lint format
+.PHONY: clean
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -49,10 +50,12 @@ swift-test: deps ## run the Swift tests alone: make swift-test FILTER=RSocketTes
 	@swift build --build-tests $(SWIFT_FLAGS)
 	@timeout 600 swift test --skip-build $(SWIFT_FLAGS) --disable-xctest $(if $(FILTER),--filter $(FILTER))
 
-test-tsan: deps ## run the tests of streams under the thread sanitizer
-	@swift build --build-tests --sanitize thread --scratch-path .build/tsan
-	@TSAN_OPTIONS="$$TSAN_OPTIONS exitcode=66" timeout 900 swift test --skip-build --sanitize thread \
-		--scratch-path .build/tsan --disable-xctest --filter $(or $(FILTER),StreamsTests)
+test-tsan: deps ## run the tests of streams and of the Swift client under the thread sanitizer
+	@swift build --build-tests --sanitize thread --scratch-path .build/tsan $(SWIFT_FLAGS)
+	@for tests in $(or $(FILTER),StreamsTests ForebayTests); do \
+		TSAN_OPTIONS="$$TSAN_OPTIONS exitcode=66" timeout 900 swift test --skip-build --sanitize thread $(SWIFT_FLAGS) \
+			--scratch-path .build/tsan --disable-xctest --filter $$tests || exit; \
+	done
 
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
@@ -63,6 +66,12 @@ budget: build ## count the engine's instructions and allocations, compare with t
 bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers
 	@.build/release/bench --json .build/bench.json $(BENCH)
+
+docs: deps ## build the libraries' documentation, and compile and run the code in it
+	@swift build $(SWIFT_FLAGS)
+	@python3 .ci/docs.py
+	@printf '%s\n' 'To look at it:' '  python3 -m http.server --bind 127.0.0.1 --directory .build/docs 8000' \
+		'and open http://127.0.0.1:8000/documentation/ in a browser.'
 
 lint: deps ## check format and style
 	@swift format lint --strict --recursive --parallel Sources Tests Examples Package.swift

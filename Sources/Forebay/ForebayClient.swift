@@ -12,6 +12,7 @@ import StreamsCore
 public enum ConnectionState: Equatable, Sendable {
     /// For the first time.
     case connecting
+    /// The broker has answered.
     case connected
     /// The connection was lost, and why; the next attempt is made after that time.
     case reconnecting(after: Duration, ForebayError)
@@ -92,6 +93,8 @@ public final class ForebayClient: Sendable {
 
 /// A topic of a broker, to subscribe to and to publish to.
 public struct Topic: Sendable {
+    /// The client whose connection is used.
     public let client: ForebayClient
+    /// The name, as it was given.
     public let name: String
 }

@@ -4,6 +4,7 @@ import Client
 
 /// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
 public struct ForebayError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// What went wrong, for a program to decide by.
     public enum Code: Equatable, Sendable {
         // One stream, or one publish, dies.
         /// The topic was failed or deleted.
@@ -38,11 +39,14 @@ public struct ForebayError: Error, Equatable, Sendable, CustomStringConvertible 
         case system
     }
 
+    /// What went wrong, for a program to decide by.
     public var code: Code
+    /// What happened and what to do, for a person.
     public var message: String
     /// Messages of a publication that the broker had accepted before it failed; 0 elsewhere.
     public var acknowledged: UInt64 = 0
 
+    /// A failure of this client's own.
     public init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message

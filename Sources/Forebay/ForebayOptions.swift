@@ -17,6 +17,7 @@ public struct ForebayOptions: Sendable {
     /// life is sent at a third of it.
     public var silence = Duration.seconds(30)
 
+    /// The bounds of what the client holds.
     public var limits = Limits()
 
     /// The bounds of what one client holds.
@@ -32,9 +33,11 @@ public struct ForebayOptions: Sendable {
         /// published.
         public var output = 1 << 20
 
+        /// The defaults.
         public init() {}
     }
 
+    /// The defaults.
     public init() {}
 }
 
@@ -48,8 +51,10 @@ public struct ReconnectPolicy: Equatable, Sendable {
     /// Attempts in a row that may fail before the client gives up; nil never gives up.
     public var attempts: Int?
 
+    /// When to try again; an argument that is left out has its default.
     public init() {}
 
+    /// When to try again; an argument that is left out has its default.
     public init(first: Duration, longest: Duration, attempts: Int? = nil) {
         self.first = first
         self.longest = longest

@@ -21,6 +21,7 @@ public struct Message: Equatable, Sendable {
     /// nothing.
     public var metadata: [UInt8]
 
+    /// A message as a broker would deliver it, for tests of what takes messages.
     public init(
         payload: [UInt8], sequence: UInt64, epoch: UInt64, timestamp: Int64, gap: Gap? = nil, metadata: [UInt8] = []
     ) {
@@ -51,6 +52,7 @@ public struct Message: Equatable, Sendable {
 
 /// Messages that a subscription missed.
 public struct Gap: Equatable, Sendable {
+    /// Why messages are missing.
     public enum Cause: Equatable, Sendable {
         /// They were dropped by the subscription's overflow policy, or were no longer retained when it came to them.
         case dropped
@@ -60,10 +62,12 @@ public struct Gap: Equatable, Sendable {
         case reconnected
     }
 
+    /// Why they are missing.
     public var cause: Cause
     /// How many are missing; nil when nobody knows, and then it may be none.
     public var lost: UInt64?
 
+    /// Messages that a subscription missed.
     public init(_ cause: Cause, lost: UInt64?) {
         self.cause = cause
         self.lost = lost

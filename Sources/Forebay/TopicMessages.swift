@@ -84,6 +84,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     public typealias Element = Message
     public typealias Failure = ForebayError
 
+    /// Whose messages they are.
     public let topic: Topic
     let options: SubscribeOptions
     let window: Int

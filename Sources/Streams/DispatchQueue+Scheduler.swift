@@ -6,8 +6,10 @@ import StreamsCore
 extension DispatchQueue: Scheduler {
     /// A moment on the clock that stands still while the machine sleeps.
     public struct SchedulerTimeType: Strideable, Codable, Hashable, Sendable {
+        /// The moment, as Dispatch has it.
         public var dispatchTime: DispatchTime
 
+        /// A moment on the queue's clock.
         public init(_ time: DispatchTime) { dispatchTime = time }
 
         public func distance(to other: SchedulerTimeType) -> Stride {
@@ -51,6 +53,7 @@ extension DispatchQueue: Scheduler {
                 magnitude = overflow ? (value < 0 ? .min : .max) : product
             }
 
+            /// As Dispatch has it.
             public init(_ timeInterval: DispatchTimeInterval) {
                 switch timeInterval {
                 case .seconds(let s): self = .seconds(s)
@@ -69,16 +72,22 @@ extension DispatchQueue: Scheduler {
                 self = .seconds(value)
             }
 
+            /// As Dispatch has it.
             public var timeInterval: DispatchTimeInterval { .nanoseconds(magnitude) }
 
+            /// That many seconds.
             public static func seconds(_ s: Int) -> Stride { Stride(s, of: 1_000_000_000) }
+            /// That many seconds.
             public static func seconds(_ s: Double) -> Stride {
                 let nanoseconds = s * 1_000_000_000
                 if nanoseconds >= Double(Int.max) { return Stride(magnitude: .max) }
                 return Stride(magnitude: nanoseconds <= Double(Int.min) ? .min : Int(nanoseconds))
             }
+            /// That many milliseconds.
             public static func milliseconds(_ ms: Int) -> Stride { Stride(ms, of: 1_000_000) }
+            /// That many microseconds.
             public static func microseconds(_ us: Int) -> Stride { Stride(us, of: 1000) }
+            /// That many nanoseconds.
             public static func nanoseconds(_ ns: Int) -> Stride { Stride(magnitude: ns) }
 
             public static func < (lhs: Stride, rhs: Stride) -> Bool { lhs.magnitude < rhs.magnitude }
@@ -102,11 +111,14 @@ extension DispatchQueue: Scheduler {
 
     /// How a closure is carried out.
     public struct SchedulerOptions {
+        /// The quality of service of what is scheduled.
         public var qos: DispatchQoS
+        /// How a work item is executed.
         public var flags: DispatchWorkItemFlags
         /// Is entered until the closure has been carried out.
         public var group: DispatchGroup?
 
+        /// All have the defaults of Dispatch.
         public init(qos: DispatchQoS = .unspecified, flags: DispatchWorkItemFlags = [], group: DispatchGroup? = nil) {
             self.qos = qos
             self.flags = flags

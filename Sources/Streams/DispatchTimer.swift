@@ -25,11 +25,16 @@ extension Publishers {
         public typealias Output = DispatchTime
         public typealias Failure = Never
 
+        /// Where values are delivered; nil for a global queue.
         public let queue: DispatchQueue?
+        /// Between values, and before the first one.
         public let interval: DispatchTimeInterval
+        /// How much later a value may come.
         public let leeway: DispatchTimeInterval
+        /// How many values there are before the end.
         public let times: Subscribers.Demand
 
+        /// See `Publishers.timer`.
         public init(
             queue: DispatchQueue? = nil, interval: DispatchTimeInterval,
             leeway: DispatchTimeInterval = .nanoseconds(0), times: Subscribers.Demand = .unlimited

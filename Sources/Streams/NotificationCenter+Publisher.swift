@@ -15,10 +15,14 @@ extension NotificationCenter {
         public typealias Output = Notification
         public typealias Failure = Never
 
+        /// Where the notifications are posted.
         public let center: NotificationCenter
+        /// The name of those that are published.
         public let name: Notification.Name
+        /// Whose notifications are published; nil for everybody's.
         public let object: AnyObject?
 
+        /// Publishes the notifications of this name, of one object's or, where that is nil, of all.
         public init(center: NotificationCenter, name: Notification.Name, object: AnyObject? = nil) {
             self.center = center
             self.name = name

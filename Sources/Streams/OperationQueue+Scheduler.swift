@@ -7,8 +7,10 @@ import StreamsCore
 extension OperationQueue: Scheduler {
     /// A moment on the clock of the day.
     public struct SchedulerTimeType: Strideable, Codable, Hashable, Sendable {
+        /// The moment, as a date.
         public var date: Date
 
+        /// A moment, as a date.
         public init(_ date: Date) { self.date = date }
 
         public func distance(to other: SchedulerTimeType) -> Stride { Stride(other.date.timeIntervalSince(date)) }
@@ -20,12 +22,14 @@ extension OperationQueue: Scheduler {
         public struct Stride: SecondsStride {
             public var magnitude: TimeInterval
 
+            /// A number of seconds.
             public init(_ timeInterval: TimeInterval) { magnitude = timeInterval }
         }
     }
 
     /// There is nothing to choose.
     public struct SchedulerOptions: Sendable {
+        /// There is nothing to be chosen.
         public init() {}
     }
 

@@ -6,8 +6,10 @@ import StreamsCore
 extension RunLoop: Scheduler {
     /// A moment on the clock of the day.
     public struct SchedulerTimeType: Strideable, Codable, Hashable, Sendable {
+        /// The moment, as a date.
         public var date: Date
 
+        /// A moment, as a date.
         public init(_ date: Date) { self.date = date }
 
         public func distance(to other: SchedulerTimeType) -> Stride { Stride(other.date.timeIntervalSince(date)) }
@@ -19,12 +21,14 @@ extension RunLoop: Scheduler {
         public struct Stride: SecondsStride {
             public var magnitude: TimeInterval
 
+            /// A number of seconds.
             public init(_ timeInterval: TimeInterval) { magnitude = timeInterval }
         }
     }
 
     /// There is nothing to choose.
     public struct SchedulerOptions: Sendable {
+        /// There is nothing to be chosen.
         public init() {}
     }
 

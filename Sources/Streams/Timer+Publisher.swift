@@ -12,6 +12,7 @@ extension Timer {
     ///   - tolerance: how much later a value may come; in seconds.
     ///   - runLoop: where values are delivered.
     ///   - mode: in which the loop does so.
+    ///   - options: there is nothing to choose.
     public static func publish(
         every interval: TimeInterval, tolerance: TimeInterval? = nil, on runLoop: RunLoop, in mode: RunLoop.Mode,
         options: RunLoop.SchedulerOptions? = nil
@@ -24,13 +25,19 @@ extension Timer {
         public typealias Output = Date
         public typealias Failure = Never
 
+        /// Seconds between ticks.
         public let interval: TimeInterval
+        /// Seconds that a tick may come late; nil leaves it to the timer.
         public let tolerance: TimeInterval?
+        /// The run loop that ticks.
         public let runLoop: RunLoop
+        /// The mode of the run loop in which it ticks.
         public let mode: RunLoop.Mode
+        /// There is nothing to be chosen.
         public let options: RunLoop.SchedulerOptions?
         private let subject = PassthroughSubject<Date, Never>()
 
+        /// Ticks every `interval` seconds once it is connected, in a run loop that runs in `mode`.
         public init(
             interval: TimeInterval, tolerance: TimeInterval? = nil, runLoop: RunLoop, mode: RunLoop.Mode,
             options: RunLoop.SchedulerOptions? = nil

@@ -5,7 +5,9 @@ import StreamsCore
 extension Subscribers {
     /// A value, or the end.
     public enum Event<Value, Failure: Error> {
+        /// A value came.
         case value(Value)
+        /// The end came.
         case completion(Subscribers.Completion<Failure>)
     }
 }

@@ -33,8 +33,11 @@ extension VirtualTime.Stride {
 
 /// See `VirtualTimeScheduler.publisher`.
 public struct MarblePublisher<Output, Failure: Error>: Publisher {
+    /// What happens, and when.
     public let marbles: Marbles<Output, Failure>
+    /// How long one column of the diagram lasts.
     public let frame: VirtualTime.Stride
+    /// Whose time it happens in.
     public let scheduler: VirtualTimeScheduler
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {

@@ -13,8 +13,10 @@ public struct Marbles<Value, Failure: Error> {
     public struct Mark {
         /// Counted from 0.
         public var frame: Int
+        /// What happens.
         public var event: Subscribers.Event<Value, Failure>
 
+        /// Something that happens in a column of the diagram, counted from 0.
         public init(frame: Int, event: Subscribers.Event<Value, Failure>) {
             self.frame = frame
             self.event = event
@@ -24,10 +26,12 @@ public struct Marbles<Value, Failure: Error> {
     /// In order of frames.
     public var marks: [Mark]
 
+    /// Makes a diagram of what happens.
     public init(marks: [Mark]) { self.marks = marks }
 
     /// Reads a line of text.
     /// - Parameters:
+    ///   - text: the line.
     ///   - value: what a sign stands for, which is none of `-`, `|`, `#`, brackets and blanks.
     ///   - failure: what `#` stands for.
     public init(_ text: String, failure: Failure? = nil, value: (Character) -> Value?) throws(MarbleError) {

@@ -6,8 +6,11 @@ import StreamsCore
 public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @unchecked Sendable {
     /// What happened, in order.
     public enum Entry {
+        /// A subscription came.
         case subscription
+        /// A value came.
         case value(Input)
+        /// The end came.
         case completion(Subscribers.Completion<Failure>)
     }
 
@@ -146,7 +149,9 @@ extension Recorder where Input: Equatable, Failure: Equatable {
 
 extension Publisher {
     /// Subscribes a recorder.
-    /// - Parameter scheduler: whose clock tells when something happened.
+    /// - Parameters:
+    ///   - demand: what the subscription is asked for as soon as it comes.
+    ///   - scheduler: whose clock tells when something happened.
     public func record(
         demand: Subscribers.Demand = .unlimited, scheduler: VirtualTimeScheduler? = nil
     ) -> Recorder<Output, Failure> {

@@ -4,8 +4,10 @@ import StreamsCore
 
 /// A moment, or on its own a number of nanoseconds since the clock began.
 public struct VirtualTime: Strideable, Hashable, Sendable, CustomStringConvertible {
+    /// Nanoseconds since the scheduler's beginning.
     public var nanoseconds: Int
 
+    /// A moment, in nanoseconds since the scheduler's beginning.
     public init(nanoseconds: Int) { self.nanoseconds = nanoseconds }
 
     /// When the clock began.
@@ -36,10 +38,15 @@ public struct VirtualTime: Strideable, Hashable, Sendable, CustomStringConvertib
             self = .seconds(value)
         }
 
+        /// That many seconds.
         public static func seconds(_ s: Int) -> Stride { Stride(magnitude: s * 1_000_000_000) }
+        /// That many seconds.
         public static func seconds(_ s: Double) -> Stride { Stride(magnitude: Int(s * 1_000_000_000)) }
+        /// That many milliseconds.
         public static func milliseconds(_ ms: Int) -> Stride { Stride(magnitude: ms * 1_000_000) }
+        /// That many microseconds.
         public static func microseconds(_ us: Int) -> Stride { Stride(magnitude: us * 1000) }
+        /// That many nanoseconds.
         public static func nanoseconds(_ ns: Int) -> Stride { Stride(magnitude: ns) }
 
         public static func < (lhs: Stride, rhs: Stride) -> Bool { lhs.magnitude < rhs.magnitude }

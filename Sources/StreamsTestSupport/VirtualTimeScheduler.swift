@@ -25,6 +25,7 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
     private var entries: [Entry] = []
     private var scheduled = 0
 
+    /// Begins at `VirtualTime.zero`.
     public init() {}
 
     public var now: VirtualTime { lock.with { current } }

@@ -41,6 +41,18 @@ struct BufferTests {
         #expect(recorder.events == [1, 2, 3].asEvents(failure: Oops.self, completion: .failure(Oops())))
     }
 
+    @Test("row 11: customError cancels upstream when the buffer overflows, though what is buffered still waits")
+    func customErrorCancels() {
+        let subject = PassthroughSubject<Int, Oops>()
+        var log: [String] = []
+        let recorder = subject.handleEvents(receiveOutput: { log.append("\($0)") }, receiveCancel: { log.append("-") })
+            .buffer(size: 2, prefetch: .byRequest, whenFull: .customError { Oops() }).record(demand: .none)
+        subject.send(sequence: 1...5, completion: .finished)
+        #expect(log == ["1", "2", "3", "-"] && recorder.values == [])
+        recorder.request(.unlimited)
+        #expect(recorder.events == [1, 2].asEvents(failure: Oops.self, completion: .failure(Oops())))
+    }
+
     @Test("row 11: keepFull asks for what there is room for, byRequest for everything")
     func prefetch() {
         var asked: [Subscribers.Demand] = []

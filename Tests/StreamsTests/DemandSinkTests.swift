@@ -10,7 +10,7 @@ struct DemandSinkTests {
     func pauses() {
         let scheduler = VirtualTimeScheduler()
         var log: [String] = []
-        let sink = (1...6).publisher.pausableSink(
+        let sink: any Pausable & Cancellable = (1...6).publisher.pausableSink(
             receiveCompletion: { _ in log.append("finished") },
             receiveValue: {
                 log.append("\($0)")

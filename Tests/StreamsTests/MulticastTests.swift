@@ -92,10 +92,15 @@ struct MulticastTests {
         #expect(log == ["+"])
         second.cancel()
         #expect(log == ["+", "-"])
-        let third = shared.record()
+        let third = Recorder<Int, Never>(demand: .unlimited)
+        var name = ""
+        third.onSubscription = { _, subscription in name = "\(subscription)" }
+        shared.subscribe(third)
         subject.send(3)
         #expect(log == ["+", "-", "+"])
         #expect(first.values == [1] && second.values == [1, 2] && third.values == [3])
+        // As in Combine, subscriptions are called as those of what is connected.
+        #expect(name == "Multicast")
     }
 
     @Test("row 16: one that cancels while it is being connected leaves no connection")

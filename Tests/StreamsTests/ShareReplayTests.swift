@@ -1,5 +1,6 @@
 // Rows 5 and 6 of the library's promises: shareReplay, with and without limited demand.
 
+import Foundation
 import Streams
 import StreamsTestSupport
 import Testing
@@ -106,6 +107,30 @@ struct ShareReplayTests {
         #expect(asking.events == (1...5).asEvents(completion: .finished))
         #expect(leaving.events == [1, 2].asEvents())
         #expect(sending.events == (1...5).asEvents(completion: .finished))
+    }
+
+    @Test("row 6: no lock is held while a subscriber is called: another thread comes through")
+    func noLockWhileCalling() {
+        let subject = PassthroughSubject<Int, Never>()
+        let shared = subject.shareReplay(capacity: 4)
+        let first = shared.record()
+        let slow = shared.record(demand: .none)
+        let done = DispatchSemaphore(value: 0)
+        let late = Recorder<Int, Never>(demand: .unlimited)
+        first.onValue = { _, value in
+            guard value == 1 else { return .none }
+            Thread.detachNewThread {
+                shared.subscribe(late)
+                slow.request(.max(1))
+                slow.cancel()
+                subject.send(2)
+                done.signal()
+            }
+            #expect(done.wait(timeout: .now() + 20) == .success)
+            return .none
+        }
+        subject.send(1)
+        #expect(first.values == [1, 2] && late.values == [1, 2] && slow.values == [1])
     }
 
     @Test("a subscriber that was cancelled by another one while a value goes round gets it no more")

@@ -22,6 +22,7 @@ public struct AsyncPublisher<P: Publisher>: AsyncSequence where P.Failure == Nev
 
     private let publisher: P
 
+    /// Makes a sequence of a publisher's values; each iterator subscribes anew.
     public init(_ publisher: P) { self.publisher = publisher }
 
     /// Copies share one subscription: each value goes to one of them.
@@ -51,6 +52,7 @@ public struct AsyncThrowingPublisher<P: Publisher>: AsyncSequence {
 
     private let publisher: P
 
+    /// Makes a sequence of a publisher's values; each iterator subscribes anew.
     public init(_ publisher: P) { self.publisher = publisher }
 
     /// Copies share one subscription: each value goes to one of them.

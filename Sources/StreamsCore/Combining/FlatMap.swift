@@ -2,8 +2,10 @@
 
 extension Publisher {
     /// Publishes what the publishers publish that `transform` makes of each value, as it comes.
-    /// - Parameter maxPublishers: how many of them may be subscribed to at a time; upstream is asked for no more. One
-    ///   counts until its last value has been delivered.
+    /// - Parameters:
+    ///   - maxPublishers: how many of them may be subscribed to at a time; upstream is asked for no more. One counts
+    ///     until its last value has been delivered.
+    ///   - transform: makes a publisher of a value.
     public func flatMap<Result, P: Publisher>(
         maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping (Output) -> P
     ) -> Publishers.FlatMap<P, Self> where Result == P.Output, Failure == P.Failure {

@@ -11,10 +11,13 @@ extension Publishers {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 
+        /// Whose values they are.
         public let publishers: [Upstream]
 
+        /// Merges these publishers.
         public init(_ upstream: Upstream...) { publishers = upstream }
 
+        /// Merges these publishers.
         public init<S: Swift.Sequence>(_ upstream: S) where S.Element == Upstream { publishers = Array(upstream) }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {

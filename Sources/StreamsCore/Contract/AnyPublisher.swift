@@ -21,6 +21,7 @@
     private let receiveSubscription: (any Subscription) -> Void
     private let receiveValue: (Input) -> Subscribers.Demand
     private let receiveCompletion: (Subscribers.Completion<Failure>) -> Void
+    /// The identity of the subscriber that is wrapped, where there is one.
     public let combineIdentifier: CombineIdentifier
     public let description: String
 

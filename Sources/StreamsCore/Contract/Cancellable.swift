@@ -26,6 +26,7 @@ public final class AnyCancellable: Cancellable, Hashable, @unchecked Sendable {
     /// - Parameter cancel: called once at most.
     public init(_ cancel: @escaping () -> Void) { action = cancel }
 
+    /// Ends something else when it is cancelled or let go of, once.
     public init<C: Cancellable>(_ canceller: C) { action = canceller.cancel }
 
     deinit { action?() }
@@ -42,6 +43,7 @@ public final class AnyCancellable: Cancellable, Hashable, @unchecked Sendable {
     public static func == (lhs: AnyCancellable, rhs: AnyCancellable) -> Bool { lhs === rhs }
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 
+    /// Keeps this in a collection, which then decides how long it lives.
     public func store<C: RangeReplaceableCollection>(in collection: inout C) where C.Element == AnyCancellable {
         collection.append(self)
     }

@@ -18,9 +18,11 @@ public struct CombineIdentifier: Hashable, CustomStringConvertible, Sendable {
 
 /// Something that can be told apart from others of any kind.
 public protocol CustomCombineIdentifierConvertible {
+    /// Objects are identified by what they are, values by what is made of them at the first question.
     var combineIdentifier: CombineIdentifier { get }
 }
 
 extension CustomCombineIdentifierConvertible where Self: AnyObject {
+    /// Objects are identified by what they are, values by what is made of them at the first question.
     public var combineIdentifier: CombineIdentifier { CombineIdentifier(self) }
 }

@@ -56,54 +56,76 @@ extension Subscribers.Demand: Codable {
 // number, or multiplying by one, can lead below none, and traps.
 
 extension Subscribers.Demand {
+    /// The sum. No limit stays no limit, and a sum beyond `Int.max` is none either; one below 0 traps.
     @inlinable public static func + (lhs: Self, rhs: Self) -> Self {
         let (sum, overflow) = lhs.figure.addingReportingOverflow(rhs.figure)
         return Self(figure: overflow || sum > noLimit ? noLimit : sum)
     }
 
+    /// The sum. No limit stays no limit, and a sum beyond `Int.max` is none either; one below 0 traps.
     @inlinable public static func + (lhs: Self, rhs: Int) -> Self {
         guard let figure = lhs.max else { return lhs }
         let (sum, overflow) = figure.addingReportingOverflow(rhs)
         return overflow ? .unlimited : .max(sum)
     }
 
+    /// The difference, which stops at 0. No limit stays no limit.
     @inlinable public static func - (lhs: Self, rhs: Self) -> Self {
         if lhs == .unlimited { return lhs }
         return Self(figure: lhs.figure > rhs.figure ? lhs.figure - rhs.figure : 0)
     }
 
+    /// The difference, which stops at 0. No limit stays no limit.
     @inlinable public static func - (lhs: Self, rhs: Int) -> Self {
         guard let figure = lhs.max else { return lhs }
         let (difference, overflow) = figure.subtractingReportingOverflow(rhs)
         return .max(overflow ? 0 : Swift.max(difference, 0))
     }
 
+    /// The product. No limit stays no limit, and a product beyond `Int.max` is none either; one below 0 traps.
     @inlinable public static func * (lhs: Self, rhs: Int) -> Self {
         guard let figure = lhs.max else { return lhs }
         let (product, overflow) = figure.multipliedReportingOverflow(by: rhs)
         return overflow ? .unlimited : .max(product)
     }
 
+    /// Adds, as `+` does.
     @inlinable public static func += (lhs: inout Self, rhs: Self) { lhs = lhs + rhs }
+    /// Adds, as `+` does.
     @inlinable public static func += (lhs: inout Self, rhs: Int) { lhs = lhs + rhs }
+    /// Subtracts, as `-` does.
     @inlinable public static func -= (lhs: inout Self, rhs: Self) { lhs = lhs - rhs }
+    /// Subtracts, as `-` does.
     @inlinable public static func -= (lhs: inout Self, rhs: Int) { lhs = lhs - rhs }
+    /// Multiplies, as `*` does.
     @inlinable public static func *= (lhs: inout Self, rhs: Int) { lhs = lhs * rhs }
 }
 
 // Comparison with numbers: no limit is above every number.
 
 extension Subscribers.Demand {
+    /// Whether it is this number, which no limit never is.
     @inlinable public static func == (lhs: Self, rhs: Int) -> Bool { lhs.max == rhs }
+    /// Whether it is this number, which no limit never is.
     @inlinable public static func == (lhs: Int, rhs: Self) -> Bool { rhs == lhs }
+    /// Whether it is not this number, which no limit never is.
     @inlinable public static func != (lhs: Self, rhs: Int) -> Bool { lhs.max != rhs }
+    /// Whether it is not this number, which no limit never is.
     @inlinable public static func != (lhs: Int, rhs: Self) -> Bool { rhs != lhs }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func < (lhs: Self, rhs: Int) -> Bool { lhs.max.map { $0 < rhs } ?? false }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func <= (lhs: Self, rhs: Int) -> Bool { lhs.max.map { $0 <= rhs } ?? false }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func > (lhs: Self, rhs: Int) -> Bool { lhs.max.map { $0 > rhs } ?? true }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func >= (lhs: Self, rhs: Int) -> Bool { lhs.max.map { $0 >= rhs } ?? true }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func < (lhs: Int, rhs: Self) -> Bool { rhs > lhs }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func <= (lhs: Int, rhs: Self) -> Bool { rhs >= lhs }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func > (lhs: Int, rhs: Self) -> Bool { rhs < lhs }
+    /// Compares with a number; no limit is above all of them.
     @inlinable public static func >= (lhs: Int, rhs: Self) -> Bool { rhs <= lhs }
 }

@@ -11,6 +11,7 @@ public protocol Subject<Output, Failure>: AnyObject, Publisher {
 }
 
 extension Subject where Output == Void {
+    /// Sends an occurrence that has no value.
     public func send() { send(()) }
 }
 

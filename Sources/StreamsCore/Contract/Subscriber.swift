@@ -4,7 +4,9 @@
 ///
 /// A publisher calls these one at a time, never two at once.
 public protocol Subscriber<Input, Failure>: CustomCombineIdentifierConvertible {
+    /// What it takes.
     associatedtype Input
+    /// The failure that it can be told of; `Never` if it takes none.
     associatedtype Failure: Error
 
     /// The publisher has accepted the subscriber, which can now ask for values.
@@ -17,6 +19,7 @@ public protocol Subscriber<Input, Failure>: CustomCombineIdentifierConvertible {
 }
 
 extension Subscriber where Input == Void {
+    /// Takes an occurrence that has no value.
     public func receive() -> Subscribers.Demand { receive(()) }
 }
 
@@ -31,7 +34,9 @@ public protocol Subscription: Cancellable, CustomCombineIdentifierConvertible {
 extension Subscribers {
     /// How a stream ended.
     @frozen public enum Completion<Failure: Error> {
+        /// There is no more, and nothing went wrong.
         case finished
+        /// Something went wrong, and there is no more.
         case failure(Failure)
     }
 }

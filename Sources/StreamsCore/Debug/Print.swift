@@ -19,6 +19,8 @@ extension Publisher {
     /// and `finished` or `failure(…)` for the end.
     /// - Parameters:
     ///   - prefix: stands before each line.
+    ///   - function: stands behind it.
+    ///   - line: stands behind that.
     ///   - stream: where to; standard output if there is none.
     public func debug(
         prefix: String = "", function: String = #function, line: Int = #line, to stream: (any TextOutputStream)? = nil

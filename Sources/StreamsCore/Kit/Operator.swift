@@ -32,9 +32,11 @@
 public protocol OperatorBehavior<Input, InputFailure, Output, OutputFailure> {
     /// What comes from upstream.
     associatedtype Input
+    /// How upstream can fail.
     associatedtype InputFailure: Error
     /// What goes to the subscriber.
     associatedtype Output
+    /// How the stream can fail for the subscriber.
     associatedtype OutputFailure: Error
 
     /// The subscriber has its subscription. Does nothing unless it is written.
@@ -75,11 +77,13 @@ extension Publishers {
         public typealias Output = Behavior.Output
         public typealias Failure = Behavior.OutputFailure
 
+        /// Whose values the behaviour receives.
         public let upstream: Upstream
         private let name: String
         private let behavior: () -> Behavior
 
         /// - Parameters:
+        ///   - upstream: whose values the behaviour receives.
         ///   - name: what its subscriptions are called in logs.
         ///   - behavior: called for each subscriber.
         public init(_ upstream: Upstream, name: String, behavior: @escaping () -> Behavior) {

@@ -36,7 +36,7 @@ public class Outlet<Output, Failure: Error> {
 
     /// Has another upstream take the place of the one that has ended. The link is still to be subscribed, and asks then
     /// for all that is outstanding.
-    func replaceUpstream<Input, InputFailure>(with upstream: Link<Input, InputFailure>) {
+    func replaceUpstream(with upstream: LinkSubscription) {
         preconditionFailure("a subclass does this")
     }
 

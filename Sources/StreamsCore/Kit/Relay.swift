@@ -38,11 +38,10 @@ struct Relay<Output, Failure: Error>: StreamMachine {
         Upstream.Output == Output, Downstream.Input == Output, Downstream.Failure == Failure
     {
         let runner = RelayRunner<Downstream>(Relay(), name: name, downstream: downstream)
-        let link = Link<Output, Upstream.Failure>(name: name)
-        link.handle(
-            with: .init(
-                subscription: { runner.begin() }, value: { runner.take(.value($0)) }, completion: onEnd(runner)))
-        runner.upstream = link
+        let link = Link<Output, Upstream.Failure>(
+            LinkSubscription(name: name),
+            .init(subscription: { runner.begin() }, value: { runner.take(.value($0)) }, completion: onEnd(runner)))
+        runner.upstream = link.subscription
         upstream.subscribe(link)
     }
 }
@@ -55,9 +54,9 @@ extension Runner where Machine == Relay<Downstream.Input, Downstream.Failure> {
     func goOn<Upstream: Publisher>(
         to upstream: Upstream, onEnd: @escaping (Subscribers.Completion<Upstream.Failure>) -> Void
     ) where Upstream.Output == Downstream.Input {
-        let link = Link<Upstream.Output, Upstream.Failure>(name: description)
-        link.handle(with: .init(value: { self.take(.value($0)) }, completion: onEnd))
-        submit(.next(replace: { $0.replaceUpstream(with: link) }, subscribe: { upstream.subscribe(link) }))
+        let link = Link<Upstream.Output, Upstream.Failure>(
+            LinkSubscription(name: description), .init(value: { self.take(.value($0)) }, completion: onEnd))
+        submit(.next(replace: { $0.replaceUpstream(with: link.subscription) }, subscribe: { upstream.subscribe(link) }))
     }
 }
 

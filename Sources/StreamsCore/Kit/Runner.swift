@@ -269,7 +269,7 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
         upstream?.cancel()
     }
 
-    override final func replaceUpstream<Input, InputFailure>(with upstream: Link<Input, InputFailure>) {
+    override final func replaceUpstream(with upstream: LinkSubscription) {
         let isWanted = lock.with {
             if !isOver { self.upstream = upstream }
             return !isOver

@@ -83,7 +83,9 @@ extension Publishers {
         public let upstream: Upstream
         public let retries: Int?
 
-        /// - Parameter retries: how often upstream is subscribed to after the first time, at most; nil for no limit.
+        /// - Parameters:
+        ///   - upstream: what is subscribed to again when it fails.
+        ///   - retries: how often upstream is subscribed to after the first time, at most; nil for no limit.
         public init(upstream: Upstream, retries: Int?) {
             self.upstream = upstream
             self.retries = retries

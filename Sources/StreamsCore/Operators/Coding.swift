@@ -4,6 +4,7 @@
 public protocol TopLevelEncoder {
     /// What values are encoded to.
     associatedtype Output
+    /// The encoded form of a value.
     func encode<T: Encodable>(_ value: T) throws -> Output
 }
 
@@ -11,6 +12,7 @@ public protocol TopLevelEncoder {
 public protocol TopLevelDecoder {
     /// What values are decoded from.
     associatedtype Input
+    /// Makes a value of its encoded form.
     func decode<T: Decodable>(_ type: T.Type, from: Input) throws -> T
 }
 

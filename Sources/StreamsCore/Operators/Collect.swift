@@ -22,7 +22,9 @@ extension Publishers {
         public let upstream: Upstream
         public let count: Int
 
-        /// - Parameter count: at least 1.
+        /// - Parameters:
+        ///   - upstream: whose values are collected.
+        ///   - count: values in an array, at least 1.
         public init(upstream: Upstream, count: Int) {
             precondition(count > 0, "An array of no values cannot be collected.")
             self.upstream = upstream

@@ -65,6 +65,7 @@ extension Publishers {
 // Two one after the other are one.
 
 extension Publishers.CompactMap {
+    /// As `Publisher.compactMap`, in one step with the operator before.
     public func compactMap<Result>(
         _ transform: @escaping (Output) -> Result?
     ) -> Publishers.CompactMap<Upstream, Result> {
@@ -72,6 +73,7 @@ extension Publishers.CompactMap {
         return Publishers.CompactMap(upstream: upstream) { first($0).flatMap(transform) }
     }
 
+    /// As `Publisher.map`, in one step with the operator before.
     public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.CompactMap<Upstream, Result> {
         let first = self.transform
         return Publishers.CompactMap(upstream: upstream) { first($0).map(transform) }
@@ -79,6 +81,7 @@ extension Publishers.CompactMap {
 }
 
 extension Publishers.TryCompactMap {
+    /// As `Publisher.compactMap`, in one step with the operator before.
     public func compactMap<Result>(
         _ transform: @escaping (Output) throws -> Result?
     ) -> Publishers.TryCompactMap<Upstream, Result> {

@@ -10,7 +10,10 @@ extension Publisher {
     }
 
     /// Traps when upstream fails.
-    /// - Parameter prefix: stands before what is said then.
+    /// - Parameters:
+    ///   - prefix: stands before what is said then.
+    ///   - file: where it is said to have happened.
+    ///   - line: where in the file.
     public func assertNoFailure(
         _ prefix: String = "", file: StaticString = #file, line: UInt = #line
     ) -> Publishers.AssertNoFailure<Self> {

@@ -60,11 +60,13 @@ extension Publishers {
 // Two conditions one after the other are one.
 
 extension Publishers.Filter {
+    /// As `Publisher.filter`, in one step with the operator before.
     public func filter(_ isIncluded: @escaping (Output) -> Bool) -> Publishers.Filter<Upstream> {
         let first = self.isIncluded
         return Publishers.Filter(upstream: upstream) { first($0) && isIncluded($0) }
     }
 
+    /// As `Publisher.tryFilter`, in one step with the operator before.
     public func tryFilter(_ isIncluded: @escaping (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
         let first = self.isIncluded
         return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }
@@ -72,10 +74,12 @@ extension Publishers.Filter {
 }
 
 extension Publishers.TryFilter {
+    /// As `Publisher.filter`, in one step with the operator before.
     public func filter(_ isIncluded: @escaping (Output) -> Bool) -> Publishers.TryFilter<Upstream> {
         tryFilter(isIncluded)
     }
 
+    /// As `Publisher.tryFilter`, in one step with the operator before.
     public func tryFilter(_ isIncluded: @escaping (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
         let first = self.isIncluded
         return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }

@@ -42,6 +42,7 @@ extension Publishers {
 }
 
 extension Publishers.Map {
+    /// As `Publisher.map`, in one step with the operator before.
     public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.Map<Upstream, Result> {
         let first = self.transform
         return Publishers.Map(upstream: upstream) { transform(first($0)) }

@@ -126,6 +126,7 @@ extension Publishers {
 // Two one after the other are one.
 
 extension Publishers.Map {
+    /// As `Publisher.tryMap`, in one step with the operator before.
     public func tryMap<Result>(
         _ transform: @escaping (Output) throws -> Result
     ) -> Publishers.TryMap<Upstream, Result> {
@@ -135,10 +136,12 @@ extension Publishers.Map {
 }
 
 extension Publishers.TryMap {
+    /// As `Publisher.map`, in one step with the operator before.
     public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.TryMap<Upstream, Result> {
         tryMap(transform)
     }
 
+    /// As `Publisher.tryMap`, in one step with the operator before.
     public func tryMap<Result>(
         _ transform: @escaping (Output) throws -> Result
     ) -> Publishers.TryMap<Upstream, Result> {

@@ -23,7 +23,9 @@ extension Publishers {
         public let upstream: Upstream
         public let range: CountableRange<Int>
 
-        /// - Parameter range: places of values, from 0 on.
+        /// - Parameters:
+        ///   - upstream: whose values are counted.
+        ///   - range: places of values, from 0 on.
         public init(upstream: Upstream, range: CountableRange<Int>) {
             precondition(range.lowerBound >= 0 && range.upperBound >= 0, "Places are counted from 0.")
             self.upstream = upstream

@@ -101,25 +101,26 @@ private struct Gate<Output, Failure: Error>: StreamMachine {
         Upstream.Output == Output, Upstream.Failure == Failure, Downstream.Input == Output,
         Downstream.Failure == Failure
     {
-        let otherLink = Link<Other.Output, Other.Failure>(name: name)
-        let runner = Runner(Gate(opens: opens, other: otherLink), name: name, downstream: downstream)
-        otherLink.handle(
-            with: .init(
-                value: { [weak otherLink] _ in
+        let otherSubscription = LinkSubscription(name: name)
+        let runner = Runner(Gate(opens: opens, other: otherSubscription), name: name, downstream: downstream)
+        let otherLink = Link<Other.Output, Other.Failure>(
+            otherSubscription,
+            .init(
+                value: { _ in
                     runner.submit(.turn)
-                    otherLink?.cancel()
+                    otherSubscription.cancel()
                     return .none
                 },
                 completion: { if let end = onOtherEnd($0) { runner.submit(.otherEnded(end)) } }))
-        let link = Link<Output, Failure>(name: name)
-        link.handle(
-            with: .init(
+        let link = Link<Output, Failure>(
+            LinkSubscription(name: name),
+            .init(
                 subscription: { if !opens { runner.begin() } }, value: { runner.take(.value($0)) },
                 completion: { runner.submit(.completion($0)) }))
-        runner.upstream = link
+        runner.upstream = link.subscription
         // As Combine does: who waits for another publisher has a subscription to cancel from the beginning.
         if opens { runner.begin() }
-        otherLink.request(.max(1))
+        otherSubscription.request(.max(1))
         other.subscribe(otherLink)
         upstream.subscribe(link)
     }

@@ -122,7 +122,9 @@ extension Publishers {
         public let upstream: Upstream
         public let count: Int
 
-        /// - Parameter count: at least 0.
+        /// - Parameters:
+        ///   - upstream: whose first values are left out.
+        ///   - count: how many, at least 0.
         public init(upstream: Upstream, count: Int) {
             precondition(count >= 0, "The number of values to be dropped cannot be negative.")
             self.upstream = upstream

@@ -3,7 +3,11 @@
 extension Publisher {
     /// Delivers values and the end on `scheduler`, when `interval` has passed since they came.
     ///
-    /// - Parameter tolerance: how much later still they may be delivered; as little as possible unless it is given.
+    /// - Parameters:
+    ///   - interval: how much later they are delivered.
+    ///   - tolerance: how much later still they may be delivered; as little as possible unless it is given.
+    ///   - scheduler: where they are delivered.
+    ///   - options: of the scheduler.
     public func delay<S: Scheduler>(
         for interval: S.SchedulerTimeType.Stride, tolerance: S.SchedulerTimeType.Stride? = nil, scheduler: S,
         options: S.SchedulerOptions? = nil

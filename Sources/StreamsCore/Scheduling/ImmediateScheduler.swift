@@ -19,6 +19,7 @@ public struct ImmediateScheduler: Scheduler, Sendable {
         {
             public var magnitude: Int
 
+            /// A figure without a unit: this scheduler has no clock.
             public init(_ value: Int) { magnitude = value }
             public init(integerLiteral value: Int) { self.init(value) }
             public init(floatLiteral value: Double) { self.init(Int(value)) }
@@ -35,10 +36,15 @@ public struct ImmediateScheduler: Scheduler, Sendable {
             public static func -= (lhs: inout Stride, rhs: Stride) { lhs = lhs - rhs }
             public static func *= (lhs: inout Stride, rhs: Stride) { lhs = lhs * rhs }
 
+            /// Nothing: the clock stands still.
             public static func seconds(_ s: Int) -> Stride { 0 }
+            /// Nothing: the clock stands still.
             public static func seconds(_ s: Double) -> Stride { 0 }
+            /// Nothing: the clock stands still.
             public static func milliseconds(_ ms: Int) -> Stride { 0 }
+            /// Nothing: the clock stands still.
             public static func microseconds(_ us: Int) -> Stride { 0 }
+            /// Nothing: the clock stands still.
             public static func nanoseconds(_ ns: Int) -> Stride { 0 }
         }
     }

@@ -2,10 +2,15 @@
 
 /// A length of time that can be told in units of time.
 public protocol SchedulerTimeIntervalConvertible {
+    /// That many seconds.
     static func seconds(_ s: Int) -> Self
+    /// That many seconds.
     static func seconds(_ s: Double) -> Self
+    /// That many milliseconds.
     static func milliseconds(_ ms: Int) -> Self
+    /// That many microseconds.
     static func microseconds(_ us: Int) -> Self
+    /// That many nanoseconds.
     static func nanoseconds(_ ns: Int) -> Self
 }
 

@@ -4,7 +4,11 @@ extension Publisher {
     /// Delivers events on `scheduler`, and ends the stream, cancelling upstream, when `interval` has passed without a
     /// value since the last one, or since the first demand.
     ///
-    /// - Parameter customError: makes the failure with which the stream ends; it finishes if this is nil.
+    /// - Parameters:
+    ///   - interval: how long there may be no value.
+    ///   - scheduler: where events are delivered, and whose clock counts.
+    ///   - options: of the scheduler.
+    ///   - customError: makes the failure with which the stream ends; it finishes if this is nil.
     public func timeout<S: Scheduler>(
         _ interval: S.SchedulerTimeType.Stride, scheduler: S, options: S.SchedulerOptions? = nil,
         customError: (() -> Failure)? = nil

@@ -39,8 +39,7 @@ extension Publishers {
                 return true
             }
             // As long as the subscriber stays, this does, as it holds the connection.
-            upstream.subscribe(
-                SharedSubscription(name: "Autoconnect", downstream: subscriber) { self.subscriberLeft() })
+            upstream.subscribe(SharedSubscription(downstream: subscriber) { self.subscriberLeft() })
             if isFirst { connect() }
         }
 

@@ -71,7 +71,9 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
     mutating func receive(_ input: Input, _ outlet: Outlet<Input, Failure>) {
         if lane.pass() { return send(input, outlet) }
         var lost = Queue<Input>()
-        if buffer.settle(input, &lane, lost: &lost) { send(input, outlet) }
+        if buffer.settle(input, &lane, lost: &lost) { return send(input, outlet) }
+        // Nothing that comes is taken any more; what waits is still delivered.
+        if buffer.hasOverflowed { outlet.cancelUpstream() }
     }
 
     /// What was delivered leaves room for another.

@@ -13,7 +13,10 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
     // For who is at work
     private final var batch = Queue<Output>()
 
-    init(_ buffer: ReplayBuffer<Output>) { self.buffer = buffer }
+    init(_ buffer: ReplayBuffer<Output>) {
+        self.buffer = buffer
+        super.init()
+    }
 
     /// Delivers a value. Called by who is at work.
     func pass(_ value: Output) { preconditionFailure("a subclass does this") }
@@ -25,32 +28,32 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
     /// A value arrives that does not pass by the lane.
     /// - Returns: whether it is for the subscriber now.
     final func settle(_ value: Output) -> Bool {
-        let passes = buffer.settle(value, &lane, lost: &lost)
-        hasLost = !lost.isEmpty
+        let passes = buffer.settle(value, &state.pointee.lane, lost: &lost)
+        state.pointee.hasLost = !lost.isEmpty
         return passes
     }
 
     /// What is for the subscriber waits for who is at work.
     final func keep(_ value: Output) {
         buffer.keep(value)
-        hasMore = true
+        state.pointee.hasMore = true
     }
 
     final func end() {
-        buffer.end(&lane)
-        hasMore = true
+        buffer.end(&state.pointee.lane)
+        state.pointee.hasMore = true
     }
 
     final func add(_ demand: Subscribers.Demand) {
-        buffer.request(demand, &lane)
-        hasMore = buffer.hasReady || buffer.isEndDue
+        buffer.request(demand, &state.pointee.lane)
+        state.pointee.hasMore = buffer.hasReady || buffer.isEndDue
     }
 
     final var isEndDue: Bool { buffer.isEndDue }
 
     override final func grant(_ demand: Subscribers.Demand) {
-        buffer.request(demand, &lane)
-        hasMore = true
+        buffer.request(demand, &state.pointee.lane)
+        state.pointee.hasMore = true
     }
 
     override final func takeNext() -> Bool {
@@ -60,11 +63,11 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
         }
         guard let end = buffer.takeEnd() else { return false }
         due = end
-        over.store(true, ordering: .relaxed)
+        state.pointee.over.store(true, ordering: .relaxed)
         return true
     }
 
-    override final func horizon() -> SequenceNumber? { buffer.horizon(&lane) }
+    override final func horizon() -> SequenceNumber? { buffer.horizon(&state.pointee.lane) }
 
     // Without it
 
@@ -91,7 +94,7 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
     final func moveLost() -> Queue<Output> {
         var taken = Queue<Output>()
         swap(&taken, &lost)
-        hasLost = false
+        state.pointee.hasLost = false
         return taken
     }
 
@@ -119,13 +122,14 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
     private var owner: AnyObject?
 
     // For who is at work
-    private var box: SubscriberBox<Downstream>?
+    /// Counted as held by this, and in memory of its own for the reason that `ReplayState` is.
+    private let box = UnsafeMutablePointer<Unmanaged<SubscriberBox<Downstream>>?>.allocate(capacity: 1)
 
     init(
         _ downstream: Downstream, of replayer: Replayer<Output, Failure>, owner: AnyObject,
         buffer: ReplayBuffer<Output>, overflow: Publishers.ReplayOverflow<Failure>
     ) {
-        box = SubscriberBox(downstream)
+        box.initialize(to: .passRetained(SubscriberBox(downstream)))
         self.replayer = replayer
         self.owner = owner
         self.overflow = overflow
@@ -133,23 +137,37 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         super.init(buffer)
     }
 
+    deinit {
+        _ = takeBox()
+        box.deallocate()
+    }
+
     /// Hands the subscriber its subscription.
     func begin() {
         let replayer = replayer
-        box?.downstream.receive(subscription: self)
-        replayer?.release([self])
+        box.pointee?.takeUnretainedValue().downstream.receive(subscription: self)
+        if let replayer { release(by: replayer) }
+    }
+
+    private func release(by replayer: Replayer<Output, Failure>) {
+        withExtendedLifetime(self) { replayer.release([ReplaySeat(self)]) }
     }
 
     override func pass(_ value: Output) {
-        guard !isOver, let box else { return }
+        guard !isOver, let box = box.pointee else { return }
         // Nobody takes it out while this thread is at work.
-        let more = Unmanaged.passUnretained(box)._withUnsafeGuaranteedRef { $0.downstream.receive(value) }
-        if more > .none { returned += more }
+        let more = box._withUnsafeGuaranteedRef { $0.downstream.receive(value) }
+        if more > .none { state.pointee.returned += more }
+    }
+
+    private func takeBox() -> SubscriberBox<Downstream>? {
+        defer { box.pointee = nil }
+        return box.pointee?.takeRetainedValue()
     }
 
     override func finish() {
         let (due, end) = shared.lock.with { (self.due.take(), replayer?.completion ?? .finished) }
-        guard let due, let box = box.take() else { return }
+        guard let due, let box = takeBox() else { return }
         if case .overflow = due, case .customError(let failure) = overflow {
             box.downstream.receive(completion: .failure(failure()))
         } else {
@@ -161,9 +179,9 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         let held = shared.lock.with { () -> (Any?, Any?, [Queue<Output>]) in
             (replayer.take(), owner.take(), takeValues())
         }
-        box = nil
+        let box = takeBox()
         dropBatch()
-        _ = held
+        _ = (held, box)
     }
 
     override func takeLost() -> Queue<Output> { shared.lock.with { moveLost() } }
@@ -174,16 +192,16 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         guard demand > .none, !isOver else { return }
         shared.lock.lock()
         guard !isOver, let replayer else { return shared.lock.unlock() }
-        if lane.grant(demand) {
+        if state.pointee.lane.grant(demand) {
             shared.lock.unlock()
             return replayer.pull()
         }
-        let isMine = !isAtWork
+        let isMine = !state.pointee.isAtWork
         if isMine { add(demand) } else { grant(demand) }
-        let hasWork = isMine && hasMore
-        if hasWork { isAtWork = true }
+        let hasWork = isMine && state.pointee.hasMore
+        if hasWork { state.pointee.isAtWork = true }
         shared.lock.unlock()
-        if hasWork { replayer.release([self]) } else { replayer.pull() }
+        if hasWork { release(by: replayer) } else { replayer.pull() }
     }
 
     func cancel() {
@@ -193,10 +211,10 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
             due = nil
             return shared.lock.unlock()
         }
-        over.store(true, ordering: .relaxed)
+        state.pointee.over.store(true, ordering: .relaxed)
         replayer.forget(self)
-        let isMine = !isAtWork
-        isAtWork = true
+        let isMine = !state.pointee.isAtWork
+        state.pointee.isAtWork = true
         shared.lock.unlock()
         // Who is at work clears up when the subscriber returns.
         if isMine { clear() }

@@ -55,6 +55,8 @@ struct ReplayBuffer<Value> {
     /// Values below are known to the cursor.
     private var told: SequenceNumber
     private var hasEnded = false
+    /// A value arrived that was not taken.
+    private var wasRefused = false
 
     /// - Parameters:
     ///   - window: the values that it begins with.
@@ -92,7 +94,7 @@ struct ReplayBuffer<Value> {
             let isOldest = cursor.overflow == .dropOldest || cursor.overflow == .latest
             if let gone = isOldest ? waiting.popFirst() : waiting.popLast() { lost.append(gone) }
         }
-        if isTaken { waiting.append(value) }
+        if isTaken { waiting.append(value) } else { wasRefused = true }
         return false
     }
 
@@ -156,6 +158,8 @@ struct ReplayBuffer<Value> {
     // Out
 
     var hasReady: Bool { !ready.isEmpty }
+    /// Under `fail`: there was no room, and nothing more is taken.
+    var hasOverflowed: Bool { cursor.overflow == .fail && wasRefused }
     /// All was taken, and the end is due.
     var isEndDue: Bool { ready.isEmpty && cursor.end != nil }
     mutating func popReady() -> Value? { ready.popFirst() }

@@ -14,24 +14,58 @@ final class ReplayLock: Sendable {
     let lock = Lock()
 }
 
-/// One subscriber of a replayer.
-class ReplayPlace: @unchecked Sendable {
+/// What a place is looked at for with each value. It does not stand in the object, as each access to a field of one is
+/// checked for overlap with others at run time, which took a third of the time that a value takes.
+struct ReplayState: ~Copyable {
     // Under the lock
-    final var lane = ReplayLane()
+    var lane = ReplayLane()
     /// Some thread delivers, as one does from the beginning.
-    final var isAtWork = true
+    var isAtWork = true
     /// Something may be ready, or the end be due.
-    final var hasMore = true
+    var hasMore = true
     /// Values were lost, and are to be released.
-    final var hasLost = false
+    var hasLost = false
 
     /// Ended or cancelled; set under the lock, read by anyone.
-    final let over = Atomic<Bool>(false)
-    final var isOver: Bool { over.load(ordering: .relaxed) }
+    let over = Atomic<Bool>(false)
 
     // For who is at work
     /// What the subscriber asked for by what it returned.
-    final var returned = Subscribers.Demand.none
+    var returned = Subscribers.Demand.none
+
+    /// Under the lock: a value arrives.
+    /// - Returns: whether it is for the subscriber now and the caller is to deliver it, being at work from here on. If
+    ///   not, nothing was done.
+    @inline(__always) mutating func beginsWork() -> Bool {
+        guard !isAtWork, lane.pass() else { return false }
+        isAtWork = true
+        return true
+    }
+
+    /// Under the lock: who was at work has delivered a value.
+    /// - Returns: whether there is nothing more to do, and nobody is at work any more.
+    @inline(__always) mutating func endsWork() -> Bool {
+        guard !hasMore, !over.load(ordering: .relaxed) else { return false }
+        if returned > .none {
+            guard lane.grant(returned) else { return false }
+            returned = .none
+        }
+        isAtWork = false
+        return true
+    }
+}
+
+/// One subscriber of a replayer.
+class ReplayPlace: @unchecked Sendable {
+    final let state = UnsafeMutablePointer<ReplayState>.allocate(capacity: 1)
+    final var isOver: Bool { state.pointee.over.load(ordering: .relaxed) }
+
+    init() { state.initialize(to: ReplayState()) }
+
+    deinit {
+        state.deinitialize(count: 1)
+        state.deallocate()
+    }
 
     /// Under the lock: the subscriber asked for more.
     func grant(_ demand: Subscribers.Demand) { preconditionFailure("a subclass does this") }
@@ -48,12 +82,26 @@ class ReplayPlace: @unchecked Sendable {
     func releaseLost() { preconditionFailure("a subclass does this") }
 }
 
+/// A place as it stands in a list that is gone through for each value: not counted as held by that. Who uses it sees to
+/// it that the place is.
+struct ReplaySeat {
+    let place: Unmanaged<ReplayPlace>
+    let state: UnsafeMutablePointer<ReplayState>
+
+    init(_ place: ReplayPlace) {
+        self.place = .passUnretained(place)
+        state = place.state
+    }
+}
+
 class ReplayHub: @unchecked Sendable {
     final let shared = ReplayLock()
     private let blocks: Bool
 
     // Under the lock
-    final var places: [ReplayPlace] = []
+    private(set) final var places: [ReplayPlace] = []
+    /// The same ones.
+    private(set) final var seats: [ReplaySeat] = []
     final var next = SequenceNumber.first
     final var upstream: (any Subscription)?
     /// Values below were asked for upstream.
@@ -63,26 +111,38 @@ class ReplayHub: @unchecked Sendable {
 
     deinit { upstream?.cancel() }
 
-    /// This thread is done with places where it was at work; it goes on where there is more to be delivered.
-    final func release(_ released: [ReplayPlace]) {
-        var mine = released
+    /// This thread is done with places where it was at work; it goes on where there is more to be delivered. The caller
+    /// holds them.
+    final func release(_ released: [ReplaySeat]) {
+        var rest: [ReplaySeat] = []
+        shared.lock.lock()
+        for seat in released where !seat.state.pointee.endsWork() { rest.append(seat) }
+        shared.lock.unlock()
+        if !rest.isEmpty { work(at: rest.map { $0.place.takeUnretainedValue() }) }
+        pull()
+    }
+
+    private func work(at places: [ReplayPlace]) {
+        var mine = places
         while !mine.isEmpty {
             var busy: [ReplayPlace] = []
             var over: [ReplayPlace] = []
             shared.lock.lock()
             for place in mine {
-                if place.returned > .none {
-                    if !place.isOver, !place.lane.grant(place.returned) { place.grant(place.returned) }
-                    place.returned = .none
+                let state = place.state
+                let returned = state.pointee.returned
+                if returned > .none {
+                    if !place.isOver, !state.pointee.lane.grant(returned) { place.grant(returned) }
+                    state.pointee.returned = .none
                 }
                 if place.isOver {
                     over.append(place)
-                } else if place.hasMore, place.takeNext() {
+                } else if state.pointee.hasMore, place.takeNext() {
                     busy.append(place)
                     if place.isOver { forget(place) }
                 } else {
-                    place.hasMore = false
-                    place.isAtWork = false
+                    state.pointee.hasMore = false
+                    state.pointee.isAtWork = false
                 }
             }
             shared.lock.unlock()
@@ -90,12 +150,19 @@ class ReplayHub: @unchecked Sendable {
             for place in busy { place.deliver() }
             mine = busy
         }
-        pull()
+    }
+
+    /// A place is taken. The lock is held.
+    final func add(_ place: ReplayPlace) {
+        places.append(place)
+        seats.append(ReplaySeat(place))
     }
 
     /// A place is over. The lock is held, and the caller holds the place.
     final func forget(_ place: ReplayPlace) {
-        if let index = places.firstIndex(where: { $0 === place }) { places.remove(at: index) }
+        guard let index = places.firstIndex(where: { $0 === place }) else { return }
+        places.remove(at: index)
+        seats.remove(at: index)
     }
 
     /// - Returns: false if there is a subscription already, or the stream has ended.

@@ -18,6 +18,7 @@ extension Publishers {
         /// Upstream is asked for no more than the slowest subscriber has room for, so that nothing is lost.
         case block
 
+        /// The same as a buffer's strategy.
         public init(_ strategy: BufferingStrategy<Failure>) {
             self =
                 switch strategy {

@@ -50,28 +50,35 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
     /// Called with the lock held, and lets go of it.
     private func distribute(_ value: Output) {
         next = next.advanced(by: 1)
-        // Most often it is for all.
-        var all = true
-        var some: [ReplayPlace] = []
+        // They are held while this is about them, however soon they are cancelled.
+        let held = places
+        var mine = seats
         var losers: [ReplayPlace] = []
-        for index in 0..<places.count {
-            let place = places[index]
-            let passes = place.lane.pass() || branch(place).settle(value)
-            if passes, !place.isAtWork {
-                place.isAtWork = true
-                if !all { some.append(place) }
-                continue
-            }
-            if passes { branch(place).keep(value) }
-            if place.hasLost { losers.append(place) }
-            if all { some = Array(places[..<index]) }
-            all = false
+        // Most often it is for all.
+        if let first = mine.firstIndex(where: { !$0.state.pointee.beginsWork() }) {
+            mine.removeSubrange(first...)
+            for index in first..<seats.count { settle(value, at: seats[index], &mine, &losers) }
         }
-        let mine = all ? places : some
         shared.lock.unlock()
         for place in losers { place.releaseLost() }
-        for place in mine { branch(place).pass(value) }
+        for seat in mine { seat.place._withUnsafeGuaranteedRef { branch($0).pass(value) } }
         release(mine)
+        withExtendedLifetime(held) {}
+    }
+
+    /// Under the lock.
+    private func settle(
+        _ value: Output, at seat: ReplaySeat, _ mine: inout [ReplaySeat], _ losers: inout [ReplayPlace]
+    ) {
+        if seat.state.pointee.beginsWork() { return mine.append(seat) }
+        let place = seat.place.takeUnretainedValue()
+        let passes = seat.state.pointee.lane.pass() || branch(place).settle(value)
+        if passes, !seat.state.pointee.isAtWork {
+            seat.state.pointee.isAtWork = true
+            return mine.append(seat)
+        }
+        if passes { branch(place).keep(value) }
+        if seat.state.pointee.hasLost { losers.append(place) }
     }
 
     /// All places are branches of this type.
@@ -83,16 +90,19 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
         self.completion = completion
         hasEnded = true
         let ended = upstream.take()
-        var mine: [ReplayPlace] = []
-        for place in places {
-            branch(place).end()
-            guard !place.isAtWork, branch(place).isEndDue else { continue }
-            place.isAtWork = true
-            mine.append(place)
+        let held = places
+        var mine: [ReplaySeat] = []
+        for seat in seats {
+            let branch = branch(seat.place.takeUnretainedValue())
+            branch.end()
+            guard !seat.state.pointee.isAtWork, branch.isEndDue else { continue }
+            seat.state.pointee.isAtWork = true
+            mine.append(seat)
         }
         shared.lock.unlock()
         _ = ended
         release(mine)
+        withExtendedLifetime(held) {}
     }
 
     /// - Returns: false if there is a subscription already, or the stream has ended.
@@ -103,7 +113,7 @@ final class Replayer<Output, Failure: Error>: ReplayHub, @unchecked Sendable {
         shared.lock.lock()
         let buffer = ReplayBuffer(window: retained.queue, next: next, capacity: capacity, policy: overflow.policy)
         let branch = ReplaySubscription(subscriber, of: self, owner: owner, buffer: buffer, overflow: overflow)
-        if hasEnded { branch.end() } else { places.append(branch) }
+        if hasEnded { branch.end() } else { add(branch) }
         shared.lock.unlock()
         branch.begin()
         pull()

@@ -8,11 +8,13 @@ final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription
     private var onCancel: (() -> Void)?
     private var downstream: Downstream?
     private var upstream: (any Subscription)?
-    let description: String
+    private let name: String?
 
-    /// - Parameter onCancel: called once at most, before upstream is cancelled.
-    init(name: String, downstream: Downstream, onCancel: (() -> Void)? = nil) {
-        description = name
+    /// - Parameters:
+    ///   - name: what it is called; without one, as what it stands before.
+    ///   - onCancel: called once at most, before upstream is cancelled.
+    init(name: String? = nil, downstream: Downstream, onCancel: (() -> Void)? = nil) {
+        self.name = name
         self.downstream = downstream
         self.onCancel = onCancel
     }
@@ -41,6 +43,8 @@ final class SharedSubscription<Downstream: Subscriber>: Subscriber, Subscription
         held.onCancel?()
         held.upstream?.cancel()
     }
+
+    var description: String { name ?? lock.with { upstream }.map { "\($0)" } ?? "Shared" }
 
     /// Takes out what is held, to be released outside of the lock.
     private func close() -> (downstream: Downstream?, upstream: (any Subscription)?, onCancel: (() -> Void)?) {

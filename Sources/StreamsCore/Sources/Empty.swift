@@ -2,10 +2,13 @@
 
 /// Publishes no value, and ends at once, or never.
 public struct Empty<Output, Failure: Error>: Publisher, Equatable {
+    /// Whether it ends at once, or never does anything.
     public let completeImmediately: Bool
 
+    /// Ends at once, or never does anything if `completeImmediately` is false.
     public init(completeImmediately: Bool = true) { self.completeImmediately = completeImmediately }
 
+    /// Ends at once, or never does anything if `completeImmediately` is false.
     public init(completeImmediately: Bool = true, outputType: Output.Type, failureType: Failure.Type) {
         self.init(completeImmediately: completeImmediately)
     }
@@ -18,9 +21,12 @@ public struct Empty<Output, Failure: Error>: Publisher, Equatable {
 
 /// Fails at once.
 public struct Fail<Output, Failure: Error>: Publisher {
+    /// The failure.
     public let error: Failure
 
+    /// Fails each subscriber at once.
     public init(error: Failure) { self.error = error }
+    /// Fails each subscriber at once.
     public init(outputType: Output.Type, failure: Failure) { self.init(error: failure) }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {

@@ -4,8 +4,10 @@
 public struct Just<Output>: Publisher {
     public typealias Failure = Never
 
+    /// The value.
     public let output: Output
 
+    /// Publishes one value to each subscriber, and ends.
     public init(_ output: Output) { self.output = output }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Never {
@@ -21,8 +23,10 @@ extension Optional {
         public typealias Output = Wrapped
         public typealias Failure = Never
 
+        /// The value, if there is one.
         public let output: Wrapped?
 
+        /// Publishes the value, if there is one, and ends.
         public init(_ output: Wrapped?) { self.output = output }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Wrapped, S.Failure == Never {
@@ -46,10 +50,14 @@ extension Result {
     public struct Publisher: StreamsCore.Publisher {
         public typealias Output = Success
 
+        /// What is published: a value and the end, or the failure.
         public let result: Result
 
+        /// Publishes a value and ends, or fails at once.
         public init(_ result: Result) { self.result = result }
+        /// Publishes a value and ends, or fails at once.
         public init(_ output: Output) { self.init(.success(output)) }
+        /// Publishes a value and ends, or fails at once.
         public init(_ failure: Failure) { self.init(.failure(failure)) }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {

@@ -2,6 +2,7 @@
 
 /// Publishes recorded values, as fast as they are asked for, and then the recorded end.
 public struct Record<Output, Failure: Error>: Publisher {
+    /// What is published.
     public let recording: Recording
 
     /// - Parameter record: fills in the recording. It finishes if no end is recorded.
@@ -11,8 +12,10 @@ public struct Record<Output, Failure: Error>: Publisher {
         self.init(recording: recording)
     }
 
+    /// Publishes what was recorded, to each subscriber.
     public init(recording: Recording) { self.recording = recording }
 
+    /// Publishes what was recorded, to each subscriber.
     public init(output: [Output], completion: Subscribers.Completion<Failure>) {
         self.init(recording: Recording(output: output, completion: completion))
     }
@@ -24,15 +27,19 @@ public struct Record<Output, Failure: Error>: Publisher {
 
     /// Values, and how they end.
     public struct Recording {
+        /// What is recorded.
         public typealias Input = Output
 
+        /// The values so far.
         public private(set) var output: [Output]
         /// `finished` until another end is recorded.
         public private(set) var completion: Subscribers.Completion<Failure>
         private var hasEnded = false
 
+        /// A recording to which values can be added until its end is.
         public init() { (output, completion) = ([], .finished) }
 
+        /// A recording to which values can be added until its end is.
         public init(output: [Output], completion: Subscribers.Completion<Failure> = .finished) {
             self.output = output
             self.completion = completion

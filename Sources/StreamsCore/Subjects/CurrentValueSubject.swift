@@ -5,6 +5,7 @@
 public final class CurrentValueSubject<Output, Failure: Error>: Subject, @unchecked Sendable {
     private let core: SubjectCore<Output, Failure>
 
+    /// Begins with a value, which a subscriber gets first.
     public init(_ value: Output) { core = SubjectCore(current: value) }
 
     /// The latest value. Setting it sends it; after the end it is only kept.

@@ -11,6 +11,7 @@ public final class MergeInput<I>: Publisher, Cancellable, @unchecked Sendable {
 
     private let core = SubjectCore<I, Never>(current: nil)
 
+    /// Merges nothing yet.
     public init() {}
 
     deinit { cancel() }

@@ -4,6 +4,7 @@
 public final class PassthroughSubject<Output, Failure: Error>: Subject, @unchecked Sendable {
     private let core = SubjectCore<Output, Failure>(current: nil)
 
+    /// Has no subscribers yet, and keeps nothing for those to come.
     public init() {}
 
     public func send(_ value: Output) { core.send(value) }

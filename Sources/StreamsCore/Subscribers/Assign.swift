@@ -4,6 +4,7 @@ extension Subscribers {
     /// Asks for all there is, and writes each value to a property of an object, which it holds until the end. Takes one
     /// subscription in its life; others are cancelled.
     public final class Assign<Root, Input>: Subscriber, Cancellable, CustomStringConvertible, @unchecked Sendable {
+        /// Failures cannot be assigned.
         public typealias Failure = Never
 
         private enum State {
@@ -18,6 +19,7 @@ extension Subscribers {
         /// The property that is written to.
         public let keyPath: ReferenceWritableKeyPath<Root, Input>
 
+        /// Writes to that property of that object.
         public init(object: Root, keyPath: ReferenceWritableKeyPath<Root, Input>) {
             root = object
             self.keyPath = keyPath

@@ -16,6 +16,8 @@ extension Subscribers {
         /// - Parameters:
         ///   - size: values in a batch, at least 1.
         ///   - reopen: called when the gate closes, with what opens it again, for one batch however often it is called.
+        ///   - receiveCompletion: called with the end.
+        ///   - receiveValue: called with every value.
         public init(
             size: Int, reopen: @escaping (@escaping () -> Void) -> Void,
             receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,

@@ -16,7 +16,10 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
     /// Asked for before there was a subscription.
     private var early: Subscribers.Demand?
 
-    /// - Parameter demand: what it asks for when it is subscribed.
+    /// - Parameters:
+    ///   - demand: what it asks for when it is subscribed.
+    ///   - receiveCompletion: called with the end.
+    ///   - receiveValue: called with every value.
     public init(
         demand: Subscribers.Demand, receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
         receiveValue: @escaping (Input) -> Void
@@ -28,7 +31,10 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
         }
     }
 
-    /// - Parameter demand: how many values it asks for when it is subscribed, at least 0.
+    /// - Parameters:
+    ///   - demand: how many values it asks for when it is subscribed, at least 0.
+    ///   - receiveCompletion: called with the end.
+    ///   - receiveValue: called with every value.
     public convenience init(
         demand: Int, receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
         receiveValue: @escaping (Input) -> Void

@@ -26,7 +26,9 @@ extension Subscribers {
         private var state = State.going
         private var core: SinkCore<Input, Failure>!
 
-        /// - Parameter receiveValue: true to go on, false to pause.
+        /// - Parameters:
+        ///   - receiveCompletion: called with the end.
+        ///   - receiveValue: called with every value; returns true to go on, false to pause.
         public init(
             receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
             receiveValue: @escaping (Input) -> Bool

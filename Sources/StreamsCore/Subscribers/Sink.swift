@@ -16,6 +16,7 @@ extension Subscribers {
         private var value: (Input) -> Void
         private var completion: (Subscribers.Completion<Failure>) -> Void
 
+        /// Calls these closures. A failure comes as part of the end.
         public init(
             receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
             receiveValue: @escaping (Input) -> Void

@@ -28,6 +28,10 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
         case transparent
         /// Several subscribers have one subscription upstream.
         case shared
+        /// What comes when the subscriber has not asked for it is dropped.
+        case lossy
+        /// Asks for everything when it is subscribed to, and so drops what comes before the subscriber asks.
+        case eager
         /// Subscribes upstream only when another publisher has ended: cases that drive upstream by hand are left out.
         case late
     }
@@ -39,6 +43,8 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
     let empty: String
     let reach: Reach
     let traits: Set<Trait>
+    /// The type of what it makes, which tells of which operators it is.
+    let type: String
     private let apply: (AnyPublisher<Int, TestError>, Stage) -> (Probe) -> Void
 
     /// - Parameters:
@@ -54,6 +60,7 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
         self.empty = empty
         self.reach = reach
         self.traits = traits
+        type = String(reflecting: P.self)
         self.apply = { upstream, stage in
             let publisher = apply(upstream, stage)
             return { publisher.attach($0) }
@@ -73,18 +80,35 @@ struct Line: @unchecked Sendable, CustomStringConvertible {
     /// Applies the operator.
     func on(_ upstream: some Publisher<Int, TestError>) -> Applied {
         let stage = Stage()
-        return Applied(stage: stage, attach: apply(upstream.eraseToAnyPublisher(), stage))
+        return Applied(
+            stage: stage, isEager: traits.contains(.eager), attach: apply(upstream.eraseToAnyPublisher(), stage))
     }
 
     /// An operator on its upstream, to be subscribed to.
     struct Applied {
         let stage: Stage
+        let isEager: Bool
         let attach: (Probe) -> Void
 
         /// Attaches a probe, which asks for nothing by itself.
         func subscribe() -> Probe {
             let probe = Probe()
             attach(probe)
+            stage.settle()
+            return probe
+        }
+
+        /// Attaches a probe that asks for so much when it has its subscription, or as soon as it has it if else all is
+        /// lost.
+        func subscribe(
+            asking demand: Subscribers.Demand, onValue: @escaping (Probe) -> Subscribers.Demand = { _ in .none }
+        ) -> Probe {
+            let probe = Probe()
+            probe.onValue = onValue
+            if isEager { probe.onSubscription = { $0.request(demand) } }
+            attach(probe)
+            stage.settle()
+            if !isEager { probe.request(demand) }
             stage.settle()
             return probe
         }

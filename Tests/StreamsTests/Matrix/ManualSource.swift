@@ -96,3 +96,17 @@ final class ManualSubscription: Subscription, CustomStringConvertible {
 
     var description: String { "ManualSource" }
 }
+
+/// A publisher that never hands out a subscription.
+final class Unready: Publisher {
+    typealias Output = Int
+    typealias Failure = TestError
+
+    private(set) var subscriber: AnySubscriber<Int, TestError>?
+
+    func receive<S: Subscriber>(subscriber: S) where S.Input == Int, S.Failure == TestError {
+        self.subscriber = AnySubscriber(subscriber)
+    }
+
+    func forgetSubscriber() { subscriber = nil }
+}

@@ -12,6 +12,9 @@ extension Line {
         Line("map by two key paths", "(-1,1) (-2,2) (-2,2) (-3,3) (-4,4) |", [.transparent]) {
             $0.map(\.negated, \.magnitude)
         },
+        Line("map by three key paths", "(-1,1,1) (-2,2,2) (-2,2,2) (-3,3,3) (-4,4,4) |", [.transparent]) {
+            $0.map(\.negated, \.magnitude, \.magnitude)
+        },
         Line("tryMap", "2 4 4 6 8 |") { $0.tryMap { $0 * 2 } },
         Line("tryMap that throws", "1 2 2 X") { $0.tryMap { try $0.not(3) } },
         Line("replaceNil", "1 0 0 3 4 |", [.transparent]) { $0.map { $0 == 2 ? nil : $0 }.replaceNil(with: 0) },
@@ -27,6 +30,10 @@ extension Line {
             $0.replaceError(with: 0).setFailureType(to: TestError.self)
         },
         Line("replaceError", "1 2 2 3 4 |", failed: "1 2 2 3 4 0 |") { $0.replaceError(with: 0) },
+        Line("assertNoFailure", "1 2 2 3 4 |", failed: "1 2 2 3 4 0 |") {
+            $0.replaceError(with: 0).setFailureType(to: TestError.self).assertNoFailure()
+        },
+        Line("an operator of one's own", "1 2 4 |") { Publishers.Custom($0, name: "EveryOther") { EveryOther() } },
         Line("handleEvents", "1 2 2 3 4 |") { $0.handleEvents() },
         Line("print", "1 2 2 3 4 |") { $0.print("", to: "") },
         Line("debug", "1 2 2 3 4 |") { $0.debug(to: "") },
@@ -83,6 +90,12 @@ extension Line {
         Line("tryContains that throws", "X", empty: "false |", reach: .everything) {
             $0.tryContains { try $0.not(3) == 4 }
         },
+        Line("contains where", "true |", failed: "true |", empty: "false |", reach: .everything) {
+            $0.contains { $0 > 2 }
+        },
+        Line("tryAllSatisfy that throws", "X", empty: "true |", reach: .everything) {
+            $0.tryAllSatisfy { try $0.not(3) < 9 }
+        },
         Line("allSatisfy", "true |", failed: "X", empty: "true |", reach: .everything) { $0.allSatisfy { $0 < 9 } },
         Line("allSatisfy that does not", "false |", failed: "false |", empty: "true |", reach: .everything) {
             $0.allSatisfy { $0 < 3 }
@@ -114,6 +127,16 @@ extension Int {
 
     /// Throws if it is that.
     fileprivate func not(_ value: Int) throws -> Int { if self == value { throw TestError() } else { self } }
+}
+
+/// Lets every other value pass, the first one included.
+private struct EveryOther: OperatorBehavior {
+    private var passes = false
+
+    mutating func receive(_ input: Int, _ outlet: Outlet<Int, TestError>) {
+        passes.toggle()
+        if passes { outlet.send(input) } else { outlet.requestUpstream(.max(1)) }
+    }
 }
 
 /// Encodes a number as a string in brackets.

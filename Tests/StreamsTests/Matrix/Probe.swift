@@ -14,6 +14,8 @@ final class Probe {
     private(set) var isCancelled = false
     /// Called with each value that was written down; returns further demand.
     var onValue: (Probe) -> Subscribers.Demand = { _ in .none }
+    /// Called when it has its subscription.
+    var onSubscription: (Probe) -> Void = { _ in }
     private var hasEnded = false
     private var isReceiving = false
 
@@ -35,6 +37,7 @@ final class Probe {
     fileprivate func receive(subscription: any Subscription) {
         if self.subscription == nil, !hasEnded, !isCancelled {
             self.subscription = subscription
+            onSubscription(self)
         } else {
             subscription.cancel()
         }

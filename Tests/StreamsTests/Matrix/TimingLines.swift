@@ -16,9 +16,9 @@ extension Line {
         }
     }
 
-    /// What asks for everything at once, and drops what comes before it is asked for, `TimeTests` has: debounce,
-    /// throttle, collect(byTime). `SchedulerTests` has `subscribe(on:)` with a scheduler that takes its time, which
-    /// makes demand and cancellation late by intent.
+    /// Debounce, throttle and collect(byTime) are on a scheduler that waits for nothing; `TimeTests` has them in time.
+    /// `SchedulerTests` has `subscribe(on:)` with one that takes its time, which makes demand and cancellation late by
+    /// intent.
     static let timing: [Line] = [
         Line("receive(on:)", "1 2 2 3 4 |") { $0.receive(on: $1) },
         Line("receive(on: immediate)", "1 2 2 3 4 |") { $0.receive(on: ImmediateScheduler.shared) },
@@ -31,6 +31,15 @@ extension Line {
         },
         Line("collect(byTimeOrCount, immediate)", "1 2 2 3 4 |", reach: .demand(times: 2)) {
             $0.collect(.byTimeOrCount(ImmediateScheduler.shared, 10, 2)).map { $0.reduce(0, +) }
+        },
+        Line("collect(byTime, immediate)", "1 2 2 3 4 |", reach: .everything, [.lossy]) {
+            $0.collect(.byTime(ImmediateScheduler.shared, 10)).map { $0.reduce(0, +) }
+        },
+        Line("debounce(immediate)", "1 2 2 3 4 |", reach: .everything, [.lossy, .eager]) {
+            $0.debounce(for: 3, scheduler: ImmediateScheduler.shared)
+        },
+        Line("throttle(immediate)", "1 2 2 3 4 |", reach: .everything, [.lossy, .eager]) {
+            $0.throttle(for: 3, scheduler: ImmediateScheduler.shared, latest: true)
         },
     ]
 }

@@ -81,6 +81,14 @@ final class StressProbe<Failure: Error>: Subscriber, @unchecked Sendable {
     }
 }
 
+/// How much there is of what the tests repeat: less under the thread sanitizer, which sees more in each step and takes
+/// about ten times as long for it.
+enum StressSize {
+    private static let isSanitized = dlsym(UnsafeMutableRawPointer(bitPattern: 0), "__tsan_init") != nil
+
+    static func of(_ count: Int) -> Int { isSanitized ? max(count / 3, 1) : count }
+}
+
 /// Runs closures on threads of their own, and waits for all of them.
 func inParallel(_ bodies: [@Sendable () -> Void]) {
     let group = DispatchGroup()

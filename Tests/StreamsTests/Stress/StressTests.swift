@@ -8,7 +8,7 @@ import Testing
 @Suite("row 25: concurrent send, subscribe, request and cancel from many threads", .serialized, .timeLimit(.minutes(5)))
 struct StressTests {
     private static let senders = 3
-    private static let values = 300
+    private static let values = StressSize.of(300)
 
     private func check(_ probe: StressProbe<Never>, _ line: StressLine) {
         #expect(probe.breaches == [])
@@ -29,7 +29,7 @@ struct StressTests {
         let coming: [@Sendable () -> Void] = (0..<3).map { thread in
             {
                 var dice = Dice(thread + 1)
-                for _ in 0..<60 {
+                for _ in 0..<StressSize.of(60) {
                     let limit = Int.random(in: 1...20, using: &dice)
                     let probe = StressProbe<Never>(onValue: { probe, count in
                         if count == limit { probe.cancel() }
@@ -47,7 +47,7 @@ struct StressTests {
         let meddling: [@Sendable () -> Void] = (0..<2).map { thread in
             {
                 var dice = Dice(thread + 100)
-                for step in 0..<600 {
+                for step in 0..<StressSize.of(600) {
                     let probe = lock.withLock { () -> StressProbe<Never>? in
                         guard probes.value.count > 0 else { return nil }
                         let index = Int.random(in: 0..<probes.value.count, using: &dice)
@@ -76,7 +76,9 @@ struct StressTests {
         // From several threads each.
         inParallel(
             probes[1...].flatMap { probe in
-                (0..<3).map { _ -> @Sendable () -> Void in { for _ in 0..<1000 { probe.request(1) } } }
+                (0..<3).map { _ -> @Sendable () -> Void in
+                    { for _ in 0..<StressTests.senders * StressTests.values { probe.request(1) } }
+                }
             })
         inParallel(sending(source))
         source.finish()
@@ -92,7 +94,7 @@ struct StressTests {
 
     @Test("the end races with values, demand and cancellation", arguments: StressLine.all)
     func end(line: StressLine) {
-        for _ in 0..<20 {
+        for _ in 0..<StressSize.of(20) {
             let source = line.make()
             let probes = (0..<3).map { _ in StressProbe<Never>(onValue: { _, _ in .max(1) }) }
             for probe in probes { source.publisher.subscribe(probe) }

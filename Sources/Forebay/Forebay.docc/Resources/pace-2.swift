@@ -1,0 +1,29 @@
+// A consumer that may set the pace, and a producer that keeps count.
+
+import Forebay
+import Streams
+import Synchronization
+
+@main
+enum Feed {
+    static func main() async throws {
+        let client = try await ForebayClient.connect("rsocket://127.0.0.1:7690")
+        let topic = client.topic("tutorial.pace")
+        try await topic.publish("0")
+        var messages = topic.messages(replay: .last(1), buffer: 1, overflow: .block, window: 1).makeAsyncIterator()
+        print("began with", try await messages.next()?.text ?? "nothing")
+
+        let made = Atomic<Int>(0)
+        let numbers = (1...).publisher.map { number in
+            made.store(number, ordering: .relaxed)
+            return Array(String(number).utf8)
+        }
+        let publication = numbers.publish(to: topic)
+
+        publication.cancel()
+        await client.close()
+    }
+}
+
+// Prints:
+//     began with 0

@@ -1,0 +1,36 @@
+// A consumer that sets the pace of a producer on the other side of a broker.
+
+import Forebay
+import Streams
+import Synchronization
+
+@main
+enum Feed {
+    static func main() async throws {
+        let client = try await ForebayClient.connect("rsocket://127.0.0.1:7690")
+        let topic = client.topic("tutorial.pace")
+        try await topic.publish("0")
+        var messages = topic.messages(replay: .last(1), buffer: 1, overflow: .block, window: 1).makeAsyncIterator()
+        print("began with", try await messages.next()?.text ?? "nothing")
+
+        let made = Atomic<Int>(0)
+        let numbers = (1...).publisher.map { number in
+            made.store(number, ordering: .relaxed)
+            return Array(String(number).utf8)
+        }
+        let publication = numbers.publish(to: topic)
+
+        var furthest = 0
+        for _ in 1...100 {
+            guard let message = try await messages.next(), let number = Int(message.text) else { break }
+            furthest = max(furthest, made.load(ordering: .relaxed) - number)
+        }
+        print("never more than eight ahead:", furthest <= 8)
+        publication.cancel()
+        await client.close()
+    }
+}
+
+// Prints:
+//     began with 0
+//     never more than eight ahead: true
