@@ -48,7 +48,7 @@ test: deps ## run every test and every check of style, and tell the totals
 
 swift-test: deps ## run the Swift tests alone: make swift-test FILTER=RSocketTests
 	@swift build --build-tests $(SWIFT_FLAGS)
-	@timeout 600 swift test --skip-build $(SWIFT_FLAGS) --disable-xctest $(if $(FILTER),--filter $(FILTER))
+	@timeout $(or $(LIMIT),600) swift test --skip-build $(SWIFT_FLAGS) --disable-xctest $(if $(FILTER),--filter $(FILTER))
 
 test-tsan: deps ## run the tests of streams and of the Swift client under the thread sanitizer
 	@swift build --build-tests --sanitize thread --scratch-path .build/tsan $(SWIFT_FLAGS)

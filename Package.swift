@@ -59,7 +59,7 @@ let package = Package(
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
         .target(
-            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket"],
+            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "Bytes"],
             swiftSettings: strict),
         .executableTarget(
             name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
@@ -112,8 +112,11 @@ let package = Package(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
             swiftSettings: strict),
         .testTarget(
-            name: "ForebayTests", dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client"],
+            name: "ForebayTests",
+            dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd"],
             swiftSettings: strict),
+        .executableTarget(
+            name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "ManualTests", dependencies: ["Manual"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),

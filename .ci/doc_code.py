@@ -123,6 +123,14 @@ def programs(root: Path) -> list[Program]:
     return found
 
 
+def objects_of(folder: Path) -> list[Path]:
+    """A module's objects, without those that sources left behind which are no more."""
+    listed = folder / "sources"
+    names = {Path(line).name + ".o" for line in listed.read_text().split()} if listed.exists() else None
+    return [file for file in sorted(folder.rglob("*.o"))
+            if names is None or not file.name.endswith(".swift.o") or file.name in names]
+
+
 def compile_all(found: list[Program], build: Path, work: Path, url: str) -> bool:
     work.mkdir(parents=True)
     files = []
@@ -132,7 +140,7 @@ def compile_all(found: list[Program], build: Path, work: Path, url: str) -> bool
     cases = "\n".join(f'case "{program.name}": try await {program.name}.main()' for program in found)
     files.append(work / "main.swift")
     files[-1].write_text(f'switch CommandLine.arguments[1] {{\n{cases}\ndefault: print("no such program")\n}}\n')
-    objects = [file for module in MODULES for file in sorted((build / f"{module}.build").rglob("*.o"))]
+    objects = [file for module in MODULES for file in objects_of(build / f"{module}.build")]
     done = subprocess.run(
         ["swiftc", "-swift-version", "6", "-warnings-as-errors", "-Onone", "-o", work / "programs",
          "-module-name", "Programs", "-target", target(), *search_paths(build), *files, *objects],

@@ -1,5 +1,7 @@
 // Allowance: how much one side has allowed the other, and how much of it is left.
 
+import Bytes
+
 /// Messages that may still be sent on a stream. Allowances add up and latch at 2³¹−1, which stands for unbounded.
 struct Allowance {
     private(set) var left: UInt64
@@ -13,8 +15,7 @@ struct Allowance {
     var shown: UInt32 { UInt32(left) }
 
     mutating func add(_ n: UInt64) {
-        let (sum, isOver) = left.addingReportingOverflow(n)
-        left = isOver ? Self.unbounded : min(sum, Self.unbounded)
+        left = min(left.addingClamped(n), Self.unbounded)
     }
 
     /// Takes one; false when there is none.

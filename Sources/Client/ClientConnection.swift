@@ -33,11 +33,13 @@ public protocol ClientConnection: AnyObject {
     /// Opens a publishing stream: `first` is sent at once, the next ones with `send` as `.granted` credit allows.
     ///
     /// - Parameters:
+    ///   - properties: go with `first`; they are valid.
     ///   - completesTopic: its end is the topic's.
     ///   - isOnly: `first` is all there is to send.
     ///   - acknowledged: `.acknowledged` is wanted as messages are accepted. Their end, `.completed`, acknowledges all.
     func openChannel(
-        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, isOnly: Bool, acknowledged: Bool
+        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
+        isOnly: Bool, acknowledged: Bool
     ) throws(ClientError) -> StreamID
 
     /// Asks for something that has one answer, a JSON object: `.message` and `.completed`, or `.failed`.
@@ -60,7 +62,8 @@ public protocol ClientConnection: AnyObject {
 
     /// Sends a message on a channel, for one credit of the broker's; false when there is none, and then nothing is
     /// sent.
-    func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer) -> Bool
+    /// - Parameter properties: go with it; they are valid.
+    func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties) -> Bool
 
     /// Ends our half of a channel. `.completed` follows when everything is acknowledged.
     func complete(_ id: StreamID)
@@ -117,6 +120,20 @@ extension ClientConnection {
     /// Publishes one message that nothing goes with.
     public func publish(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID {
         try publish(topic, payload, MessageProperties())
+    }
+
+    /// Opens a publishing stream with a message that nothing goes with.
+    public func openChannel(
+        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, isOnly: Bool, acknowledged: Bool
+    ) throws(ClientError) -> StreamID {
+        try openChannel(
+            topic, completesTopic: completesTopic, first: first, MessageProperties(), isOnly: isOnly,
+            acknowledged: acknowledged)
+    }
+
+    /// Sends a message that nothing goes with on a channel.
+    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer) -> Bool {
+        send(id, payload, MessageProperties())
     }
 }
 

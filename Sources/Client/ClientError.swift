@@ -8,6 +8,8 @@ public struct ClientError: Error, Equatable, Sendable {
         case applicationError
         /// Not allowed, ended topic, over a limit: ERROR[REJECTED], or most of gRPC's statuses.
         case rejected
+        /// The broker is shutting down: ERROR[REJECTED] that begins so, or UNAVAILABLE. Connect again later.
+        case unavailable
         /// ERROR[CANCELED], CANCELLED.
         case canceled
         /// A bad name or option: ERROR[INVALID], INVALID_ARGUMENT.
@@ -51,8 +53,8 @@ public struct ClientError: Error, Equatable, Sendable {
     /// The connection dies of it, not one stream alone.
     public var endsConnection: Bool {
         switch code {
-        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .otherStatus, .messageTooLarge,
-            .overdelivered, .badAnswer:
+        case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,
+            .messageTooLarge, .overdelivered, .badAnswer:
             false
         default: true
         }
@@ -61,8 +63,8 @@ public struct ClientError: Error, Equatable, Sendable {
     /// The broker said so itself; otherwise this side, or the network, came to it.
     public var isReportedByBroker: Bool {
         switch code {
-        case .applicationError, .rejected, .canceled, .invalid, .otherStreamError, .otherStatus, .setupRejected,
-            .connectionError:
+        case .applicationError, .rejected, .unavailable, .canceled, .invalid, .otherStreamError, .otherStatus,
+            .setupRejected, .connectionError:
             true
         default: false
         }
@@ -70,9 +72,10 @@ public struct ClientError: Error, Equatable, Sendable {
 }
 
 extension ClientError.Code {
-    /// The meaning of an ERROR's code on a stream (RSocket, "Error Codes").
-    init(stream code: UInt32) {
+    /// The meaning of an ERROR's code on a stream (RSocket, "Error Codes"), and of its text, where that decides.
+    init(stream code: UInt32, _ text: String) {
         switch code {
+        case 0x202 where text.hasPrefix("The broker is shutting down"): self = .unavailable
         case 0x201: self = .applicationError
         case 0x202: self = .rejected
         case 0x203: self = .canceled

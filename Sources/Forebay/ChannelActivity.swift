@@ -1,7 +1,7 @@
 // ChannelActivity: a publisher that is published on a channel, from the publisher's threads to the broker.
 //
 //     publishing ──all sent──► ending ──completed──► over
-//         └──no channel was needed, or it failed──► ending the topic by a call ──► over
+//         └──no channel was needed, or the publisher failed──► ending the topic by a call ──► over
 //
 // The publisher delivers into a mailbox, which holds no more than it was asked for; the client's thread empties it.
 
@@ -12,7 +12,7 @@ import Synchronization
 final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, CustomStringConvertible,
     @unchecked Sendable
 {
-    typealias Input = [UInt8]
+    typealias Input = OutgoingMessage
     typealias Failure = UpstreamFailure
 
     private enum Phase {
@@ -26,12 +26,13 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     /// Between the publisher's threads and the client's.
     private struct Mailbox {
         var subscription: (any Subscription)?
-        var arrived: [[UInt8]] = []
+        var arrived: [Outgoing] = []
         /// Values that it may still take.
         var room: UInt64 = 0
         var end: Subscribers.Completion<UpstreamFailure>?
         var isCancelled = false
-        var hasOverflowed = false
+        /// The publisher broke the rules.
+        var breach: ForebayError?
     }
 
     let progress = PublicationProgress()
@@ -43,6 +44,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     // The client's thread alone
     private var state: ChannelState
     private var phase = Phase.publishing
+    /// What the publisher failed with: told when all that came before is acknowledged.
+    private var upstreamFailure: ForebayError?
     /// The connection was lost when the broker was told of the end.
     private var mayHaveEnded = false
 
@@ -74,12 +77,19 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         if isWanted { notify() } else { subscription.cancel() }
     }
 
-    func receive(_ input: [UInt8]) -> Subscribers.Demand {
+    func receive(_ input: OutgoingMessage) -> Subscribers.Demand {
+        let item = Result { () throws(ForebayError) in try input.checked() }
         lock.with {
-            guard mailbox.end == nil, !mailbox.isCancelled else { return }
-            if mailbox.room == 0 { return mailbox.hasOverflowed = true }
+            guard mailbox.end == nil, mailbox.breach == nil, !mailbox.isCancelled else { return }
+            guard mailbox.room > 0 else {
+                mailbox.breach = ForebayError(.upstreamFailed, "The publisher sent more than it was asked for.")
+                return
+            }
             mailbox.room -= 1
-            mailbox.arrived.append(input)
+            switch item {
+            case .success(let item): mailbox.arrived.append(item)
+            case .failure(let error): mailbox.breach = error
+            }
         }
         notify()
         return .none
@@ -112,30 +122,30 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     // MARK: The client's thread
 
     override func attend(_ loop: ClientLoop) {
-        guard let failure = takeMail() else { return loop.finish(self) }
-        if let failure = failure.error { return fail(failure, loop, upstream: true) }
+        guard takeMail() else { return loop.finish(self) }
         loop.mark(self)
     }
 
     /// Moves what has arrived from the publisher to the state.
-    /// - Returns: nil if it was cancelled; else the failure of the publisher, if it failed.
-    private func takeMail() -> (error: ForebayError?, Void)? {
+    /// - Returns: false if it was cancelled.
+    private func takeMail() -> Bool {
         lock.lock()
         let isCancelled = mailbox.isCancelled
-        let (arrived, end, hasOverflowed) = (mailbox.arrived, mailbox.end, mailbox.hasOverflowed)
+        let (arrived, end, breach) = (mailbox.arrived, mailbox.end, mailbox.breach)
         mailbox.arrived = []
+        // Who breaks the rules is not asked any more.
+        let broken = breach == nil ? nil : mailbox.subscription.take()
         lock.unlock()
-        if isCancelled { return nil }
-        for payload in arrived { _ = state.receive(Outgoing(payload: payload)) }
-        if hasOverflowed {
-            return (ForebayError(.upstreamFailed, "The publisher sent more than it was asked for."), ())
+        if isCancelled { return false }
+        broken?.cancel()
+        for item in arrived { _ = state.receive(item) }
+        if let breach {
+            upstreamFailure = upstreamFailure ?? breach
+        } else if case .failure(let error) = end {
+            upstreamFailure = upstreamFailure ?? ForebayError(.upstreamFailed, "The publisher failed: \(error)")
         }
-        switch end {
-        case nil: break
-        case .finished: state.finish()
-        case .failure(let error): return (ForebayError(.upstreamFailed, "The publisher failed: \(error)"), ())
-        }
-        return (nil, ())
+        if breach != nil || end != nil { state.finish() }
+        return true
     }
 
     override func connected(_ loop: ClientLoop) { loop.mark(self) }
@@ -163,7 +173,8 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         do throws(ClientError) {
             let id = try first.withBytes { (bytes) throws(ClientError) in
                 try connection.openChannel(
-                    topic.name, completesTopic: ending == .topic, first: bytes, isOnly: false, acknowledged: true)
+                    topic.name, completesTopic: ending == .topic, first: bytes, first.properties, isOnly: false,
+                    acknowledged: true)
             }
             loop.bind(id, self)
             state.didSend()
@@ -174,13 +185,19 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
 
     private func sendWaiting(_ connection: any ClientConnection) {
         guard let stream else { return }
-        while let item = state.next, item.payload.withUnsafeBytes({ connection.send(stream, $0) }) { state.didSend() }
+        while let item = state.next,
+            item.payload.withUnsafeBytes({ connection.send(stream, $0, item.properties) })
+        {
+            state.didSend()
+        }
     }
 
     /// Ends the channel when the publisher has ended and all is sent.
     private func complete(_ connection: any ClientConnection, _ loop: ClientLoop) {
         guard state.isSent, !isOver else { return }
-        if let stream {
+        if let upstreamFailure {
+            if state.isSettled { fail(upstreamFailure, loop, upstream: true) }
+        } else if let stream {
             phase = .ending
             connection.complete(stream)
         } else if ending == .topic {
@@ -207,6 +224,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         guard let accepted = told.accepted else { return }
         state.acknowledge(accepted)
         progress.acknowledged.store(state.acknowledged, ordering: .relaxed)
+        if upstreamFailure != nil { loop.mark(self) }
     }
 
     override func completed(dropped: UInt64, _ loop: ClientLoop) {
@@ -235,6 +253,11 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         case .endingTopic(_, .success(let count)) where mayHaveEnded && error.code == .rejected:
             return end(.success(count), loop)
         case .publishing, .ending, .endingTopic: break
+        }
+        if mayHaveEnded, ending == .topic, error.code == .rejected {
+            // It may be this channel that ended it, with all that is sent again now.
+            stopUpstream()
+            return end(.failure(.unknownOutcome.with(state.acknowledged)), loop)
         }
         fail(ForebayError(stream: error), loop)
     }

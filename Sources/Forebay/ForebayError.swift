@@ -70,7 +70,7 @@ extension ForebayError {
             switch error.code {
             case .applicationError:
                 error.message.hasPrefix("overflow") ? .overflow : .topicFailed
-            case .rejected, .canceled: .rejected
+            case .rejected, .unavailable, .canceled: .rejected
             case .invalid: .invalid
             case .messageTooLarge: .messageTooLarge
             default: .protocolViolation

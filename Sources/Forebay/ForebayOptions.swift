@@ -8,7 +8,7 @@ public struct ForebayOptions: Sendable {
     /// Publishes whose acknowledgement was not heard before the connection was lost are repeated when it is there
     /// again, so that they arrive at least once, and perhaps twice. Otherwise they fail with `.outcomeUnknown`: at most
     /// once, and the program decides.
-    public var repeatsPublishes = false
+    public var repeatsPublishes = true
 
     /// How long the broker may take to answer on a new connection, in all.
     public var connectTimeout = Duration.seconds(10)

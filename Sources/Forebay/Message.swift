@@ -1,6 +1,40 @@
-// Message: what a subscription delivers, and what it tells of messages that it could not.
+// Message: what a subscription delivers, and what it tells of messages that it could not; and what is to be published.
 
 import HTTP2
+
+/// A message to be published, with what goes with it.
+public struct OutgoingMessage: Sendable, Equatable {
+    /// At most as large as the broker allows, by default 1 MiB.
+    public var payload: [UInt8]
+    /// The MIME type of the payload, at most 128 characters of ASCII; empty for none.
+    public var contentType: String
+    /// What else goes with the message, at most 256. Of a name that comes twice the last counts.
+    public var headers: [(name: String, value: String)]
+
+    /// Bytes, and what goes with them.
+    public init(_ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []) {
+        self.payload = payload
+        self.contentType = contentType
+        self.headers = headers
+    }
+
+    /// A text as UTF-8.
+    public init(_ text: String, contentType: String = "", headers: [(name: String, value: String)] = []) {
+        self.init(Array(text.utf8), contentType: contentType, headers: headers)
+    }
+
+    public static func == (a: Self, b: Self) -> Bool {
+        a.payload == b.payload && a.contentType == b.contentType && a.headers.elementsEqual(b.headers, by: ==)
+    }
+
+    /// As it is kept until the broker has it.
+    /// - Throws: `.invalid` if the content type or the headers break their bounds.
+    func checked() throws(ForebayError) -> Outgoing {
+        let properties = MessageProperties(contentType: contentType, headers: headers)
+        guard properties.isValid else { throw .badProperties }
+        return Outgoing(payload: payload, properties: properties)
+    }
+}
 
 /// One message of a topic.
 public struct Message: Equatable, Sendable {

@@ -13,17 +13,9 @@ public enum PublicationEnd: Equatable, Sendable {
     case topic
 }
 
-extension Publisher where Output == [UInt8] {
-    /// Publishes every value, as one message each. Begins at once, and goes on until the publisher ends, it fails, or
-    /// it is cancelled; nobody has to hold on to it.
-    ///
-    /// The publisher is asked for one value, which opens a channel, and after that for what the broker grants: it is
-    /// never further ahead than that, and a topic without room asks for nothing. Demand is made on the client's thread,
-    /// and a publisher that delivers from within is called there.
-    ///
-    /// When the connection is lost, values that were asked for wait for the next one. Those that were sent and not
-    /// acknowledged are sent again if `ForebayOptions.repeatsPublishes` says so – the topic may then have them twice –
-    /// and otherwise, if there are any, the publication fails with `.outcomeUnknown`.
+extension Publisher where Output == OutgoingMessage {
+    /// Publishes every message, with what goes with it; otherwise as `publish(to:ending:)` of a publisher of bytes. A
+    /// content type or headers out of their bounds end it as a failure of the publisher does, with `.invalid`.
     ///
     /// - Parameters:
     ///   - topic: where to.
@@ -36,7 +28,41 @@ extension Publisher where Output == [UInt8] {
     }
 }
 
+extension Publisher where Output == [UInt8] {
+    /// Publishes every value, as one message each. Begins at once, and goes on until the publisher ends, it fails, or
+    /// it is cancelled; nobody has to hold on to it.
+    ///
+    /// The publisher is asked for one value, which opens a channel, and after that for what the broker grants: it is
+    /// never further ahead than that, and a topic without room asks for nothing. Demand is made on the client's thread,
+    /// and a publisher that delivers from within is called there.
+    ///
+    /// When the connection is lost, values that were asked for wait for the next one. Those that were sent and not
+    /// acknowledged are sent again, and the topic may then have them twice: publishing is at least once. Where
+    /// `ForebayOptions.repeatsPublishes` is false, and there are any, the publication fails with `.outcomeUnknown`
+    /// instead.
+    ///
+    /// When the publisher fails, what it had delivered is published and acknowledged first.
+    ///
+    /// - Parameters:
+    ///   - topic: where to.
+    ///   - ending: what the publisher's end means to the topic.
+    public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication {
+        map { OutgoingMessage($0) }.publish(to: topic, ending: ending)
+    }
+}
+
 extension Topic {
+    /// Publishes every message of a sequence, as `publish(contentsOf:ending:)` of a sequence of bytes does.
+    ///
+    /// - Returns: how many messages were accepted.
+    /// - Throws: as `Publication.result()`.
+    @discardableResult
+    public func publish<Elements: AsyncSequence & Sendable>(
+        contentsOf elements: Elements, ending: PublicationEnd = .channel
+    ) async throws(ForebayError) -> UInt64 where Elements.Element == OutgoingMessage {
+        try await elements.publisher.publish(to: self, ending: ending).result()
+    }
+
     /// Publishes every element of a sequence, and waits until the broker has accepted all. An element is taken when the
     /// broker has granted it; see `Publisher.publish(to:ending:)`. Cancelling the task cancels the sequence's and the
     /// channel, and loses what was not accepted.

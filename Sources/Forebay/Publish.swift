@@ -18,8 +18,9 @@ extension Topic {
     /// subscription with `.block` is full, that takes until there is.
     ///
     /// While there is no connection the message waits for one. When the connection is lost before the broker has
-    /// answered, the message is repeated if `ForebayOptions.repeatsPublishes` says so, and the topic may then have it
-    /// twice; otherwise this fails with `.outcomeUnknown`.
+    /// answered, the message is repeated, and the topic may then have it twice: publishing is at least once. Where
+    /// `ForebayOptions.repeatsPublishes` is false this fails with `.outcomeUnknown` instead. A broker that shuts down
+    /// has not taken what it refused: that waits for the next one in any case.
     ///
     /// Cancelling the task withdraws a message that the broker has not accepted; nobody can tell then if it had.
     ///
@@ -32,14 +33,21 @@ extension Topic {
     public func publish(
         _ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []
     ) async throws(ForebayError) -> Receipt {
-        let properties = MessageProperties(contentType: contentType, headers: headers)
-        guard properties.isValid else {
-            throw ForebayError(
-                .invalid,
-                "A content type is at most 128 characters of ASCII, and a message has at most "
-                    + "\(MessageProperties.mostHeaders) headers.")
-        }
-        let publish = SinglePublish(self, Outgoing(payload: payload), properties)
+        try await publish(OutgoingMessage(payload, contentType: contentType, headers: headers))
+    }
+
+    /// Publishes a text as UTF-8.
+    @discardableResult
+    public func publish(
+        _ text: String, contentType: String = "", headers: [(name: String, value: String)] = []
+    ) async throws(ForebayError) -> Receipt {
+        try await publish(OutgoingMessage(text, contentType: contentType, headers: headers))
+    }
+
+    /// Publishes one message, as `publish(_:contentType:headers:)` does.
+    @discardableResult
+    public func publish(_ message: OutgoingMessage) async throws(ForebayError) -> Receipt {
+        let publish = SinglePublish(self, try message.checked())
         try publish.start()
         let result = await withTaskCancellationHandler {
             await publish.outcome.wait()
@@ -48,33 +56,21 @@ extension Topic {
         }
         return try result.get()
     }
-
-    /// Publishes a text as UTF-8.
-    @discardableResult
-    public func publish(
-        _ text: String, contentType: String = "", headers: [(name: String, value: String)] = []
-    ) async throws(ForebayError) -> Receipt {
-        try await publish(Array(text.utf8), contentType: contentType, headers: headers)
-    }
 }
 
 private final class SinglePublish: Activity, @unchecked Sendable {
     let outcome = OneShot<Result<Receipt, ForebayError>>()
     private let topic: Topic
     private let item: Outgoing
-    private let properties: MessageProperties
     private let isCancelled = Atomic<Bool>(false)
 
-    init(_ topic: Topic, _ item: Outgoing, _ properties: MessageProperties) {
-        self.properties = properties
+    init(_ topic: Topic, _ item: Outgoing) {
         self.topic = topic
         self.item = item
         super.init(topic.client.core)
     }
 
-    override var bytes: Int {
-        item.payload.count + properties.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
-    }
+    override var bytes: Int { item.size }
 
     func cancel() {
         isCancelled.store(true, ordering: .sequentiallyConsistent)
@@ -93,7 +89,7 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         guard stream == nil, loop.takesStreams, let connection = loop.connection else { return }
         do throws(ClientError) {
             let id = try item.withBytes { (bytes) throws(ClientError) in
-                try connection.publish(topic.name, bytes, properties)
+                try connection.publish(topic.name, bytes, item.properties)
             }
             loop.bind(id, self)
         } catch {
@@ -114,6 +110,11 @@ private final class SinglePublish: Activity, @unchecked Sendable {
         end(.failure(ForebayError(stream: error)), loop)
     }
 
+    /// It was refused for certain, and waits for the next broker.
+    override func turnedAway(_ loop: ClientLoop) {
+        if outcome.current != nil { loop.finish(self) }
+    }
+
     override func lost(_ loop: ClientLoop) {
         if outcome.current == nil, core.options.repeatsPublishes { return }
         end(.failure(.unknownOutcome), loop)
@@ -131,6 +132,11 @@ private final class SinglePublish: Activity, @unchecked Sendable {
 }
 
 extension ForebayError {
+    static let badProperties = ForebayError(
+        .invalid,
+        "A content type is at most 128 characters of ASCII, and a message has at most "
+            + "\(MessageProperties.mostHeaders) headers.")
+
     static let unknownOutcome = ForebayError(
         .outcomeUnknown, "The connection was lost before the broker answered: it may have taken the message, or not.")
 }

@@ -7,7 +7,13 @@ import Glibc
 public enum Broker {
     /// Runs forebayd with this process's command line, and exits.
     public static func main() -> Never {
-        exit(run(CommandLine.arguments))
+        // Swift reads them from /proc; without any, options would go unheeded.
+        let arguments = CommandLine.arguments
+        if arguments.isEmpty {
+            complain("cannot read the command line: mount /proc")
+            exit(1)
+        }
+        exit(run(arguments))
     }
 
     /// Nanoseconds that may pass between the end of a drain and the end of the process.
@@ -34,31 +40,44 @@ public enum Broker {
                 return 0
             case .run, .check, .printConfig: break
             }
-            let (loaded, path) = try ConfigurationFile.load(invocation)
-            return obey(invocation, loaded, path)
+            return try obey(invocation)
         } catch {
             for fault in error.faults { complain(fault) }
             return 2
         }
     }
 
-    private static func obey(_ invocation: Invocation, _ loaded: Loaded, _ path: String?) -> Int32 {
-        if invocation.action != .run { for warning in loaded.warnings { complain(warning) } }
+    private static func obey(_ invocation: Invocation) throws(UsageError) -> Int32 {
+        let (loaded, path) = try ConfigurationFile.load(invocation)
+        let machine: MachineLimits
         do throws(SystemError) {
-            let machine = try MachineLimits()
-            switch invocation.action {
-            case .check: print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
-            case .printConfig: print(loaded.printed(effective: machine.effective(loaded.options)), terminator: "")
-            default: return try serve(Reloader(invocation, path: path, loaded: loaded, machine: machine)) ? 0 : 1
-            }
-            return 0
+            machine = try MachineLimits()
         } catch {
             complain(error.description)
             return 1
         }
+        let configuration = try Server.Configuration(loaded.options, machine: machine)
+        if invocation.action == .run {
+            do throws(SystemError) {
+                let start = Reloader(invocation, path: path, loaded: loaded, machine: machine)
+                return try serve(start, configuration) ? 0 : 1
+            } catch {
+                complain(error.description)
+                return 1
+            }
+        }
+        for warning in loaded.warnings { complain(warning) }
+        if invocation.action == .check {
+            print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
+        } else {
+            print(loaded.printed(effective: machine.effective(loaded.options, configuration)), terminator: "")
+        }
+        return 0
     }
 
-    private static func serve(_ start: Reloader) throws(SystemError) -> Bool {
+    private static func serve(
+        _ start: Reloader, _ configuration: Server.Configuration
+    ) throws(SystemError) -> Bool {
         var reloader = start
         let options = reloader.loaded.options
         // Before any thread is there, so that all of them have the signals blocked.
@@ -67,7 +86,7 @@ public enum Broker {
         let log = try Log(level: options.logLevel, format: options.logFormat)
         defer { log.close() }
         var manager = ServiceManager(log: log)
-        var configuration = Server.Configuration(options, machine: reloader.machine)
+        var configuration = configuration
         configuration.passed = try passedSockets()
         tellStart(reloader, configuration, log)
         let server: Server

@@ -27,8 +27,7 @@ struct MachineLimits: Equatable, Sendable {
     static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
 
     /// What settings come to here where that is not what is written.
-    func effective(_ options: Options) -> [String: String] {
-        let configuration = Server.Configuration(options, machine: self)
+    func effective(_ options: Options, _ configuration: Server.Configuration) -> [String: String] {
         var effective: [String: String] = [:]
         if options.threads == nil { effective["threads"] = "\(configuration.threads) here" }
         if options.memory == nil { effective["memory"] = "\(configuration.limits.memory) bytes here" }
@@ -40,7 +39,10 @@ struct MachineLimits: Equatable, Sendable {
 }
 
 extension Server.Configuration {
-    init(_ options: Options, machine: MachineLimits) {
+    /// What a broker is to run with. This is the place for what settings only name, such as the contents of files: it
+    /// is made at the start, by -t and at each reload before anything changes, and what it throws is told and changes
+    /// nothing.
+    init(_ options: Options, machine: MachineLimits) throws(UsageError) {
         self.init(listen: options.listen, http: options.http, limits: options.limits, drainTime: options.drainTime)
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory

@@ -16,9 +16,9 @@ struct Change: Equatable {
 
 extension Loaded {
     /// Takes over what `new` has otherwise and what is reloadable; what had to stay keeps its origin as well.
-    mutating func adopt(_ new: Loaded) -> [Change] {
+    mutating func adopt(_ new: Loaded, table: [Setting] = Setting.all) -> [Change] {
         var changes: [Change] = []
-        for setting in Setting.all {
+        for setting in table {
             let isSame = setting.isSame(options, new.options)
             if !isSame {
                 changes.append(
@@ -54,18 +54,28 @@ struct Reloader {
     /// Everything that is checked when the broker is started is checked here before anything changes.
     mutating func reload(_ server: Server, log: Log) {
         let new: Loaded
+        let read: String?
+        var merged = loaded
+        let changes: [Change]
+        let configuration: Server.Configuration
         do throws(UsageError) {
-            (new, path) = try ConfigurationFile.load(invocation, former: path)
+            (new, read) = try ConfigurationFile.load(invocation, former: path)
+            changes = merged.adopt(new)
+            configuration = try Server.Configuration(merged.options, machine: machine)
         } catch {
             for fault in error.faults {
                 log.write(.error, "reload refused", [("cause", fault), ("in-force", "the former settings")])
             }
             return
         }
-        let changes = loaded.adopt(new)
+        (loaded, path) = (merged, read)
         log.level = loaded.options.logLevel
-        server.reload(Server.Configuration(loaded.options, machine: machine))
-        for warning in new.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
+        server.reload(configuration)
+        tell(changes, log)
+    }
+
+    private func tell(_ changes: [Change], _ log: Log) {
+        for warning in loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
         for change in changes where change.isApplied {
             log.write(
                 .info, "setting changed",

@@ -93,6 +93,26 @@ import Testing
         #expect(metadata == [entry, entry])
     }
 
+    /// Figures of the broker's that are beyond any sense stop at the largest.
+    @Test func whatWasDroppedIsClamped() throws {
+        let broker = GRPCBroker()
+        let id = try subscribe(broker, meta: true)
+        _ = broker.talk()
+        broker.send(id) { out in
+            appendResponse([], dropped: .max, to: &out)
+            appendResponse([(7, "a")], dropped: 3, to: &out)
+            appendResponse([], dropped: .max - 1, to: &out)
+        }
+        broker.carry()
+        var dropped: [UInt64?] = []
+        while let event = try broker.connection.next() {
+            if case .message(_, let message) = event { dropped.append(message.info?.dropped) }
+        }
+        #expect(dropped == [.max])
+        broker.end(id, ["grpc-status": "0", "forebay-end": "completed", "forebay-dropped": "4"])
+        #expect(broker.talk() == [.completed(1, dropped: .max)])
+    }
+
     @Test func creditAddsUpAndNoMoreIsTaken() throws {
         let broker = GRPCBroker()
         let id = try subscribe(broker, n: 1)

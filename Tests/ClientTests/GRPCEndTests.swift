@@ -23,7 +23,7 @@ private let second: UInt64 = 1_000_000_000
     @Test(arguments: [
         ("3", "bad name", ClientError.Code.invalid), ("5", "no topic", .rejected), ("7", "not allowed", .rejected),
         ("16", "who are you", .rejected), ("8", "overflow: full", .applicationError), ("8", "too many", .rejected),
-        ("9", "ended", .rejected), ("10", "topic failed: x", .applicationError), ("14", "going down", .rejected),
+        ("9", "ended", .rejected), ("10", "topic failed: x", .applicationError), ("14", "going down", .unavailable),
         ("1", "given up", .canceled), ("13", "a bug", .otherStatus("INTERNAL")), ("99", "?", .otherStatus("UNKNOWN")),
     ])
     func statuses(status: String, message: String, code: ClientError.Code) throws {

@@ -246,6 +246,19 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         same(connection.takeOutput(), error(2, 0x202, "this client answers no requests"))
     }
 
+    /// Of a REJECTED the text tells whether it is worth while to come again.
+    @Test(arguments: [
+        ("The broker is shutting down; connect again later.", ClientError.Code.unavailable),
+        ("The topic 'a' has ended.", .rejected), ("", .rejected),
+    ])
+    func aRefusalByABrokerThatShutsDown(_ text: String, _ code: ClientError.Code) throws {
+        var connection = RSocketRequester(now: 0)
+        _ = try connection.requestStream(Route("a"), n: 2)
+        let expected = ClientError(code, text)
+        same(connection.feed(error(1, 0x202, text)), [.failed(1, expected)])
+        #expect(!expected.endsConnection && expected.isReportedByBroker)
+    }
+
     @Test func errorsOfTheConnection() throws {
         for (code, kind) in [
             (UInt32(1), ClientError.Code.setupRejected), (2, .setupRejected), (3, .setupRejected),

@@ -23,6 +23,12 @@ import Testing
     /// The same with shards that take their turns at random, so that mail crosses in every way that it may.
     @Test(arguments: seeds)
     func ledgersBalanceHoweverMailCrosses(_ seed: Int) { Scenario(seed: seed, crossing: true).play() }
+
+    /// The same with limits that change under way; when mail crosses, not on all shards at once.
+    @Test(arguments: seeds)
+    func ledgersBalanceAcrossReloads(_ seed: Int) {
+        Scenario(seed: seed, crossing: seed % 2 == 1, reloading: true).play()
+    }
 }
 
 private final class Scenario {
@@ -32,12 +38,13 @@ private final class Scenario {
     private let books: Books
     private let shards: Int
     private let isCrossing: Bool
+    private let isReloading: Bool
     private var peers: [LedgerPeer] = []
     private var subscribers: [SubscriberAccount] = []
     private var publishers: [PublisherAccount] = []
     private var written = 0
 
-    init(seed: Int, crossing: Bool = false) {
+    init(seed: Int, crossing: Bool = false, reloading: Bool = false) {
         var random = LedgerRandom(state: UInt64(seed))
         var limits = Limits()
         limits.retain = random.pick([1, 3, 20, 1000])
@@ -54,6 +61,7 @@ private final class Scenario {
         broker = TestBroker(shards: shards, limits: limits)
         books = Books(seed: seed)
         isCrossing = crossing
+        isReloading = reloading
         if crossing { broker.chaos = LedgerRandom(state: UInt64(seed) &* 77 &+ 5) }
         self.random = random
         self.limits = limits
@@ -74,6 +82,7 @@ private final class Scenario {
     // What clients do
 
     private func act() {
+        if isReloading, random.next(15) == 0 { reload() }
         switch random.next(20) {
         case 0...1 where subscribers.count < 15: subscribe()
         case 2...3: if let account = any(subscribers) { request(account) }
@@ -196,6 +205,22 @@ private final class Scenario {
     private func fire() {
         let peer = peer(speaksRSocket: true)
         peer.client.fire(topic, text(), stream: peer.freshStream())
+    }
+
+    private func reload() {
+        var limits = limits
+        limits.retain = random.pick([1, 3, 20, 1000])
+        limits.retainBytes = random.pick([2000, 20_000, 16 << 20])
+        limits.retainAge = random.pick([0, 0, Limits.second])
+        limits.grant = random.pick([1, 5, 64])
+        limits.output = random.pick([200, 2000, 256 << 10])
+        if random.next(2) == 0, let pattern = try? TopicPattern(parsing: random.pick(["a", "*", ">"])) {
+            limits.topicRules = [TopicRule(match: pattern, retain: 2, retainBytes: random.pick([3000, 1 << 20]))]
+        }
+        for shard in broker.shards where !isCrossing || random.next(2) == 0 {
+            shard.adopt(limits, now: broker.now)
+        }
+        broker.run()
     }
 
     private func control(_ call: String) {
@@ -334,6 +359,6 @@ private final class Scenario {
         }
         #expect(topic.channels.count == topic.turns.count)
         #expect(topic.mirrors.allSatisfy { broker.shards[$0.shard].mirrorsByEpoch[topic.epoch] != nil })
-        #expect(!topic.isDirty && (topic.room.floor != nil || topic.log.bytes <= limits.retainBytes))
+        #expect(!topic.isDirty && (topic.room.floor != nil || topic.log.bytes <= topic.retention.bytes))
     }
 }

@@ -18,6 +18,8 @@ final class Proxy: @unchecked Sendable {
     private let listener: Int32
     private let wakeup: Wakeup
     private let isCut = Atomic<Bool>(false)
+    private let isDeaf = Atomic<Bool>(false)
+    private let isReset = Atomic<Bool>(false)
     private let isEmpty = Atomic<Bool>(false)
     private let isStopped = Atomic<Bool>(false)
     /// Connections that were made through it.
@@ -49,7 +51,22 @@ final class Proxy: @unchecked Sendable {
         while !isEmpty.load(ordering: .sequentiallyConsistent) { await Task.yield() }
     }
 
-    func heal() { isCut.store(false, ordering: .sequentiallyConsistent) }
+    /// Ends all connections; others can be made at once.
+    func reset() {
+        isReset.store(true, ordering: .sequentiallyConsistent)
+        wakeup.signal()
+    }
+
+    func heal() {
+        isDeaf.store(false, ordering: .sequentiallyConsistent)
+        isCut.store(false, ordering: .sequentiallyConsistent)
+    }
+
+    /// From now on clients hear nothing of the broker, until `cut` and `heal`.
+    func deafen() {
+        isDeaf.store(true, ordering: .sequentiallyConsistent)
+        wakeup.signal()
+    }
 
     func url(_ wire: Wire) -> String { "\(wire)://127.0.0.1:\(port)" }
 
@@ -59,12 +76,14 @@ final class Proxy: @unchecked Sendable {
                 closeAll()
                 isEmpty.store(true, ordering: .sequentiallyConsistent)
             }
+            if isReset.exchange(false, ordering: .sequentiallyConsistent) { closeAll() }
             var descriptors = [
                 pollfd(fd: listener, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0),
             ]
-            for flow in flows {
-                let reads = flow.pending.isEmpty && !flow.isOver
+            let isDeaf = isDeaf.load(ordering: .sequentiallyConsistent)
+            for (index, flow) in flows.enumerated() {
+                let reads = flow.pending.isEmpty && !flow.isOver && !(isDeaf && index % 2 == 1)
                 descriptors.append(pollfd(fd: reads ? flow.from : -1, events: Int16(POLLIN), revents: 0))
                 descriptors.append(
                     pollfd(fd: flow.pending.isEmpty ? -1 : flow.to, events: Int16(POLLOUT), revents: 0))

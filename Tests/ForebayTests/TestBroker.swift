@@ -49,26 +49,29 @@ final class TestBroker: @unchecked Sendable {
     func url(_ wire: Wire) -> String { "\(wire)://127.0.0.1:\(port(wire))" }
 
     /// What the broker tells of a topic, in JSON.
-    func describe(_ topic: String) throws -> String {
-        var link = try Link(to: BrokerAddress(host: "127.0.0.1", port: port(.rsocket)))
-        let id = try link.connection.call(.topicInfo(topic))
-        link.flush()
-        while true {
-            while let event = try link.next() {
-                if case .message(id, let message) = event { return String(decoding: message.data, as: UTF8.self) }
-                if case .failed(id, let error) = event { throw error }
-            }
-            var descriptor = pollfd(fd: link.socket, events: Int16(POLLIN), revents: 0)
-            poll(&descriptor, 1, 1000)
-            _ = try link.read(atMost: 4096, now: Clock.monotonic())
-        }
-    }
+    func describe(_ topic: String) throws -> String { try ForebayTests.describe(topic, port: port(.rsocket)) }
 
     /// All that was retained is lost, and all connections are cut.
     func restart() throws {
         server.stop()
         #expect(server.wait())
         server = try TestBroker.start(limits, ports, log)
+    }
+}
+
+/// What the broker whose RSocket is at this port tells of a topic, in JSON.
+func describe(_ topic: String, port: UInt16) throws -> String {
+    var link = try Link(to: BrokerAddress(host: "127.0.0.1", port: port))
+    let id = try link.connection.call(.topicInfo(topic))
+    link.flush()
+    while true {
+        while let event = try link.next() {
+            if case .message(id, let message) = event { return String(decoding: message.data, as: UTF8.self) }
+            if case .failed(id, let error) = event { throw error }
+        }
+        var descriptor = pollfd(fd: link.socket, events: Int16(POLLIN), revents: 0)
+        poll(&descriptor, 1, 1000)
+        _ = try link.read(atMost: 4096, now: Clock.monotonic())
     }
 }
 

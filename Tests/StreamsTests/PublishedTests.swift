@@ -54,6 +54,17 @@ struct PublishedTests {
         #expect(seen.count == 3)
     }
 
+    @Test("two properties stay apart though one is set to what the other publishes by")
+    func projectedValueIsSet() {
+        let (first, second) = (Meter(), Meter())
+        second.level = 2
+        let recorder = first.$level.record()
+        first.$level = second.$level
+        second.level = 3
+        first.level = 1
+        #expect(recorder.values == [0, 1] && second.level == 3)
+    }
+
     @Test("an object may have a publisher of its own")
     func publisherOfItsOwn() {
         final class Custom: ObservableObject {

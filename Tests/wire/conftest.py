@@ -46,6 +46,8 @@ class Broker:
     threads, unless a test or $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where
     HTTP clients do: host and port, or None for a listener that `options` turn off."""
 
+    executable = staticmethod(executable)
+
     def __init__(self, *options: str, threads: int = 0, variables: dict[str, str] | None = None):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
         standard = {"--listen": "127.0.0.1:0", "--http": "127.0.0.1:0", "--log-format": "json",
@@ -93,6 +95,13 @@ class Broker:
         how = {"env": dict(os.environ, SWIFT_BACKTRACE="enable=no")} | how
         done = subprocess.run([*launcher, executable(), *options], capture_output=True, timeout=30, text=True, **how)
         return done.returncode, done.stderr.splitlines()[-1]
+
+    @staticmethod
+    def run(*options: str, **variables: str) -> tuple[int, str, str]:
+        """Exit code and what was printed by a forebayd that starts nothing, with no other variables than these."""
+        done = subprocess.run([executable(), *options], capture_output=True, timeout=60, text=True,
+                              env={"SWIFT_BACKTRACE": "enable=no", **variables})
+        return done.returncode, done.stdout, done.stderr
 
     @property
     def http_port(self) -> int:

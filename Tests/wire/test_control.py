@@ -6,8 +6,8 @@ import json
 
 from common import *
 
-TOPIC_FIELDS = {"name", "epoch", "state", "first", "next", "retained", "bytes", "subscriptions", "publishers",
-                "published", "dropped"}
+TOPIC_FIELDS = {"name", "epoch", "state", "first", "next", "retained", "retain", "retain_bytes",
+                "retain_age_ms", "bytes", "subscriptions", "publishers", "published", "dropped"}
 SUBSCRIPTION_FIELDS = {"id", "topic", "connection", "peer", "policy", "buffer", "requested", "outstanding", "delivered",
                        "waiting", "dropped", "meta"}
 CONNECTION_FIELDS = {"id", "peer", "shard", "age_ms", "streams", "subscriptions", "publishers", "bytes_in", "bytes_out",

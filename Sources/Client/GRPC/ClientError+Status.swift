@@ -3,7 +3,7 @@
 import HTTP2
 
 extension ClientError {
-    /// What a status other than OK means. A broker that shuts down rejects, as over RSocket.
+    /// What a status other than OK means.
     init(_ outcome: CallOutcome) {
         let code: Code =
             switch outcome.status {
@@ -11,9 +11,10 @@ extension ClientError {
             case .aborted: .applicationError
             case .resourceExhausted:
                 outcome.end == .overflow || outcome.message.hasPrefix("overflow:") ? .applicationError : .rejected
-            case .notFound, .alreadyExists, .permissionDenied, .unauthenticated, .failedPrecondition, .unavailable,
+            case .notFound, .alreadyExists, .permissionDenied, .unauthenticated, .failedPrecondition,
                 .deadlineExceeded:
                 .rejected
+            case .unavailable: .unavailable
             case .cancelled: .canceled
             case .ok, .unknown, .outOfRange, .unimplemented, .internal, .dataLoss: .otherStatus(outcome.status.name)
             }

@@ -115,7 +115,7 @@ extension GRPCConnection {
         switch call.kind {
         case .subscription:
             let response = try ReceivedMessages(bytes)
-            call.dropped = call.dropped.addingReportingOverflow(response.dropped).partialValue
+            call.dropped = call.dropped.addingClamped(response.dropped)
             chunk?.response = response
             return nil
         case .channel: return progress(try PublishResponse(bytes), call)
@@ -205,8 +205,7 @@ extension GRPCConnection {
         guard !isCut else {
             return .failed(call.id, ClientError(.badAnswer, "The broker ended the call within a message."))
         }
-        let (dropped, isOver) = call.dropped.addingReportingOverflow(outcome.dropped)
-        return .completed(call.id, dropped: isOver ? .max : dropped)
+        return .completed(call.id, dropped: call.dropped.addingClamped(outcome.dropped))
     }
 
     /// Any answer, even an error, is a sign of life. The event points to memory that is kept until the next ping's.

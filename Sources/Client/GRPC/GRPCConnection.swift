@@ -101,12 +101,13 @@ public final class GRPCConnection: ClientConnection {
 
     /// Acknowledgements cost nothing in gRPC, and conflate by themselves.
     public func openChannel(
-        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, isOnly: Bool, acknowledged: Bool
+        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
+        isOnly: Bool, acknowledged: Bool
     ) throws(ClientError) -> StreamID {
         let call = try begin(.publish, .channel)
         write(call) {
             ClientRequests.appendPublishOpen(topic: topic, completesTopic: completesTopic, to: &$0)
-            ClientRequests.appendMessage(first, to: &$0)
+            ClientRequests.appendMessage(first, properties, to: &$0)
         }
         if isOnly { endSending(call) }
         return call.id
@@ -183,9 +184,9 @@ public final class GRPCConnection: ClientConnection {
 
     public func credit(of id: StreamID) -> UInt32 { sink.calls[id]?.credit.shown ?? 0 }
 
-    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer) -> Bool {
+    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties) -> Bool {
         guard let call = sink.calls[id], call.sends, call.credit.take() else { return false }
-        write(call) { ClientRequests.appendMessage(payload, to: &$0) }
+        write(call) { ClientRequests.appendMessage(payload, properties, to: &$0) }
         return true
     }
 

@@ -32,12 +32,13 @@ public final class RSocketConnection: ClientConnection {
     /// Acknowledgements cost credit of ours: one is outstanding at a time, so that they conflate instead of coming once
     /// a message.
     public func openChannel(
-        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, isOnly: Bool, acknowledged: Bool
+        _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
+        isOnly: Bool, acknowledged: Bool
     ) throws(ClientError) -> StreamID {
         let route = Route(topic, options: completesTopic ? [("complete", "true")] : [])
         return try requester.requestChannel(
             route, n: 1, data: first, complete: isOnly,
-            answers: acknowledged ? .allAcknowledgements : .acknowledgements)
+            answers: acknowledged ? .allAcknowledgements : .acknowledgements, properties: properties)
     }
 
     public func call(_ call: ControlCall) throws(ClientError) -> StreamID {
@@ -53,7 +54,9 @@ public final class RSocketConnection: ClientConnection {
     public func requestN(_ id: StreamID, _ n: UInt32) { requester.requestN(id, n) }
     public func outstanding(on id: StreamID) -> UInt32 { requester.outstanding(on: id) }
     public func credit(of id: StreamID) -> UInt32 { requester.credit(of: id) }
-    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer) -> Bool { requester.send(id, data: payload) }
+    public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties) -> Bool {
+        requester.send(id, data: payload, properties: properties)
+    }
     public func complete(_ id: StreamID) { requester.complete(id) }
     public func cancel(_ id: StreamID) { requester.cancel(id) }
 

@@ -107,7 +107,7 @@ extension RSocketRequester {
         if id != 0 {
             guard let stream = streams[StreamID(id)] else { return nil }
             remove(stream)
-            return .failed(stream.id, ClientError(ClientError.Code(stream: code), message))
+            return .failed(stream.id, ClientError(ClientError.Code(stream: code, message), message))
         }
         switch code {
         case 0x102:

@@ -26,6 +26,8 @@ struct RSocketRequester: ~Copyable {
     var input = ByteBuffer()
     /// Bytes to write.
     var output = ByteBuffer()
+    /// What goes with an item, while it is written.
+    private var composite = ByteBuffer()
 
     var state = State.open
     var streams = StreamList<RSocketStream>()
@@ -128,12 +130,12 @@ struct RSocketRequester: ~Copyable {
     /// sends back. `complete`: item 0 is the only one.
     mutating func requestChannel(
         _ route: Route, n: UInt32, data: UnsafeRawBufferPointer, complete: Bool,
-        answers: RSocketStream.Answers = .messages
+        answers: RSocketStream.Answers = .messages, properties: MessageProperties = MessageProperties()
     ) throws(ClientError) -> StreamID {
         precondition((1...Refill.unbounded).contains(n))
         let id = try newStream()
         try Frames.request(
-            .channel, id, n: n, route, data, complete: complete, fragment: limits.fragment, into: &output)
+            .channel, id, n: n, route, data, properties, complete: complete, fragment: limits.fragment, into: &output)
         streams.insert(RSocketStream(id: id, kind: .channel, demand: n, sends: !complete, answers: answers))
         return id
     }
@@ -181,11 +183,15 @@ struct RSocketRequester: ~Copyable {
     }
 
     /// PAYLOAD on a channel, for one credit of the broker's; false when there is none, and then nothing is sent.
-    mutating func send(_ id: StreamID, data: UnsafeRawBufferPointer) -> Bool {
+    mutating func send(
+        _ id: StreamID, data: UnsafeRawBufferPointer, properties: MessageProperties = MessageProperties()
+    ) -> Bool {
         guard let stream = streams[id], stream.useCredit() else { return false }
+        composite.removeAll()
+        properties.appendMetadata(into: &composite)
         FrameWriter.payload(
-            stream: id.value, next: true, complete: false, metadata: nil, data: data, fragment: limits.fragment,
-            into: &output)
+            stream: id.value, next: true, complete: false, metadata: composite.isEmpty ? nil : composite.readable,
+            data: data, fragment: limits.fragment, into: &output)
         return true
     }
 

@@ -65,9 +65,9 @@ final class HTTPFace {
 
     /// Has an exchange refused unless it ends, or its deadline is taken away, within `timeout` nanoseconds.
     func limitTime(of exchange: Exchange, to timeout: UInt64, now: UInt64) {
-        let (deadline, overflow) = now.addingReportingOverflow(timeout)
-        exchange.deadline = overflow ? .max : deadline
-        nextDeadline = Swift.min(nextDeadline ?? .max, exchange.deadline!)
+        let deadline = now.addingClamped(timeout)
+        exchange.deadline = deadline
+        nextDeadline = Swift.min(nextDeadline ?? .max, deadline)
     }
 
     /// Gives a message of a call that has begun, if there is one, `timeout` nanoseconds to be complete, in however many
@@ -76,9 +76,9 @@ final class HTTPFace {
         guard exchange.deframer.heldBytes > 0 || exchange.awaitsEnd else { return exchange.messageDue = nil }
         let number = exchange.deframer.count
         if let due = exchange.messageDue, due.number == number { return }
-        let (time, overflow) = now.addingReportingOverflow(timeout)
-        exchange.messageDue = (overflow ? .max : time, number)
-        nextDeadline = Swift.min(nextDeadline ?? .max, exchange.messageDue!.time)
+        let due = now.addingClamped(timeout)
+        exchange.messageDue = (due, number)
+        nextDeadline = Swift.min(nextDeadline ?? .max, due)
     }
 
     /// The exchange that an event of the session named.

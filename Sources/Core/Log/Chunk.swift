@@ -9,18 +9,19 @@
 
 import Bytes
 import Replay
+import Synchronization
 
 /// The shared counter of all memory held by logs and output, in bytes.
 public final class MemoryBudget: Sendable {
-    private let bound = Counter()
+    private let most: Atomic<Int>
     private let counter = Counter()
 
-    public init(limit: Int) { self.limit = limit }
+    public init(limit: Int) { most = Atomic(limit) }
 
     /// Bytes that all of them together may hold. Whoever runs the broker may change it at any time.
     public var limit: Int {
-        get { bound.value }
-        set { bound.value = newValue }
+        get { most.load(ordering: .relaxed) }
+        set { most.store(newValue, ordering: .relaxed) }
     }
 
     public var used: Int { counter.value }

@@ -5,9 +5,6 @@ import Synchronization
 final class Counter: Sendable {
     private let number = Atomic<Int>(0)
 
-    var value: Int {
-        get { number.load(ordering: .relaxed) }
-        set { number.store(newValue, ordering: .relaxed) }
-    }
+    var value: Int { number.load(ordering: .relaxed) }
     func add(_ amount: Int) { number.add(amount, ordering: .relaxed) }
 }

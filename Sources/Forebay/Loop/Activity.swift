@@ -61,6 +61,8 @@ class Activity: @unchecked Sendable {
     func failed(_ error: ClientError, _ loop: ClientLoop) {}
     /// The connection was lost; the stream is gone.
     func lost(_ loop: ClientLoop) {}
+    /// The broker shuts down, and has ended the stream for that. The activity goes on with the next connection.
+    func turnedAway(_ loop: ClientLoop) { lost(loop) }
     /// The client has ended, and this with it.
     func close(_ error: ForebayError) {}
 }

@@ -6,6 +6,7 @@
 // Names are looked up and sockets connected on a thread of their own, so that this one never waits for anything but its
 // poller. A turn: what other threads want, what the broker sent, what follows from both, what is to be written, wait.
 
+import Bytes
 import Client
 import EventLoop
 import StreamsCore
@@ -267,7 +268,10 @@ final class ClientLoop {
         case .failed(let id, let error):
             guard let activity = activity(id) else { return }
             unbind(activity)
-            activity.failed(error, self)
+            guard error.code == .unavailable else { return activity.failed(error, self) }
+            // The others go on until the broker is done with them; then there is to be another connection.
+            closing = closing ?? error.message
+            activity.turnedAway(self)
         case .pong: answered()
         case .closing(let why): closing = why
         }
@@ -355,11 +359,4 @@ final class ClientLoop {
 
     /// Bytes that the network has not taken yet.
     var queued: Int { link?.connection.queued ?? 0 }
-}
-
-extension UInt64 {
-    func addingClamped(_ other: UInt64) -> UInt64 {
-        let (sum, isOver) = addingReportingOverflow(other)
-        return isOver ? .max : sum
-    }
 }

@@ -8,6 +8,7 @@
 // The publisher is asked for what the broker has granted, less what it was asked for already and what waits: so it is
 // never ahead of the broker's credit. Item 0 needs none.
 
+import HTTP2
 import StreamsCore
 
 struct ChannelState {
@@ -100,6 +101,10 @@ struct ChannelState {
 /// A message on its way to the broker.
 struct Outgoing: Sendable, Equatable {
     var payload: [UInt8]
+    var properties = MessageProperties()
+
+    /// Bytes that it holds.
+    var size: Int { payload.count + properties.headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
 
     /// As the array's own, with a typed error.
     func withBytes<Value, Failure: Error>(

@@ -50,11 +50,13 @@ struct ConfigurationText: Equatable, Sendable {
 
 /// Puts settings together. Every fault is kept, so that all of them can be told at once.
 struct Loader {
-    /// Faults told of one file; more are the same one again.
+    /// Faults that are told; more are the same one again.
     static let mostFaults = 20
+    static let prefix = "FOREBAY_"
 
     private(set) var loaded = Loaded()
     private var faults: [String] = []
+    private let table: [Setting]
     /// Whether a file can be read; throws what is the matter with it.
     private let checkFile: (String) throws(ValueFault) -> Void
 
@@ -64,16 +66,20 @@ struct Loader {
     ///   - checkFile: throws what is the matter with a file that a setting names.
     static func load(
         _ text: ConfigurationText?, environment: [(name: String, value: String)],
-        settings: [(name: String, value: String)], checkFile: @escaping (String) throws(ValueFault) -> Void
+        settings: [(name: String, value: String)], table: [Setting] = Setting.all,
+        checkFile: @escaping (String) throws(ValueFault) -> Void
     ) throws(UsageError) -> Loaded {
-        var loader = Loader(checkFile)
+        var loader = Loader(table, checkFile)
         if let text { loader.take(text) }
         loader.take(environment: environment)
         loader.take(options: settings)
         return try loader.finish()
     }
 
-    private init(_ checkFile: @escaping (String) throws(ValueFault) -> Void) { self.checkFile = checkFile }
+    private init(_ table: [Setting], _ checkFile: @escaping (String) throws(ValueFault) -> Void) {
+        self.table = table
+        self.checkFile = checkFile
+    }
 
     private func finish() throws(UsageError) -> Loaded {
         if !faults.isEmpty { throw UsageError(Array(faults.prefix(Loader.mostFaults))) }
@@ -98,8 +104,8 @@ struct Loader {
 
     private mutating func take(_ entry: Node.Entry, of path: String) {
         do throws(Fault) {
-            guard let setting = Setting.named(entry.key) else {
-                let meant = suggestion(for: entry.key, among: Setting.all.map(\.name))
+            guard let setting = table.first(where: { $0.name == entry.key }) else {
+                let meant = suggestion(for: entry.key, among: table.map(\.name))
                 throw Fault(entry.place, "\(shown(entry.key)) is no key\(meant)")
             }
             try read(setting, entry.value, folder: path)
@@ -149,15 +155,13 @@ struct Loader {
     // The environment and the command line
 
     private mutating func take(environment: [(name: String, value: String)]) {
-        let known = Setting.all.filter { !$0.isRecords }
-        for (name, value) in environment where name.hasPrefix("FOREBAY_") && !value.isEmpty {
-            guard let setting = known.first(where: { $0.variable == name }) else {
-                // Others may have variables that begin so: forebay has, and those that tell of services do.
-                if let meant = nearest(to: name.lowercased(), among: known.map { $0.variable.lowercased() }),
-                    name != "FOREBAY_CONFIG"
-                {
-                    loaded.warnings.append("\(name) is no variable of forebayd; did you mean \(meant.uppercased())?")
-                }
+        for (name, value) in environment where name.hasPrefix(Loader.prefix) && !value.isEmpty {
+            guard let setting = table.first(where: { $0.variable == name }) else {
+                warnOfVariable(name)
+                continue
+            }
+            if setting.isRecords {
+                loaded.warnings.append("\(name) is not looked at: write \(setting.name) into the configuration file")
                 continue
             }
             var texts = [value]
@@ -166,8 +170,19 @@ struct Loader {
         }
     }
 
+    /// Others have variables that begin so: `forebay` has, and those that tell of services do. So a name that is near
+    /// to a known one is suspicious, and no more than that.
+    private mutating func warnOfVariable(_ name: String) {
+        if name == ConfigurationFile.variable { return }
+        let word = name.dropFirst(Loader.prefix.count).lowercased().split(separator: "_").joined(separator: "-")
+        guard let meant = nearest(to: word, among: table.map(\.name)),
+            let setting = table.first(where: { $0.name == meant })
+        else { return }
+        loaded.warnings.append("\(name) is no variable of forebayd; did you mean \(setting.variable)?")
+    }
+
     private mutating func take(options: [(name: String, value: String)]) {
-        for setting in Setting.all {
+        for setting in table {
             let texts = options.filter { $0.name == setting.name }.map(\.value)
             if texts.isEmpty { continue }
             let told = texts.map { Loader.told(setting, $0) }.joined(separator: ", ")

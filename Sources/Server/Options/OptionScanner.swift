@@ -1,6 +1,7 @@
 // OptionScanner: getopt_long as a sequence of (name, value).
 
 @preconcurrency import CLinux
+import Configuration
 @preconcurrency import Glibc
 
 /// Goes through a command line once. Every failure is a sentence.
@@ -60,7 +61,8 @@ struct OptionScanner: ~Copyable {
         }
         // getopt has moved past the word, unless it stopped inside one of several letters.
         if found == Int32(UInt8(ascii: "?")) {
-            throw UsageError(optopt >= OptionScanner.base ? "\(lastWord) takes no value" : "unknown option \(unknown)")
+            if optopt >= OptionScanner.base { throw UsageError("\(lastWord) takes no value") }
+            throw UsageError("unknown option \(unknown)\(meant)")
         }
         if found == Int32(UInt8(ascii: ":")) { throw UsageError("\(lastWord) needs a value") }
         let index = OptionScanner.table.firstIndex { entry in
@@ -75,6 +77,13 @@ struct OptionScanner: ~Copyable {
 
     private var unknown: String {
         optopt == 0 ? lastWord : "-\(Character(Unicode.Scalar(UInt8(truncatingIfNeeded: optopt))))"
+    }
+
+    /// The option that a long one was probably meant to be, as the end of a sentence.
+    private var meant: String {
+        guard optopt == 0, lastWord.hasPrefix("--") else { return "" }
+        let name = String(lastWord.dropFirst(2).prefix { $0 != "=" })
+        return nearest(to: name, among: OptionScanner.table.map(\.name)).map { "; did you mean --\($0)?" } ?? ""
     }
 
     private func word(_ index: Int) -> String {

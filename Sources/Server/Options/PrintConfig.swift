@@ -5,11 +5,11 @@ import Configuration
 
 extension Loaded {
     /// - Parameter effective: by setting, what it comes to on this machine.
-    func printed(effective: [String: String] = [:]) -> String {
+    func printed(effective: [String: String] = [:], table: [Setting] = Setting.all) -> String {
         var lines: [String] = []
         for group in Setting.Group.allCases {
             lines.append((lines.isEmpty ? "" : "\n") + "# \(group.rawValue)")
-            for setting in Setting.all where setting.group == group {
+            for setting in table where setting.group == group {
                 var origin = origin(setting).description
                 if let here = effective[setting.name] { origin += "; \(here)" }
                 lines += print(setting, "  # \(origin)")

@@ -69,7 +69,7 @@ struct Setting: Sendable {
         switch shape {
         case .value, .truth: return texts[0]
         case .list: return texts.isEmpty ? "none" : texts.joined(separator: ", ")
-        case .records: return texts.isEmpty ? "none" : "\(texts.count { $0.hasPrefix("- ") })"
+        case .records: return texts.isEmpty ? "none" : "\(texts.count { $0.hasPrefix("- ") }) elements"
         }
     }
 }

@@ -3,8 +3,9 @@
 // To add one: give `Options` (or its `limits`) a field whose default is the setting's, and write one line below with a
 // phrase that says what it sets. It is then a key of the file, a variable, an option, a line of -h and of
 // --print-config. `.reloadable` if `Server.reload` brings a changed value into force; everything else is told to need a
-// restart. `.secret` if its value must never be told. Add its row to README.md and Docker/forebayd.yaml; tests compare
-// both with this table, and what depends on several settings at once is checked in `Options.faults`.
+// restart. `.secret` if its value must never be told. What a setting only names, such as a file's contents, is read in
+// `Server.Configuration.init`; what depends on several settings at once is checked in `Options.faults`. Add a row to
+// README.md, lines to Docker/forebayd.yaml and a sample to ConfigurationTests: tests compare them with this table.
 //
 // A list of records is one line too, with what reads and writes a record; `topics` shows how. In what reads it,
 // `fields.needed(key)`, `fields.value(key)`, `fields.values(key)` and `fields.records(key)` each take what turns a text
@@ -125,7 +126,7 @@ extension Setting {
             .reloadable,
         .time("request-time", \.limits.reassemblyTime, in: second...hour, "for a request that has begun to be complete")
             .reloadable,
-        .time("park-time", \.limits.parkTime, in: 100 * millisecond...hour, "for a publish to find room").reloadable,
+        .time("park-time", \.limits.parkTime, in: second...hour, "for a publish to find room").reloadable,
         .time("unread-time", \.limits.unreadTime, in: second...hour, "for which a client may leave answers unread")
             .reloadable,
         .time("close-time", \.limits.closeTime, in: 100 * millisecond...hour, "for a client to read a closing error")

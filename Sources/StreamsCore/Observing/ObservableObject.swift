@@ -3,6 +3,7 @@
 /// A class whose subscribers are told before it changes: without more being written, before each change of a property
 /// that is `@Published`.
 public protocol ObservableObject: AnyObject {
+    /// Announces that the object is about to change.
     associatedtype ObjectWillChangePublisher: Publisher = ObservableObjectPublisher
     where ObjectWillChangePublisher.Failure == Never
 
@@ -38,10 +39,11 @@ public final class ObservableObjectPublisher: Publisher {
 
     private let subject = PassthroughSubject<Void, Never>()
 
+    /// A publisher without subscribers.
     public init() {}
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Void, S.Failure == Never {
-        subject.subscribe(subscriber)
+        subject.subscribe(SharedSubscription(name: "ObservableObjectPublisher", downstream: subscriber))
     }
 
     /// Tells the subscribers that the object is about to change.

@@ -17,27 +17,31 @@ public struct Published<Value> {
         fileprivate let storage: PublishedStorage<Value>
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Value, S.Failure == Never {
-            storage.values.subscribe(subscriber)
+            storage.values.subscribe(SharedSubscription(name: "PublishedSubject", downstream: subscriber))
         }
     }
 
-    fileprivate var storage: PublishedStorage<Value>
+    fileprivate let storage: PublishedStorage<Value>
 
+    /// A property that begins with a value.
     public init(initialValue: Value) { storage = PublishedStorage(initialValue) }
+    /// What `@Published var name = value` calls.
     public init(wrappedValue: Value) { storage = PublishedStorage(wrappedValue) }
 
-    /// What `$property` is.
+    /// What `$property` is. It can be set so that it can be handed to `assign(to:)`; that by itself changes nothing.
     public var projectedValue: Publisher {
         mutating get { Publisher(storage: storage) }
-        set { storage = newValue.storage }
+        set {}
     }
 
+    /// Not there: what the property is of is an object, which the static subscript is given.
     @available(*, unavailable, message: "@Published is for properties of classes")
     public var wrappedValue: Value {
         get { preconditionFailure("not to be called") }
         set { preconditionFailure("not to be called") }
     }
 
+    /// What `object.name` reads and sets.
     public static subscript<Object: AnyObject>(
         _enclosingInstance object: Object, wrapped _: ReferenceWritableKeyPath<Object, Value>,
         storage path: ReferenceWritableKeyPath<Object, Published<Value>>

@@ -157,7 +157,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
         guard !isOver, let box = box.pointee else { return }
         // Nobody takes it out while this thread is at work.
         let more = box._withUnsafeGuaranteedRef { $0.downstream.receive(value) }
-        if more > .none { state.pointee.returned += more }
+        if more > .none { returned.pointee += more }
     }
 
     private func takeBox() -> SubscriberBox<Downstream>? {

@@ -29,10 +29,6 @@ struct ReplayState: ~Copyable {
     /// Ended or cancelled; set under the lock, read by anyone.
     let over = Atomic<Bool>(false)
 
-    // For who is at work
-    /// What the subscriber asked for by what it returned.
-    var returned = Subscribers.Demand.none
-
     /// Under the lock: a value arrives.
     /// - Returns: whether it is for the subscriber now and the caller is to deliver it, being at work from here on. If
     ///   not, nothing was done.
@@ -43,8 +39,9 @@ struct ReplayState: ~Copyable {
     }
 
     /// Under the lock: who was at work has delivered a value.
+    /// - Parameter returned: what the subscriber asked for by what it returned.
     /// - Returns: whether there is nothing more to do, and nobody is at work any more.
-    @inline(__always) mutating func endsWork() -> Bool {
+    @inline(__always) mutating func endsWork(_ returned: inout Subscribers.Demand) -> Bool {
         guard !hasMore, !over.load(ordering: .relaxed) else { return false }
         if returned > .none {
             guard lane.grant(returned) else { return false }
@@ -58,11 +55,18 @@ struct ReplayState: ~Copyable {
 /// One subscriber of a replayer.
 class ReplayPlace: @unchecked Sendable {
     final let state = UnsafeMutablePointer<ReplayState>.allocate(capacity: 1)
+    /// For who is at work: what the subscriber asked for by what it returned. Apart from the state, as it is written
+    /// without the lock.
+    final let returned = UnsafeMutablePointer<Subscribers.Demand>.allocate(capacity: 1)
     final var isOver: Bool { state.pointee.over.load(ordering: .relaxed) }
 
-    init() { state.initialize(to: ReplayState()) }
+    init() {
+        state.initialize(to: ReplayState())
+        returned.initialize(to: .none)
+    }
 
     deinit {
+        returned.deallocate()
         state.deinitialize(count: 1)
         state.deallocate()
     }
@@ -87,10 +91,12 @@ class ReplayPlace: @unchecked Sendable {
 struct ReplaySeat {
     let place: Unmanaged<ReplayPlace>
     let state: UnsafeMutablePointer<ReplayState>
+    let returned: UnsafeMutablePointer<Subscribers.Demand>
 
     init(_ place: ReplayPlace) {
         self.place = .passUnretained(place)
         state = place.state
+        returned = place.returned
     }
 }
 
@@ -116,7 +122,7 @@ class ReplayHub: @unchecked Sendable {
     final func release(_ released: [ReplaySeat]) {
         var rest: [ReplaySeat] = []
         shared.lock.lock()
-        for seat in released where !seat.state.pointee.endsWork() { rest.append(seat) }
+        for seat in released where !seat.state.pointee.endsWork(&seat.returned.pointee) { rest.append(seat) }
         shared.lock.unlock()
         if !rest.isEmpty { work(at: rest.map { $0.place.takeUnretainedValue() }) }
         pull()
@@ -130,10 +136,10 @@ class ReplayHub: @unchecked Sendable {
             shared.lock.lock()
             for place in mine {
                 let state = place.state
-                let returned = state.pointee.returned
+                let returned = place.returned.pointee
                 if returned > .none {
                     if !place.isOver, !state.pointee.lane.grant(returned) { place.grant(returned) }
-                    state.pointee.returned = .none
+                    place.returned.pointee = .none
                 }
                 if place.isOver {
                     over.append(place)

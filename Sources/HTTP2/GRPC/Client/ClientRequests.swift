@@ -53,8 +53,11 @@ public enum ClientRequests {
     }
 
     /// Appends the PublishRequest of a message.
-    public static func appendMessage(_ payload: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
-        GRPCFraming.append(to: &out) { appendField(2, payload, to: &$0) }
+    public static func appendMessage(
+        _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties = MessageProperties(),
+        to out: inout ByteBuffer
+    ) {
+        GRPCFraming.append(to: &out) { appendField(2, payload, properties, to: &$0) }
     }
 
     /// Appends a PublishOneRequest.
@@ -64,15 +67,22 @@ public enum ClientRequests {
     ) {
         GRPCFraming.append(to: &out) {
             $0.append(field: 1, topic)
-            if properties.isEmpty { return appendField(2, payload, to: &$0) }
-            $0.append(field: 2) { message in
-                if !payload.isEmpty { message.append(field: 2, payload) }
-                message.append(field: 4, properties.contentType)
-                for (name, value) in properties.headers {
-                    message.append(field: 5) {
-                        $0.append(field: 1, name)
-                        $0.append(field: 2, value)
-                    }
+            appendField(2, payload, properties, to: &$0)
+        }
+    }
+
+    /// Appends a `Message` as a field.
+    private static func appendField(
+        _ number: UInt8, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties, to out: inout ByteBuffer
+    ) {
+        if properties.isEmpty { return appendField(number, payload, to: &out) }
+        out.append(field: number) { message in
+            if !payload.isEmpty { message.append(field: 2, payload) }
+            message.append(field: 4, properties.contentType)
+            for (name, value) in properties.headers {
+                message.append(field: 5) {
+                    $0.append(field: 1, name)
+                    $0.append(field: 2, value)
                 }
             }
         }

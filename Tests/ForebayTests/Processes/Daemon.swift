@@ -1,0 +1,63 @@
+// Daemon: forebayd as a process of its own, which can be killed as kill -9 does, drained, and started again.
+
+import Foundation
+import Glibc
+import Testing
+
+@testable import Forebay
+
+/// Not to be used by several tasks at once.
+final class Daemon: @unchecked Sendable {
+    struct DidNotStart: Error {
+        var log: String
+    }
+
+    private let ports: [Wire: UInt16]
+    private let options: [String]
+    private(set) var process: ChildProcess
+
+    /// Its ports are none that the kernel gives to outgoing connections: of those one could be taken, perhaps by the
+    /// client that connects again, while the broker is down.
+    init(_ options: [String] = []) throws {
+        self.options = options
+        for attempt in 1... {
+            let first = UInt16.random(in: 10_000..<16_000) * 2
+            let ports = [Wire.rsocket: first, .http: first + 1]
+            do {
+                process = try Self.start(ports, options)
+                self.ports = ports
+                return
+            } catch let error as DidNotStart {
+                if attempt == 20 { throw error }
+            }
+        }
+        fatalError("not reached")
+    }
+
+    private static func start(_ ports: [Wire: UInt16], _ options: [String]) throws -> ChildProcess {
+        let listeners = [
+            "--listen", "127.0.0.1:\(ports[.rsocket]!)", "--http", "127.0.0.1:\(ports[.http]!)", "--threads", "2",
+        ]
+        let process = try ChildProcess("forebayd", listeners + options)
+        var log = ""
+        while log.components(separatedBy: " listening ").count < 3 {
+            guard let more = process.read() else { throw DidNotStart(log: log) }
+            log += more
+        }
+        return process
+    }
+
+    func port(_ wire: Wire) -> UInt16 { ports[wire]! }
+    func url(_ wire: Wire) -> String { "\(wire)://127.0.0.1:\(port(wire))" }
+
+    /// Ends it as it stands: nothing is said, nothing is flushed.
+    func kill() {
+        process.kill(SIGKILL)
+        #expect(process.wait() == -SIGKILL)
+    }
+
+    func start() throws { process = try Self.start(ports, options) }
+
+    /// Asks it to end once it has delivered what it holds.
+    func drain() { process.kill(SIGTERM) }
+}

@@ -1,0 +1,38 @@
+// PaceCounters: what the two ends of a pipeline have done so far, in memory that their processes share.
+
+import Glibc
+import Synchronization
+
+/// A file of zeroes that is mapped. It stays so as long as the process lives.
+struct PaceCounters: @unchecked Sendable {
+    private static let size = 4096
+
+    private let figures: UnsafeMutablePointer<Atomic<Int>>
+
+    /// - Returns: nil if the file cannot be mapped.
+    init?(_ path: String) {
+        let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        guard ftruncate(file, off_t(Self.size)) == 0,
+            let memory = mmap(nil, Self.size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), memory != MAP_FAILED
+        else { return nil }
+        figures = memory.assumingMemoryBound(to: Atomic<Int>.self)
+    }
+
+    /// Messages that the consumer has asked for.
+    var asked: Int { figures[0].load(ordering: .sequentiallyConsistent) }
+    /// Messages that the producer has made.
+    var made: Int { figures[8].load(ordering: .sequentiallyConsistent) }
+    /// By how many the producer was ahead of what was asked for, at most.
+    var lead: Int { figures[16].load(ordering: .sequentiallyConsistent) }
+
+    /// To be called before the consumer asks for so many more.
+    func ask(_ count: Int) { figures[0].add(count, ordering: .sequentiallyConsistent) }
+
+    /// To be called when the producer makes one more.
+    func make() {
+        let made = figures[8].add(1, ordering: .sequentiallyConsistent).newValue
+        _ = figures[16].max(made - asked, ordering: .relaxed)
+    }
+}

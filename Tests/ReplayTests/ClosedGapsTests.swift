@@ -1,0 +1,114 @@
+// What `closeGaps` leaves: the same messages, told apart by their order alone, in one range just below the next one.
+
+import Testing
+
+@testable import Replay
+
+struct ClosedGapsTests {
+    /// Torn into several ranges: of each message that goes one of two that come finds room.
+    private func torn(_ policy: Overflow, _ times: Int, end: inout UInt64) -> Subscription {
+        var subscription = Subscription(
+            start: .all, window: window(1..<1), buffer: 4, overflow: policy, credit: credit(0))
+        func append(_ count: UInt64) {
+            end += count
+            subscription.appended(upTo: sequence(end))
+            subscription.settle()
+        }
+        append(6)
+        for _ in 0..<times {
+            _ = subscription.request(1)
+            var room = Int.max
+            #expect(subscription.flush(room: &room).count == 1)
+            append(2)
+        }
+        return subscription
+    }
+
+    private func drain(_ subscription: Subscription) -> [Delivery] {
+        var (copy, room) = (subscription, Int.max)
+        _ = copy.request(Credit.unbounded)
+        return copy.flush(room: &room)
+    }
+
+    @Test(arguments: [Overflow.dropNewest, .replaceNewest]) func whatWaitsLiesJustBelowTheNextOne(_ policy: Overflow) {
+        var end: UInt64 = 1
+        var subscription = torn(policy, 3, end: &end)
+        let before = drain(subscription)
+        #expect(before.map(\.sequence) != Array(end - 4..<end), "there are gaps")
+        let (waiting, dropped, limit) = (subscription.waiting, subscription.dropped, subscription.limit)
+        subscription.closeGaps()
+        let after = drain(subscription)
+        #expect(after.map(\.sequence) == Array(end - 4..<end))
+        #expect(subscription.waiting == waiting && subscription.dropped == dropped && subscription.limit == limit)
+        // What was lost is told before the first, and no more than was.
+        #expect(after[0].droppedBefore == dropped)
+        #expect(after.dropFirst().allSatisfy { $0.droppedBefore == 0 })
+        #expect(subscription.cursor == sequence(end - 4))
+        #expect(subscription.newestWaiting == sequence(end - 1))
+    }
+
+    /// The ranges are free again: the bound on them is never met.
+    @Test(arguments: [Overflow.dropNewest, .replaceNewest]) func theBoundOnRangesIsNeverMet(_ policy: Overflow) {
+        var end: UInt64 = 1
+        var subscription = torn(policy, 0, end: &end)
+        for step in 0..<(3 * Subscription.maxRanges) {
+            _ = subscription.request(1)
+            var room = Int.max
+            #expect(subscription.flush(room: &room).count == 1)
+            end += 2
+            subscription.appended(upTo: sequence(end))
+            subscription.settle()
+            #expect(subscription.waiting == 4, "step \(step)")
+            subscription.closeGaps()
+            #expect(drain(subscription).map(\.sequence) == Array(end - 4..<end))
+        }
+    }
+
+    @Test(arguments: [Overflow.dropNewest, .replaceNewest, .dropOldest, .latest, .fail])
+    func nothingHappensWhereThereIsNoGap(_ policy: Overflow) {
+        var subscription = Subscription(
+            start: .all, window: window(1..<1), buffer: 4, overflow: policy, credit: credit(0))
+        subscription.closeGaps()
+        #expect(subscription.waiting == 0 && subscription.newestWaiting == nil)
+        subscription.appended(upTo: sequence(4))
+        subscription.settle()
+        let before = drain(subscription)
+        subscription.closeGaps()
+        #expect(drain(subscription) == before)
+        #expect(before.last?.sequence == 3)
+    }
+}
+
+struct NewestWaitingTests {
+    /// The newest of those that wait, which is not always the newest of the topic.
+    @Test(
+        arguments: [
+            (Overflow.dropOldest, 9), (.dropNewest, 3), (.replaceNewest, 9), (.latest, 9), (.fail, 3),
+        ] as [(Overflow, UInt64)])
+    func itIsTheLastThatFoundRoom(_ policy: Overflow, _ newest: UInt64) {
+        var subscription = Subscription(
+            start: .all, window: window(1..<1), buffer: 3, overflow: policy, credit: credit(0))
+        #expect(subscription.newestWaiting == nil)
+        for end in 2...10 as ClosedRange<UInt64> {
+            subscription.appended(upTo: sequence(end))
+            let before = subscription.newestWaiting
+            subscription.settle()
+            if policy == .dropNewest, end > 4 { #expect(subscription.newestWaiting == before) }
+        }
+        #expect(subscription.newestWaiting == sequence(newest))
+        _ = subscription.request(Credit.unbounded)
+        var room = Int.max
+        #expect(subscription.flush(room: &room).last?.sequence == newest)
+        #expect(subscription.newestWaiting == nil, "nothing waits any more")
+    }
+
+    @Test func whatIsPendingDoesNotWait() {
+        var subscription = Subscription(
+            start: .all, window: window(1..<3), buffer: 8, overflow: .dropOldest, credit: credit(0))
+        #expect(subscription.newestWaiting == sequence(2))
+        subscription.appended(upTo: sequence(5))
+        #expect(subscription.newestWaiting == sequence(2))
+        subscription.settle()
+        #expect(subscription.newestWaiting == sequence(4))
+    }
+}

@@ -1,0 +1,67 @@
+// What a reload changes, and what it leaves as it is.
+
+import Core
+import Testing
+
+@testable import Server
+
+@Suite struct ReloadingTests {
+    private func load(_ file: String, _ settings: [(String, String)] = []) throws -> Loaded {
+        let text = ConfigurationText(path: "b.yaml", bytes: Array(file.utf8))
+        return try Loader.load(text, environment: [], settings: settings, checkFile: { _ in })
+    }
+
+    @Test func whatCanBeChangedIsAndTheRestIsTold() throws {
+        var inForce = try load("listen: 127.0.0.1:1\nthreads: 2\nretain: 5\nlog-level: debug", [("log-level", "warn")])
+        let new = try load("retain: 6\nlisten: 127.0.0.1:2\nlog-level: error\nmax-topics: 9", [("log-level", "warn")])
+        let changes = inForce.adopt(new)
+        #expect(
+            changes == [
+                Change(
+                    name: "listen", former: "127.0.0.1:1", new: "127.0.0.1:2", origin: "b.yaml:2", isApplied: false),
+                Change(name: "threads", former: "2", new: "auto", origin: "default", isApplied: false),
+                Change(name: "retain", former: "5", new: "6", origin: "b.yaml:1", isApplied: true),
+                Change(name: "max-topics", former: "100000", new: "9", origin: "b.yaml:4", isApplied: true),
+            ])
+        #expect(inForce.options.listen?.port == 1 && inForce.options.threads == 2)
+        #expect(inForce.options.limits.retain == 6 && inForce.options.limits.topics == 9)
+        #expect(inForce.options.logLevel == .warning)
+        #expect(
+            inForce.origins == [
+                "listen": .file(path: "b.yaml", line: 1), "threads": .file(path: "b.yaml", line: 2),
+                "retain": .file(path: "b.yaml", line: 1), "max-topics": .file(path: "b.yaml", line: 4),
+                "log-level": .option("--log-level"),
+            ])
+        #expect(inForce.adopt(new).map(\.name) == ["listen", "threads"], "told again, as it still needs a restart")
+    }
+
+    /// Every setting that says it can be reloaded reaches the running broker: it is one of those that `Server.reload`
+    /// hands on.
+    @Test(arguments: Sample.all)
+    func whatIsReloadableIsHandedOn(sample: Sample) throws {
+        let setting = sample.setting
+        let value = sample.texts.count > 1 ? "[\(sample.value)]" : "\"\(sample.value)\""
+        let options = try load("\(sample.name): \(value)").options
+        let machine = MachineLimits(openFiles: 1_000_000, cpus: 2, memory: 1 << 30)
+        let was = try Server.Configuration(Options(), machine: machine)
+        let configuration = try Server.Configuration(options, machine: machine)
+        let isHandedOn =
+            configuration.limits != was.limits || configuration.drainTime != was.drainTime
+            || options.logLevel != .info
+        #expect(setting.isReloadable == isHandedOn)
+    }
+
+    @Test func theMachineSetsWhatIsLeftToIt() throws {
+        let machine = MachineLimits(openFiles: 1000, cpus: 3, memory: 1 << 30)
+        let configuration = try Server.Configuration(Options(), machine: machine)
+        #expect(configuration.threads == 3 && configuration.limits.memory == 1 << 30)
+        #expect(configuration.limits.connections == 1000 - MachineLimits.reservedFiles(threads: 3))
+        #expect(
+            machine.effective(Options(), configuration) == [
+                "threads": "3 here", "memory": "1073741824 bytes here", "max-connections": "950 for want of open files",
+            ])
+        var options = Options()
+        (options.threads, options.memory, options.limits.connections) = (1, 16 << 20, 5)
+        #expect(machine.effective(options, try Server.Configuration(options, machine: machine)).isEmpty)
+    }
+}
