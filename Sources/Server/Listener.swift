@@ -8,10 +8,12 @@ import Glibc
 struct Listener: Sendable {
     var socket: Int32
     var face: Face
+    /// They speak it over TLS.
+    var isSecure = false
 
     /// A listener for each address of `endpoint`. When a name has several, what this machine does not have is left out,
     /// and port 0 becomes one port for all.
-    static func open(_ face: Face, on endpoint: Endpoint) throws(SystemError) -> [Listener] {
+    static func open(_ face: Face, on endpoint: Endpoint, isSecure: Bool = false) throws(SystemError) -> [Listener] {
         var listeners: [Listener] = []
         var port = endpoint.port
         var last = SystemError("cannot listen on \(endpoint)", cause: "it has no address")
@@ -19,7 +21,7 @@ struct Listener: Sendable {
             do throws(SystemError) {
                 address.port = port
                 let socket = try Socket.listen(on: address)
-                listeners.append(Listener(socket: socket, face: face))
+                listeners.append(Listener(socket: socket, face: face, isSecure: isSecure))
                 port = Socket.localAddress(socket)?.port ?? port
             } catch {
                 last = error

@@ -21,6 +21,8 @@ struct Refusal: Error, Sendable {
         /// The topic has ended.
         case ended
         case notFound
+        /// It is not known who asks, or not any more.
+        case unauthenticated
         /// Not for this peer, or not for any.
         case forbidden
         /// What was asked to begin with is not there any more.
@@ -35,10 +37,13 @@ struct Refusal: Error, Sendable {
 
     var kind: Kind
     var message: String
+    /// Seconds after which to try again, where that is known.
+    var retryAfter: Int?
 
-    init(_ kind: Kind, _ message: String) {
+    init(_ kind: Kind, _ message: String, retryAfter: Int? = nil) {
         self.kind = kind
         self.message = message
+        self.retryAfter = retryAfter
     }
 
     init(_ error: RSocketError) {
@@ -64,7 +69,8 @@ struct Refusal: Error, Sendable {
         switch kind {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
-        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .forbidden, .gap, .unavailable:
+        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .unauthenticated, .forbidden,
+            .gap, .unavailable:
             .rejected
         }
     }
@@ -77,6 +83,7 @@ struct Refusal: Error, Sendable {
         case .timeout: .deadlineExceeded
         case .beyondCredit, .ended, .gap: .failedPrecondition
         case .notFound: .notFound
+        case .unauthenticated: .unauthenticated
         case .forbidden: .permissionDenied
         case .unavailable: .unavailable
         case .topicFailed: .aborted
@@ -94,10 +101,11 @@ struct Refusal: Error, Sendable {
             case .timeout: .timeout
             case .ended, .topicFailed: .topicEnded
             case .notFound: .notFound
+            case .unauthenticated: .unauthenticated
             case .forbidden: .forbidden
             case .gap: .gap
             case .unavailable: .draining
             }
-        return Problem(kind, message)
+        return Problem(kind, message, retryAfter: retryAfter)
     }
 }

@@ -66,7 +66,8 @@ extension Shard {
     public static let version = "0.1.0"
 
     /// - Parameter request: nil asks for the broker.
-    func call(_ connection: Connection, stream: UInt32, _ request: ControlCall?, now: Instant) {
+    func call(_ connection: Connection, stream: UInt32, _ request: ControlCall?, now: Instant) throws(Refusal) {
+        if let request { try expectCall(request, of: principal(of: connection, stream)) }
         let bound = streams.insert { Call(kind: .call, connection: connection, stream: stream, handle: $0) }
         connection.attach(bound)
         guard let request else {

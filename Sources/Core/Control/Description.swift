@@ -77,6 +77,7 @@ extension Shard {
         object.add("connection", row.connection)
         object.add("stream", subscriber.stream)
         object.add("peer", subscriber.connection.peer)
+        if let user = subscriber.principal.user { object.add("user", user) }
         object.add("policy", subscriber.options.overflow.name)
         object.add("buffer", subscriber.options.buffer)
         if credit.isUnbounded {
@@ -101,6 +102,7 @@ extension Shard {
         var object = JSONObject()
         object.add("id", row.id)
         object.add("peer", row.peer)
+        if let user = (connection.http?.login?.principal ?? connection.principal)?.user { object.add("user", user) }
         object.add("shard", index)
         object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
         object.add("streams", connection.streams.count)

@@ -8,6 +8,13 @@ struct ShardCounters: Sendable {
     var streamErrors: UInt64 = 0
     var protocolErrors: UInt64 = 0
     var connectionsOpened: UInt64 = 0
+    /// Credentials that were looked at and were right; logins that came to nothing; requests that were not allowed.
+    var loginsAccepted: UInt64 = 0
+    var loginsRefused: UInt64 = 0
+    var denied: UInt64 = 0
+    /// Connections that were secured by TLS, and those that were not to be.
+    var handshakes: UInt64 = 0
+    var handshakeFailures: UInt64 = 0
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
 
@@ -22,6 +29,11 @@ struct ShardCounters: Sendable {
         streamErrors &+= other.streamErrors
         protocolErrors &+= other.protocolErrors
         connectionsOpened &+= other.connectionsOpened
+        loginsAccepted &+= other.loginsAccepted
+        loginsRefused &+= other.loginsRefused
+        denied &+= other.denied
+        handshakes &+= other.handshakes
+        handshakeFailures &+= other.handshakeFailures
         bytesIn &+= other.bytesIn
         bytesOut &+= other.bytesOut
         connections += other.connections
@@ -65,6 +77,11 @@ struct Statistics {
         object.add("bytes_out_per_s", rate(total.bytesOut, before.bytesOut))
         object.add("stream_errors", total.streamErrors)
         object.add("protocol_errors", total.protocolErrors)
+        object.add("logins_accepted", total.loginsAccepted)
+        object.add("logins_refused", total.loginsRefused)
+        object.add("denied", total.denied)
+        object.add("tls_handshakes", total.handshakes)
+        object.add("tls_handshake_failures", total.handshakeFailures)
         before = total
         beforeAt = now.monotonic
         return object

@@ -44,6 +44,8 @@ enum BrokerManual {
         ManualOption("test", short: "t", help: "check the file and all other settings, and start nothing"),
         ManualOption("print-config", help: "print what is in force and where it came from, and start nothing"),
         ManualOption(
+            "hash-password", help: "read a password, print its hash for a user of the file, and start nothing"),
+        ManualOption(
             "completion", value: "SHELL", help: "print a script by which bash, zsh or fish completes the command line",
             values: .words(Shell.allCases.map(\.rawValue))),
         ManualOption(

@@ -20,6 +20,8 @@ struct Invocation: Equatable, Sendable {
         case printConfig
         /// Print what is made from the table of settings.
         case print(String)
+        /// Make the hash of a password from the standard input.
+        case hashPassword
         case help
         case version
     }
@@ -55,6 +57,7 @@ struct Invocation: Equatable, Sendable {
                 return invocation
             case "test": invocation.action = .check
             case "print-config": invocation.action = .printConfig
+            case "hash-password": invocation.action = .hashPassword
             case "config":
                 if invocation.file != nil { throw UsageError("--config is given twice: give it once") }
                 invocation.file = value
