@@ -18,6 +18,7 @@ import PackageDescription
 //                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
+//   forebay, Server ─ Manual      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
 // declared here does not compile.
@@ -67,7 +68,7 @@ let package = Package(
             name: "Server",
             dependencies: [
                 "Access", "Bytes", "Configuration", "Core", "HTTP2", "EventLoop", "CAdminPage", "CLinux", "CMicroHTTPD",
-                "Replay", "TLS",
+                "Manual", "Replay", "TLS",
             ],
             swiftSettings: hot),
         .target(
@@ -86,9 +87,10 @@ let package = Package(
         .executableTarget(
             name: "pipeline", dependencies: ["Forebay", "Streams"], path: "Examples/Pipeline", swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
+        .target(name: "Manual", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
-            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "TLS"],
+            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"],
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
@@ -140,6 +142,7 @@ let package = Package(
         .executableTarget(
             name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
+        .testTarget(name: "ManualTests", dependencies: ["Manual"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

@@ -77,6 +77,8 @@ public struct Limits: Equatable, Sendable {
     /// error.
     public var unreadTime: UInt64 = 10 * second
     public var closeTime: UInt64 = 2 * second
+    /// How long a draining broker waits for a subscriber, for whom messages wait, to ask for the next ones.
+    public var askTime: UInt64 = 1 * second
 
     // Users. Those without credentials are one user together.
     public var connectionsPerUser = 100_000
