@@ -17,6 +17,7 @@ import PackageDescription
 //                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
+//   forebay, Server ─ Manual      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
 // declared here does not compile.
@@ -61,7 +62,7 @@ let package = Package(
         .target(
             name: "Server",
             dependencies: [
-                "Access", "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "TLS",
+                "Access", "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "Manual", "TLS",
             ],
             swiftSettings: hot),
         .target(
@@ -80,9 +81,10 @@ let package = Package(
         .executableTarget(
             name: "pipeline", dependencies: ["Forebay", "Streams"], path: "Examples/Pipeline", swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
+        .target(name: "Manual", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
-            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "TLS"],
+            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"],
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
@@ -133,6 +135,7 @@ let package = Package(
         .executableTarget(
             name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
+        .testTarget(name: "ManualTests", dependencies: ["Manual"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

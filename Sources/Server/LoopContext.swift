@@ -18,6 +18,8 @@ enum InboxItem: Sendable {
     case limits(Limits)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
+    /// Is anybody there? `LoopContext.pulse` is to be answered.
+    case ping
     /// End the thread now.
     case stop
 }
@@ -38,4 +40,6 @@ struct LoopContext: Sendable {
     var log: Log
     /// What those get whose listener speaks TLS.
     var tls: TLSServer?
+    /// Answered by shards and acceptor.
+    var pulse = Pulse()
 }

@@ -45,15 +45,17 @@ extension Server.Configuration {
     /// nothing.
     init(_ options: Options, path: String?, machine: MachineLimits) throws(UsageError) {
         self.init(listen: options.listen, http: options.http, limits: options.limits, drainTime: options.drainTime)
-        if let settings = try options.tls.settings() {
-            do throws(TLSError) { tls = try TLSServer(settings) } catch { throw UsageError(error.description) }
-        }
-        cleartext = options.tls.cleartext
         access = try options.access.rules(beside: path)
         allowsAnonymous = options.access.allowsAnonymous
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles) - MachineLimits.reservedFiles(threads: threads)
         limits.connections = max(1, min(limits.connections, files))
+        cleartext = Set(options.tls.cleartext)
+        do throws(TLSError) {
+            tls = try options.tls.settings.map { (settings) throws(TLSError) in try TLSServer(settings) }
+        } catch {
+            throw UsageError(error.description)
+        }
     }
 }

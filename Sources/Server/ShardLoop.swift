@@ -172,6 +172,7 @@ final class ShardLoop<Shard: Engine> {
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)
+            case .ping: context.pulse.answer()
             case .stop: phase = .stopped
             }
         }

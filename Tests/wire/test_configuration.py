@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tls
 from common import *
 
 pytestmark = pytest.mark.rsocket
@@ -250,8 +251,10 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 
 def test_the_sample_file_is_in_order(start, file):
     # The files that it names.
-    for name in ("broker.pem", "broker.key", "clients.pem", "login.pem"):
-        (file.parent / name).write_text(LOGIN)
+    pair = tls.server()
+    for name, path in (("broker.pem", pair.cert), ("broker.key", pair.key), ("clients.pem", tls.authority().file)):
+        (file.parent / name).write_bytes(Path(path).read_bytes())
+    (file.parent / "login.pem").write_text(LOGIN)
     assert start.run("-t", "-c", str(SAMPLE))[0] == 0
     # With every line that is commented out put in, too.
     file.write_text(re.sub(r"(?m)^#(?=[a-z]|  )", "", SAMPLE.read_text()))

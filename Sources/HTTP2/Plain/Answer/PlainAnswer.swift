@@ -27,9 +27,9 @@ public struct PlainAnswer: Equatable, Sendable {
 }
 
 /// The plain face of the broker: requests to calls, results to answers.
-public struct PlainFace: Sendable {
-    public var limits: PlainLimits
-    public var cors: CORSPolicy
+public final class PlainFace: Sendable {
+    public let limits: PlainLimits
+    public let cors: CORSPolicy
 
     public init(limits: PlainLimits = PlainLimits(), cors: CORSPolicy = CORSPolicy()) {
         self.limits = limits
