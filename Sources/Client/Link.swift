@@ -20,15 +20,18 @@ public struct Link: ~Copyable {
     /// What the socket is read and written by, if not in the clear.
     private let tls: TLSStream?
 
-    /// How long connecting may take, in nanoseconds.
+    /// How long connecting may take unless it is told otherwise, in nanoseconds.
     public static let connectTime: UInt64 = 10_000_000_000
     /// How long `finish` may wait for the socket, in nanoseconds.
     private static let finishTime: UInt64 = 500_000_000
 
-    /// Connects to a broker. Blocks until that is done or has failed.
-    public init(to address: BrokerAddress, limits: ClientLimits = ClientLimits()) throws(ClientError) {
+    /// Connects to a broker, within so many nanoseconds once its name is looked up. Blocks until that is done or has
+    /// failed.
+    public init(
+        to address: BrokerAddress, limits: ClientLimits = ClientLimits(), within time: UInt64 = connectTime
+    ) throws(ClientError) {
         try address.credentials?.check()
-        (socket, tls) = try Self.connect(address)
+        (socket, tls) = try Self.connect(address, time)
         self.address = address
         localAddress = Socket.localAddress(socket).map { "\($0)" } ?? "?"
         let now = Clock.monotonic()
@@ -42,14 +45,16 @@ public struct Link: ~Copyable {
             }
     }
 
-    private static func connect(_ address: BrokerAddress) throws(ClientError) -> (Int32, TLSStream?) {
-        let deadline = Clock.monotonic() + connectTime
+    private static func connect(
+        _ address: BrokerAddress, _ time: UInt64
+    ) throws(ClientError) -> (Int32, TLSStream?) {
+        let deadline = Clock.monotonic().addingClamped(time)
         let context = try address.tls.map { (settings) throws(ClientError) in try Handshake.context(settings) }
         let socket: Int32
         do throws(SystemError) {
-            socket = try Socket.connect(to: Endpoint(host: address.host, port: address.port), timeout: connectTime)
+            socket = try Socket.connect(to: Endpoint(host: address.host, port: address.port), timeout: time)
         } catch {
-            throw ClientError(.notConnected, sentence(error, address))
+            throw ClientError(.notConnected, sentence(error, address, time))
         }
         do throws(ClientError) {
             return (
@@ -64,10 +69,10 @@ public struct Link: ~Copyable {
         }
     }
 
-    private static func sentence(_ error: SystemError, _ address: BrokerAddress) -> String {
+    private static func sentence(_ error: SystemError, _ address: BrokerAddress, _ time: UInt64) -> String {
         switch error.code {
         case ECONNREFUSED: "Nobody listens at \(address): is forebayd running there?"
-        case ETIMEDOUT: "\(address) did not answer within \(connectTime / 1_000_000_000) s."
+        case ETIMEDOUT: "\(address) did not answer within \(Duration.nanoseconds(Int64(clamping: time)))."
         case 0: "There is no address for '\(address.host)': \(error.cause)."
         default: "Could not connect to \(address): \(error.cause)."
         }

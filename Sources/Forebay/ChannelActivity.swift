@@ -213,7 +213,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         // With no channel the first message opens one; while the network is full nothing more is made.
         guard let subscription = lock.with({ mailbox.subscription }) else { return }
         let credit = stream.flatMap { id in loop.connection?.credit(of: id) }
-        if loop.queued > core.options.limits.output { return loop.markLater(self) }
+        if loop.isCongested { return loop.markLater(self) }
         let n = state.ask(credit: credit)
         guard n > 0 else { return }
         lock.with { mailbox.room += n }

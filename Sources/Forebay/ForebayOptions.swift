@@ -10,11 +10,11 @@ public struct ForebayOptions: Sendable {
     /// once, and the program decides.
     public var repeatsPublishes = true
 
-    /// How long the broker may take to answer on a new connection, in all.
+    /// How long connecting may take once the broker's name is looked up, and then the broker's first answer.
     public var connectTimeout = Duration.seconds(10)
 
     /// How long a connection may bring nothing, not even the answer to a sign of life, before it is given up. A sign of
-    /// life is sent at a third of it.
+    /// life is sent at a third of it. At least 3 ms, at most 2³¹−1 ms; what is beyond is taken for that.
     public var silence = Duration.seconds(30)
 
     /// Whom to trust, and what to show, over TLS (`rsockets://`, `https://`).
@@ -60,7 +60,7 @@ public struct ForebayOptions: Sendable {
         public var activities = 1024
         /// Bytes of single publishes that are under way; above it new ones fail with `.busy`.
         public var publishedBytes = 64 << 20
-        /// Bytes of one message, payload and metadata; a larger one fails its subscription.
+        /// Bytes of one message, payload and metadata; a larger one fails its subscription. At most 1 GiB.
         public var message = 32 << 20
         /// Bytes of output that the network has not taken, above which no more is asked of publishers that are
         /// published.

@@ -134,8 +134,8 @@ private final class SinglePublish: Activity, @unchecked Sendable {
 extension ForebayError {
     static let badProperties = ForebayError(
         .invalid,
-        "A content type is at most 128 characters of ASCII, and a message has at most "
-            + "\(MessageProperties.mostHeaders) headers.")
+        "A content type is at most 128 characters of ASCII, a message has at most "
+            + "\(MessageProperties.mostHeaders) headers, and a header's name at most \(CarriedMetadata.longestName) bytes.")
 
     static let unknownOutcome = ForebayError(
         .outcomeUnknown, "The connection was lost before the broker answered: it may have taken the message, or not.")

@@ -47,11 +47,10 @@ extension Topic {
     ///   - replay: where to begin.
     ///   - buffer: messages that may wait at the broker without demand, 1 to 2³¹−1; nil is its default (1,024).
     ///   - overflow: what happens when more would have to wait.
-    ///   - window: for iterations alone: messages asked for in advance, 1 to 2³¹−2.
+    ///   - window: for iterations alone: messages asked for in advance, 1 to 2³¹−2; others fail with `.invalid`.
     public func messages(
         replay: Replay = .none, buffer: UInt32? = nil, overflow: Overflow = .dropOldest, window: Int = 64
     ) -> TopicMessages {
-        precondition((1...Int(SubscriptionState.largestCredit)).contains(window), "a window is 1 to 2³¹−2 messages")
         var options = SubscribeOptions()
         options.meta = true
         options.buffer = buffer
@@ -105,7 +104,12 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     /// Subscribes. The subscription ends with the iterator and its copies, which share it.
     public func makeAsyncIterator() -> AsyncIterator {
         let subscriber = WindowSubscriber(window)
-        subscribe(subscriber)
+        if (1...Int(SubscriptionState.largestCredit)).contains(window) {
+            subscribe(subscriber)
+        } else {
+            subscriber.receive(
+                completion: .failure(ForebayError(.invalid, "A window is 1 to 2³¹−2 messages, not \(window).")))
+        }
         return AsyncIterator(handle: WindowHandle(subscriber))
     }
 

@@ -93,6 +93,24 @@ struct SourcesTests {
         #expect(sequence(first: 1) { $0 * 2 }.publisher.prefix(4).record().values == [1, 2, 4, 8])
     }
 
+    @Test("a sequence, which may be long, is described when somebody looks, and not for each subscriber")
+    func descriptionOfASequence() {
+        final class Counter: Sequence, CustomStringConvertible {
+            var looks = 0
+            var description: String {
+                looks += 1
+                return "[1, 2]"
+            }
+            func makeIterator() -> IndexingIterator<[Int]> { [1, 2].makeIterator() }
+        }
+        let counter = Counter()
+        var subscription: (any Subscription)?
+        counter.publisher.subscribe(AnySubscriber<Int, Never>(receiveSubscription: { subscription = $0 }))
+        #expect(counter.publisher.map { $0 * 2 }.record().values == [2, 4])
+        #expect(counter.looks == 0)
+        #expect(subscription.map { "\($0)" } == "[1, 2]" && counter.looks == 1)
+    }
+
     @Test("a future is begun at once, takes one result, and keeps it for those that come late")
     func future() {
         var promise: Future<Int, TestError>.Promise?

@@ -88,6 +88,13 @@ public final class GRPCConnection: ClientConnection {
         if let list = BrokerList(rawValue: topic), n == Refill.unbounded, options == SubscribeOptions() {
             return try self.list(list, n: n)
         }
+        // In Open both stand for nothing given; RSocket's routes have them refused.
+        guard options.buffer != 0 else {
+            throw ClientError(.invalid, "buffer=0 is not a number from 1 to 2147483647.")
+        }
+        if case .from(0, _) = options.start {
+            throw ClientError(.invalid, "from=0 is not a sequence: the first message of a topic has 1.")
+        }
         let call = try begin(.subscribe, .subscription(meta: options.meta), demand: n)
         let open = options.open(topic, n)
         write(call) { open.append(to: &$0) }

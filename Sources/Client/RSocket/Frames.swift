@@ -46,6 +46,9 @@ enum Frames {
         _ properties: MessageProperties = MessageProperties(), complete: Bool, fragment: Int,
         into out: inout ByteBuffer
     ) throws(ClientError) {
+        guard !route.name.isEmpty else {
+            throw ClientError(.invalid, "The topic's name is empty; give one such as orders.eu.")
+        }
         guard let tags = route.tags else {
             throw ClientError(
                 .invalid, "'\(route.name)' with its options is too long: a route's tag holds \(Route.tagLimit) bytes.")

@@ -23,6 +23,8 @@ final class ClientLoop {
 
     /// Bytes read from the broker in one turn.
     private static let readQuantum = 128 << 10
+    /// 2³¹−1 milliseconds, in nanoseconds.
+    private static let longestSilence: UInt64 = 0x7fff_ffff * 1_000_000
     private static let inboxToken: UInt64 = 0
     private static let socketToken: UInt64 = 1
 
@@ -147,14 +149,16 @@ final class ClientLoop {
     private func dial() {
         phase = .dialing
         var limits = ClientLimits()
-        limits.message = core.options.limits.message
-        limits.lifetime = max(core.options.silence.nanoseconds, 3_000_000)
+        limits.message = min(max(core.options.limits.message, 0), 1 << 30)
+        limits.reassembly = max(limits.reassembly, limits.message)
+        // No longer than RSocket's SETUP can tell.
+        limits.lifetime = min(max(core.options.silence.nanoseconds, 3_000_000), Self.longestSilence)
         limits.keepaliveInterval = limits.lifetime / 3
-        let (core, asked) = (core, limits)
+        let (core, asked, time) = (core, limits, core.options.connectTimeout.nanoseconds)
         do throws(SystemError) {
             try NamedThread.start("forebay-dial") {
                 do throws(ClientError) {
-                    let dialed = DialedLink(try Link(to: core.address, limits: asked))
+                    let dialed = DialedLink(try Link(to: core.address, limits: asked, within: time))
                     // Of a client that has ended meanwhile it is closed here.
                     if !core.hasEnded.load(ordering: .sequentiallyConsistent) { core.inbox.push(.dialed(dialed)) }
                 } catch {
@@ -285,7 +289,7 @@ final class ClientLoop {
 
     /// What follows from this turn.
     private func settle() {
-        if !held.isEmpty, queued <= core.options.limits.output {
+        if !held.isEmpty, !isCongested {
             for activity in held { mark(activity) }
             held = []
         }
@@ -307,7 +311,7 @@ final class ClientLoop {
         let until = deadline()
         try updateInterest()
         // Who waited for the network may go on at once if it has taken all.
-        let isDue = !held.isEmpty && queued <= core.options.limits.output
+        let isDue = !held.isEmpty && !isCongested
         let timeout = isDue ? 0 : until.map { $0 > now ? $0 - now : 0 }
         let count = try poller.wait(timeout: timeout)
         now = Clock.monotonic()
@@ -357,6 +361,6 @@ final class ClientLoop {
         }
     }
 
-    /// Bytes that the network has not taken yet.
-    var queued: Int { link?.connection.queued ?? 0 }
+    /// The network has not taken so much yet that publishers are to wait.
+    var isCongested: Bool { (link?.connection.queued ?? 0) > max(core.options.limits.output, 0) }
 }

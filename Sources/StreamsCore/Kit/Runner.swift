@@ -77,12 +77,14 @@ where Downstream.Input == Machine.Output, Downstream.Failure == Machine.Failure 
     private final var machine: Machine?
     private final var downstream: Downstream?
 
-    let description: String
+    private final let name: String
+
+    var description: String { name }
 
     init(_ machine: Machine, name: String, downstream: Downstream) {
         self.machine = machine
         self.downstream = downstream
-        description = name
+        self.name = name
     }
 
     /// Hands the subscriber its subscription. Nothing else is handed to it before that.

@@ -21,8 +21,7 @@ public struct Record<Output, Failure: Error>: Publisher {
     }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-        SequenceMachine.start(
-            subscriber, recording.output.makeIterator(), name: "\(recording.output)", end: recording.completion)
+        SequenceMachine.start(subscriber, recording.output, end: recording.completion)
     }
 
     /// Values, and how they end.

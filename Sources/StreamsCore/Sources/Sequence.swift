@@ -12,7 +12,7 @@ extension Publishers {
         public init(sequence: Elements) { self.sequence = sequence }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            SequenceMachine.start(subscriber, sequence.makeIterator(), name: "\(sequence)", end: .finished)
+            SequenceMachine.start(subscriber, sequence, end: .finished)
         }
     }
 }
@@ -24,23 +24,23 @@ extension Sequence {
     public var publisher: Publishers.Sequence<Self, Never> { Publishers.Sequence(sequence: self) }
 }
 
-struct SequenceMachine<Iterator: IteratorProtocol, Failure: Error>: StreamMachine {
+struct SequenceMachine<Elements: Sequence, Failure: Error>: StreamMachine {
     typealias Signal = Never
-    typealias Output = Iterator.Element
+    typealias Output = Elements.Element
 
-    fileprivate var iterator: Iterator
+    fileprivate var iterator: Elements.Iterator
     /// Looked at in advance: the end comes with the last element, not with the demand after it.
-    fileprivate var next: Iterator.Element?
+    fileprivate var next: Output?
     fileprivate let end: Subscribers.Completion<Failure>
 
     /// Delivers to a subscriber.
     static func start<S: Subscriber>(
-        _ subscriber: S, _ iterator: Iterator, name: @autoclosure () -> String, end: Subscribers.Completion<Failure>
+        _ subscriber: S, _ elements: Elements, end: Subscribers.Completion<Failure>
     ) where S.Input == Output, S.Failure == Failure {
-        var iterator = iterator
+        var iterator = elements.makeIterator()
         if let first = iterator.next() {
             let machine = SequenceMachine(iterator: iterator, next: first, end: end)
-            Runner(machine, name: name(), downstream: subscriber).begin()
+            SequenceRunner(machine, elements, subscriber).begin()
         } else {
             subscriber.receive(subscription: Subscriptions.empty)
             subscriber.receive(completion: end)
@@ -57,4 +57,20 @@ struct SequenceMachine<Iterator: IteratorProtocol, Failure: Error>: StreamMachin
     }
 
     mutating func receive(_ signal: Never, _ outlet: Outlet<Output, Failure>) {}
+}
+
+private final class SequenceRunner<Elements: Sequence, Downstream: Subscriber>:
+    Runner<SequenceMachine<Elements, Downstream.Failure>, Downstream>, @unchecked Sendable
+where Downstream.Input == Elements.Element {
+    private let elements: Elements
+
+    /// As long as the sequence, so it is not made before somebody looks.
+    override var description: String { "\(elements)" }
+
+    init(
+        _ machine: SequenceMachine<Elements, Downstream.Failure>, _ elements: Elements, _ downstream: Downstream
+    ) {
+        self.elements = elements
+        super.init(machine, name: "", downstream: downstream)
+    }
 }

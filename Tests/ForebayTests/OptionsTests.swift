@@ -1,0 +1,96 @@
+// Options and arguments beyond their bounds: nothing traps or hangs, and who asks for what there cannot be is told.
+
+import EventLoop
+import Glibc
+import Streams
+import Testing
+
+@testable import Forebay
+
+@Suite struct OptionsTests {
+    @Test(arguments: Wire.allCases) func figuresBeyondTheirBoundsAreTakenForTheNearest(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        let changes: [@Sendable (inout ForebayOptions) -> Void] = [
+            { $0.silence = .seconds(Int64.max) }, { $0.silence = .seconds(86_400 * 30) },
+            { $0.connectTimeout = .seconds(Int64.max) }, { $0.limits.activities = .max },
+            { $0.limits.publishedBytes = .max }, { $0.limits.message = .max }, { $0.limits.output = .max },
+            { $0.limits.output = .min }, { $0.reconnect = ReconnectPolicy(first: .seconds(-1), longest: .seconds(-1)) },
+        ]
+        try await within {
+            for (index, change) in changes.enumerated() {
+                var options = ForebayOptions()
+                change(&options)
+                let client = try await ForebayClient.connect(broker.url(wire), options)
+                let topic = client.topic("t\(index)")
+                try await topic.publish(bytes(0))
+                #expect(try await (1...100).publisher.map(bytes).publish(to: topic, ending: .topic).result() == 100)
+                var next = 0
+                for try await message in topic.messages(replay: .all, window: 2) {
+                    #expect(message.number == next)
+                    next += 1
+                }
+                #expect(next == 101)
+                await client.close()
+            }
+        }
+    }
+
+    @Test(arguments: Wire.allCases, [Int.min, -1, 0]) func noMessageIsSmallerThanNone(
+        _ wire: Wire, _ limit: Int
+    ) async throws {
+        let broker = try TestBroker()
+        try await within {
+            var options = ForebayOptions()
+            options.limits.message = limit
+            let client = try await ForebayClient.connect(broker.url(wire), options)
+            try await client.topic("t").publish("x")
+            let failure = await error { for try await _ in client.topic("t").messages(replay: .all) {} }
+            #expect(failure?.code == .messageTooLarge)
+            try await client.topic("t").publish("the client goes on")
+            await client.close()
+        }
+    }
+
+    @Test(arguments: Wire.allCases) func whatASubscriptionCannotBeIsInvalid(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let topic = client.topic("t")
+            for messages in [
+                topic.messages(buffer: 0), topic.messages(buffer: .max),
+                topic.messages(replay: .from(sequence: 0, epoch: nil)),
+                topic.messages(replay: .from(sequence: 0, epoch: 1)), topic.messages(window: 0),
+                topic.messages(window: .min), topic.messages(window: .max), client.topic("").messages(),
+            ] {
+                let failure = await error { for try await _ in messages {} }
+                #expect(failure?.code == .invalid, "\(messages.options) \(messages.window)")
+            }
+            let failure = await error { try await client.topic("").publish("x") }
+            #expect(failure?.code == .invalid && failure?.message.contains("empty") == true)
+            let long = [(name: String(repeating: "n", count: 1 << 16), value: "")]
+            let named = await error { try await topic.publish("x", headers: long) }
+            #expect(named?.code == .invalid && named?.message.contains("65535") == true)
+            await client.close()
+        }
+    }
+
+    /// Its queue is full, so that nobody answers: neither with a connection nor by refusing it.
+    @Test func connectingTakesNoLongerThanItMay() async throws {
+        let listener = try Socket.listen(on: Endpoint(host: "127.0.0.1", port: 0).resolve()[0])
+        defer { close(listener) }
+        #expect(listen(listener, 0) == 0)
+        let endpoint = Endpoint(host: "127.0.0.1", port: Socket.localAddress(listener)!.port)
+        var held: [Int32] = []
+        defer { for socket in held { close(socket) } }
+        while let socket = try? Socket.connect(to: endpoint, timeout: 100_000_000) { held.append(socket) }
+        try await within {
+            var options = ForebayOptions()
+            options.connectTimeout = .milliseconds(200)
+            let start = ContinuousClock.now
+            let failure = await error { _ = try await ForebayClient.connect("rsocket://\(endpoint)", options) }
+            #expect(failure?.code == .notConnected && failure?.message.contains("0.2 seconds") == true)
+            // It was ten seconds, whatever the options said.
+            #expect(start.duration(to: .now) < .seconds(9))
+        }
+    }
+}
