@@ -8,12 +8,14 @@ import PackageDescription
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
+//                      ├─ Access ─ Core, CCrypt, CJansson, COpenSSL
+//                      ├─ TLS ─ COpenSSL, EventLoop
 //                      ├─ Configuration ─ CYAML
 //                      ├─ EventLoop ─ CLinux
 //                      ├─ CMicroHTTPD
 //                      └─ CAdminPage           (the admin page's files)
 //   forebay ─ Client ─┬─ RSocket, HTTP2
-//                     └─ EventLoop
+//                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
 //
@@ -49,6 +51,11 @@ let package = Package(
         .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
         .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
+        .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
+        .target(name: "Access", dependencies: ["Core", "CCrypt", "CJansson", "COpenSSL"], swiftSettings: strict),
+        .target(name: "TLS", dependencies: ["COpenSSL", "EventLoop"], swiftSettings: hot),
         .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
         .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
@@ -59,12 +66,14 @@ let package = Package(
         .target(
             name: "Server",
             dependencies: [
-                "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "CAdminPage", "Replay", "Bytes",
+                "Access", "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "CAdminPage", "TLS",
+                "Replay", "Bytes",
             ], swiftSettings: hot),
         .target(
-            name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux"], swiftSettings: strict),
+            name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
+            swiftSettings: strict),
         .target(
-            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "Bytes"],
+            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "Bytes", "TLS"],
             swiftSettings: strict),
         .executableTarget(
             name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
@@ -78,7 +87,7 @@ let package = Package(
         .target(name: "Measure", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
-            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure"],
+            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "TLS"],
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
@@ -108,17 +117,24 @@ let package = Package(
             name: "CoreTests",
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
+        .testTarget(name: "AccessTests", dependencies: ["Access", "Core"], swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: strict),
+        .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: strict),
+        .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
         .testTarget(
-            name: "ServerTests", dependencies: ["Server", "Configuration", "Core", "HTTP2", "EventLoop"],
+            name: "ServerTests",
+            dependencies: ["Server", "Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS"],
             swiftSettings: strict),
         .testTarget(
-            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes"],
+            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
             swiftSettings: strict),
         .testTarget(
             name: "ForebayTests",
-            dependencies: ["Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd"],
+            dependencies: [
+                "Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd", "TLS",
+                "TestCertificates",
+            ],
             swiftSettings: strict),
         .executableTarget(
             name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),

@@ -7,7 +7,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-SUITES = {"Swift tests": "swift.xml", "budget": "budget.xml", "wire tests": "wire.xml"}
+SUITES = {"Swift tests": "swift.xml", "budget": "budget.xml", "wire tests": "wire.xml",
+          "wire tests, TLS": "wire-tls.xml"}
 
 
 def count(report: Path) -> tuple[int, int, int]:

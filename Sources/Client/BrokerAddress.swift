@@ -1,11 +1,13 @@
 // BrokerAddress: where a broker is and what to speak there, read from a URL such as rsocket://127.0.0.1:7690.
 
+import TLS
+
 /// The host and port of a broker's listener.
 public struct BrokerAddress: Equatable, Sendable {
     public enum Transport: String, Sendable {
         /// RSocket over TCP.
         case rsocket
-        /// gRPC over cleartext HTTP/2, by prior knowledge.
+        /// gRPC over HTTP/2, by prior knowledge.
         case http
 
         /// Where brokers listen for it by default.
@@ -16,6 +18,10 @@ public struct BrokerAddress: Equatable, Sendable {
     /// A name, an IPv4 address, or an IPv6 address without brackets.
     public var host: String
     public var port: UInt16
+    /// How the broker is trusted over TLS; nil is in the clear.
+    public var tls: TLSClientSettings?
+    /// Who the client says it is; nil says nothing.
+    public var credentials: Credentials?
 
     public init(host: String, port: UInt16? = nil, transport: Transport = .rsocket) {
         self.transport = transport
@@ -25,8 +31,9 @@ public struct BrokerAddress: Equatable, Sendable {
 
     private static let example = "give one like rsocket://127.0.0.1:7690 or http://127.0.0.1:7691."
 
-    /// Reads `rsocket://HOST[:PORT][/]` or `http://HOST[:PORT][/]`; a bare `HOST[:PORT]` is taken as the former. IPv6
-    /// addresses stand in brackets.
+    /// Reads `rsocket://HOST[:PORT][/]` or `http://HOST[:PORT][/]`; a bare `HOST[:PORT]` is taken as the former. With
+    /// `rsockets` and `https` it is over TLS, and whom the system trusts is trusted. IPv6 addresses stand in brackets.
+    /// `USER:PASSWORD@` may stand before the host, percent-encoded.
     /// - Throws: `.badURL` with a sentence for a scheme that this version does not speak, or a bad host or port.
     public init(url: String) throws(ClientError) {
         var rest = Substring(url)
@@ -35,15 +42,25 @@ public struct BrokerAddress: Equatable, Sendable {
             switch scheme.lowercased() {
             case "rsocket", "tcp": break
             case "http": transport = .http
-            case "rsockets", "https", "ws", "wss":
+            case "rsockets": tls = TLSClientSettings()
+            case "https":
+                transport = .http
+                tls = TLSClientSettings()
+            case "ws", "wss":
                 throw ClientError(.badURL, "This version does not speak \(scheme)://: \(Self.example)")
             default:
-                throw ClientError(.badURL, "The URL '\(url)' has an unknown scheme: \(Self.example)")
+                throw ClientError(.badURL, "The URL has an unknown scheme, '\(scheme)': \(Self.example)")
             }
             rest = rest.dropFirst(scheme.count + 3)
         }
         if rest.last == "/" { rest = rest.dropLast() }
-        let bad = ClientError(.badURL, "The URL '\(url)' does not name a host and port: \(Self.example)")
+        if let at = rest.lastIndex(of: "@") {
+            credentials = try Self.credentials(rest[..<at])
+            rest = rest[rest.index(after: at)...]
+        }
+        // Not with a password in it.
+        let shown = credentials == nil ? Substring(url) : rest
+        let bad = ClientError(.badURL, "The URL '\(shown)' does not name a host and port: \(Self.example)")
         var host = rest
         var portText: Substring?
         if rest.first == "[" {
@@ -68,6 +85,34 @@ public struct BrokerAddress: Equatable, Sendable {
             }
             port = number
         }
+    }
+
+    private static func credentials(_ text: Substring) throws(ClientError) -> Credentials {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, let user = decode(parts[0]), let password = decode(parts[1]) else {
+            throw ClientError(
+                .badURL, "What stands before the '@' of the URL is no USER:PASSWORD; write a '@' in it as %40.")
+        }
+        return .password(user: user, password: password)
+    }
+
+    /// RFC 3986, 2.1.
+    private static func decode(_ text: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            let digits = String(Substring(rest.prefix(2)))
+            guard digits.utf8.count == 2, !digits.hasPrefix("+"),
+                let value = UInt8(digits, radix: 16)
+            else { return nil }
+            rest = rest.dropFirst(2)
+            bytes.append(value)
+        }
+        return String(validating: bytes, as: UTF8.self)
     }
 
     private static func scheme(of url: String) -> String? {

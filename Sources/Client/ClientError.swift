@@ -28,8 +28,16 @@ public struct ClientError: Error, Equatable, Sendable {
         // The connection dies.
         /// The address does not name a broker that this version can talk to.
         case badURL
+        /// The credentials are such that no broker takes them.
+        case badCredentials
         /// The name was not found, or nobody answered there.
         case notConnected
+        /// A file with certificates or a key cannot be used.
+        case badFile
+        /// The broker's certificate is not trusted.
+        case untrusted
+        /// The broker's certificate is for another host.
+        case wrongHost
         /// The broker refused the set-up.
         case setupRejected
         /// The broker ended the connection and said why: ERROR[CONNECTION_ERROR] or ERROR[CONNECTION_CLOSE], GOAWAY.

@@ -4,6 +4,7 @@
 import Bytes
 import EventLoop
 import Glibc
+import TLS
 
 /// A connected client without a loop around it.
 public struct Link: ~Copyable {
@@ -16,6 +17,8 @@ public struct Link: ~Copyable {
     /// The broker will send nothing more: the socket need not be waited for to read.
     public private(set) var hasEnded = false
     private var cannotWrite = false
+    /// What the socket is read and written by, if not in the clear.
+    private let tls: TLSStream?
 
     /// How long connecting may take, in nanoseconds.
     public static let connectTime: UInt64 = 10_000_000_000
@@ -24,20 +27,41 @@ public struct Link: ~Copyable {
 
     /// Connects to a broker. Blocks until that is done or has failed.
     public init(to address: BrokerAddress, limits: ClientLimits = ClientLimits()) throws(ClientError) {
-        do throws(SystemError) {
-            socket = try Socket.connect(
-                to: Endpoint(host: address.host, port: address.port), timeout: Self.connectTime)
-        } catch {
-            throw ClientError(.notConnected, Self.sentence(error, address))
-        }
+        try address.credentials?.check()
+        (socket, tls) = try Self.connect(address)
         self.address = address
         localAddress = Socket.localAddress(socket).map { "\($0)" } ?? "?"
         let now = Clock.monotonic()
         connection =
             switch address.transport {
-            case .rsocket: RSocketConnection(limits: limits, now: now)
-            case .http: GRPCConnection(authority: "\(address)", limits: limits, now: now)
+            case .rsocket: RSocketConnection(credentials: address.credentials, limits: limits, now: now)
+            case .http:
+                GRPCConnection(
+                    authority: "\(address)", isSecure: tls != nil, credentials: address.credentials, limits: limits,
+                    now: now)
             }
+    }
+
+    private static func connect(_ address: BrokerAddress) throws(ClientError) -> (Int32, TLSStream?) {
+        let deadline = Clock.monotonic() + connectTime
+        let context = try address.tls.map { (settings) throws(ClientError) in try Handshake.context(settings) }
+        let socket: Int32
+        do throws(SystemError) {
+            socket = try Socket.connect(to: Endpoint(host: address.host, port: address.port), timeout: connectTime)
+        } catch {
+            throw ClientError(.notConnected, sentence(error, address))
+        }
+        do throws(ClientError) {
+            return (
+                socket,
+                try context.map { (context) throws(ClientError) in
+                    try Handshake.run(socket, context, address, until: deadline)
+                }
+            )
+        } catch {
+            Glibc.close(socket)
+            throw error
+        }
     }
 
     private static func sentence(_ error: SystemError, _ address: BrokerAddress) -> String {
@@ -52,11 +76,13 @@ public struct Link: ~Copyable {
     deinit { Glibc.close(socket) }
 
     /// There is something to write, and a socket to take it.
-    public var wantsToWrite: Bool { connection.hasOutput && !cannotWrite }
+    public var wantsToWrite: Bool { (connection.hasOutput || tls?.isHeld == true) && !cannotWrite }
 
     /// The next event; nil when there is none before the next `read`.
     public mutating func next() throws(ClientError) -> ClientEvent? {
         if let event = try connection.next() { return event }
+        // The end came with the last bytes: there is nothing left to wait for.
+        if let tls, tls.hasNews { _ = try read(atMost: TLSStream.record, now: Clock.monotonic()) }
         if hasEnded { throw connection.receiveEnd() }
         return nil
     }
@@ -65,9 +91,17 @@ public struct Link: ~Copyable {
     /// reading it comes to the end soon enough.
     public mutating func flush() {
         while !cannotWrite {
+            if let tls, tls.isHeld {
+                switch tls.flush() {
+                case .bytes: break
+                case .blocked: return
+                case .failed: cannotWrite = true
+                }
+                continue
+            }
             let output = connection.output()
             guard !output.isEmpty else { return }
-            switch Socket.write(socket, output) {
+            switch write(output) {
             case .bytes(let count): connection.written(count)
             case .blocked: return
             case .failed: cannotWrite = true
@@ -76,18 +110,25 @@ public struct Link: ~Copyable {
         connection.discardOutput()
     }
 
-    /// Reads once, at most `quantum` bytes (more than 0), and returns how many came. Events are pulled with `next`
-    /// afterwards.
+    private func write(_ output: UnsafeRawBufferPointer) -> WriteResult {
+        guard let tls else { return Socket.write(socket, output) }
+        return tls.write(record: UnsafeRawBufferPointer(rebasing: output.prefix(TLSStream.record)))
+    }
+
+    /// Reads once, at most `quantum` bytes (more than 0; over TLS at least a record), and returns how many came. Events
+    /// are pulled with `next` afterwards.
     public mutating func read(atMost quantum: Int, now: UInt64) throws(ClientError) -> Int {
         guard !hasEnded else { return 0 }
-        let space = connection.space(quantum)
-        switch Socket.read(socket, into: UnsafeMutableRawBufferPointer(start: space, count: quantum)) {
+        let most = tls == nil ? quantum : max(quantum, TLSStream.record)
+        let space = UnsafeMutableRawBufferPointer(start: connection.space(most), count: most)
+        switch tls.map({ $0.read(into: space) }) ?? Socket.read(socket, into: space) {
         case .bytes(let count):
             connection.arrived(count, now: now)
             return count
         case .end: hasEnded = true
         case .blocked: break
         case .failed(let code):
+            if let tls, tls.failure != nil { throw Handshake.sentence(tls, address, hasBegun: true) }
             throw ClientError(.lost, "The connection to \(address) was lost: \(SystemError.text(of: code)).")
         }
         return 0
@@ -102,6 +143,7 @@ public struct Link: ~Copyable {
             poll(&descriptor, 1, 50)
             flush()
         }
+        tls?.end()
         Socket.shutdownWrite(socket)
     }
 }

@@ -55,6 +55,8 @@ public struct Effects {
     /// the message on its way to other shards.
     public var lateMail: [[Mail]]
     public var log: [LogRecord] = []
+    /// Credentials to be looked at, on another thread if it takes long: `authenticated` takes each answer.
+    public var logins: [LoginRequest] = []
 
     /// None yet, in a broker of `shards`.
     public init(shards: Int) {

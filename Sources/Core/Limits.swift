@@ -53,8 +53,11 @@ public struct Limits: Equatable, Sendable {
     public var forwarded = 1 << 20
     /// Publishes of one connection that wait for room.
     public var parkedCount = 4096
-    /// Time for SETUP to arrive, for a fragmented request to be complete, and for a parked publish to find room.
+    /// Time for TLS's handshake and SETUP to arrive, for a fragmented request to be complete, and for a parked publish
+    /// to find room.
     public var setupTime: UInt64 = 5 * second
+    /// Time that a shard spends on TLS handshakes before all else has its turn.
+    public static let handshakeQuantum: UInt64 = second / 500
     public var reassemblyTime: UInt64 = 30 * second
     public var parkTime: UInt64 = 10 * second
     /// SETUP's lifetime is clamped to this range.
@@ -92,6 +95,10 @@ public struct Limits: Equatable, Sendable {
     /// Bytes that the driver of HTTP/1.1 has for each connection: for the head of a request, and then for a piece of
     /// the answer.
     public static let http1Memory = 32 << 10
+    /// Connections of one shard that speak HTTP/1.1 over TLS, each of which takes three files; and the bytes that wait
+    /// for that driver, and for TLS, in each of them.
+    public static let securedHTTP1 = 4096
+    public static let securedHTTP1Buffer: Int32 = 32 << 10
     public static let second: UInt64 = 1_000_000_000
 
     public init() {}

@@ -36,8 +36,8 @@ public struct Mail: Sendable {
         case call(StreamKey, ControlCall)
         case answer(StreamKey, Result<Description?, Refusal>)
         /// Credit for a stream of plain HTTP, to the shard that its id names; answered as a call, with nothing to tell.
-        case credit(StreamKey, SubscriptionID, UInt32)
-        case listPage(StreamKey, SystemList, after: Int)
+        case credit(StreamKey, SubscriptionID, UInt32, user: String?)
+        case listPage(StreamKey, SystemList, after: Int, Principal)
         case listRows(StreamKey, rows: [Description], next: Int?)
 
         // The broker's own topics

@@ -50,9 +50,9 @@ extension Shard {
 
         case .call(let key, let call): answer(key, perform(call, now: now))
         case .answer(let key, let result): answer(key, result)
-        case .credit(let key, let id, let n): answer(key, give(n, to: id, now: now))
-        case .listPage(let key, let list, let after):
-            let (rows, next) = rows(of: list, after: after, now: now)
+        case .credit(let key, let id, let n, let user): answer(key, give(n, to: id, of: user, now: now))
+        case .listPage(let key, let list, let after, let principal):
+            let (rows, next) = rows(of: list, after: after, for: principal, now: now)
             send(.listRows(key, rows: rows, next: next), to: key.shard)
         case .listRows(let key, let rows, let next): listed(key, rows, next, now: now)
 

@@ -20,6 +20,9 @@ public final class Shard {
     let pool: BlockPool
     private var source: RandomSource
     private(set) var plainFace: PlainFace
+    /// Who may do what; `reload` sets another one.
+    var access: AccessTable
+    var lastTicket: UInt64 = 0
     var answerHeads = AnswerHeads()
 
     // Connections and their streams
@@ -72,8 +75,13 @@ public final class Shard {
     ///   - index: this shard's place among `count`.
     ///   - memory: the budget that all shards of the broker share.
     ///   - seed: randomness for epochs; the only randomness that the engine gets.
-    public init(index: Int, count: Int, limits: Limits, memory: MemoryBudget, seed: UInt64, now: Instant) {
+    ///   - access: who may do what, until `reload`.
+    public init(
+        index: Int, count: Int, limits: Limits, memory: MemoryBudget, seed: UInt64, access: AccessTable = .open,
+        now: Instant
+    ) {
         self.index = index
+        self.access = access
         shards = count
         self.limits = limits
         self.memory = memory

@@ -33,6 +33,9 @@ extension Shard {
         switch connection.phase {
         case .new where draining:
             close(connection, reason: "the broker is shutting down", now: now)
+        // The driver answers in time.
+        case .new where connection.ticket != nil:
+            break
         case .new:
             guard time - connection.openedAt >= limits.setupTime else { return }
             reached(.setupTime)
@@ -42,7 +45,8 @@ extension Shard {
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
             fatal(connection, error(.invalidSetup, "\(due) did not come in time; send it first and at once."), now: now)
         case .open:
-            tickOpen(connection, now: now)
+            endExpired(connection, now: now)
+            if connection.isOpen { tickOpen(connection, now: now) }
             if draining, connection.isOpen { closeIfDrained(connection, now: now) }
         case .closing(let deadline):
             if time >= deadline { close(connection, reason: "closed after an error", now: now) }
@@ -138,7 +142,7 @@ extension Shard {
         }
     }
 
-    private func error(_ code: ErrorCode, _ message: String) -> RSocketError {
+    func error(_ code: ErrorCode, _ message: String) -> RSocketError {
         RSocketError(code: code, message: message, scope: .connection)
     }
 }

@@ -18,6 +18,15 @@ public enum Machine {
         return value
     }
 
+    /// Whether the kernel can encrypt what is written to a socket (its module `tls`).
+    public static var kernelSpeaksTLS: Bool {
+        let fd = fb_socket(AF_INET)
+        if fd < 0 { return false }
+        defer { close(fd) }
+        // A socket that is not connected is refused by the module itself; without it there is none of that name.
+        return setsockopt(fd, Int32(IPPROTO_TCP), TCP_ULP, "tls", 3) == 0 || errno == ENOTCONN
+    }
+
     /// Bytes of main memory.
     public static var memory: UInt64 {
         UInt64(max(0, sysconf(Int32(_SC_PHYS_PAGES)))) * UInt64(max(0, sysconf(Int32(_SC_PAGESIZE))))
@@ -53,6 +62,11 @@ public enum Machine {
 
     /// The first `limit` bytes of a small text file, as those of /proc; nil when it cannot be read.
     public static func text(ofFile path: String, limit: Int = 64 << 10) -> String? {
+        bytes(ofFile: path, limit: limit).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// The first `limit` bytes of a file; nil when it cannot be read.
+    public static func bytes(ofFile path: String, limit: Int) -> [UInt8]? {
         let fd = open(path, O_RDONLY | O_CLOEXEC)
         if fd < 0 { return nil }
         defer { close(fd) }
@@ -62,6 +76,6 @@ public enum Machine {
                 bytes.append(contentsOf: buffer[..<count])
             }
         }
-        return String(decoding: bytes.prefix(limit), as: UTF8.self)
+        return Array(bytes.prefix(limit))
     }
 }

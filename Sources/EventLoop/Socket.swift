@@ -68,6 +68,16 @@ public enum Socket {
         }
     }
 
+    /// Two sockets, each the other's peer, whose kernel buffers hold about `buffer` bytes each way; nil when the
+    /// process may have no more files.
+    public static func pair(buffer: Int32) -> (Int32, Int32)? {
+        var ends: [Int32] = [-1, -1]
+        let kind = SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue
+        if socketpair(AF_UNIX, Int32(kind), 0, &ends) < 0 { return nil }
+        for end in ends { _ = fb_set_option(end, SOL_SOCKET, SO_SNDBUF, buffer) }
+        return (ends[0], ends[1])
+    }
+
     /// Sets what a connection of a broker wants: no delay for small writes, small kernel buffers, and an end to
     /// connections whose peer has not acknowledged anything for `userTimeout` milliseconds. The kernel counts a peer
     /// that leaves its window closed as such, so the time must be longer than a subscriber may stop reading.

@@ -103,6 +103,16 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
         }
     }
 
+    /// Only this machine reaches it: 127.0.0.0/8, ::1, and the former as IPv6 writes it.
+    public var isLoopback: Bool {
+        withUnsafeBytes(of: storage) { bytes in
+            guard isIPv6 else { return bytes[4] == 127 }
+            let address = bytes[8..<24]
+            return address.elementsEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
+                || address.prefix(13).elementsEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127])
+        }
+    }
+
     /// "127.0.0.1:7690" or "[::1]:7690".
     public var description: String {
         // The address stands behind family and port, in IPv6 behind the flow label too.

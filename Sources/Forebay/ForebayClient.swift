@@ -7,6 +7,7 @@
 import Client
 import EventLoop
 import StreamsCore
+import TLS
 
 /// Whether a client is connected.
 public enum ConnectionState: Equatable, Sendable {
@@ -36,15 +37,18 @@ public final class ForebayClient: Sendable {
     ///
     /// - Parameters:
     ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC
-    ///     over cleartext HTTP/2.
+    ///     over HTTP/2; `rsockets` and `https` over TLS.
     ///   - options: what differs from the defaults.
-    /// - Throws: `.badAddress`; `.notConnected` when the first attempt fails; `.cancelled` when the task is; `.system`.
+    /// - Throws: `.badAddress`, `.badFile`, `.untrusted`; `.notConnected` when the first attempt fails; `.cancelled`
+    ///   when the task is; `.system`.
     public static func connect(
         _ url: String, _ options: ForebayOptions = ForebayOptions()
     ) async throws(ForebayError) -> ForebayClient {
-        let address: BrokerAddress
+        var address: BrokerAddress
         do throws(ClientError) {
             address = try BrokerAddress(url: url)
+            if address.tls != nil { address.tls = TLSClientSettings(options.tls) }
+            if let credentials = options.credentials { address.credentials = Client.Credentials(credentials) }
         } catch {
             throw ForebayError(connection: error)
         }
@@ -97,4 +101,23 @@ public struct Topic: Sendable {
     public let client: ForebayClient
     /// The name, as it was given.
     public let name: String
+}
+
+extension TLSClientSettings {
+    init(_ options: ForebayOptions.TLS) {
+        self.init()
+        authority = options.authority
+        certificate = options.certificate
+        key = options.key
+        verifies = options.verifies
+    }
+}
+
+extension Client.Credentials {
+    init(_ credentials: ForebayOptions.Credentials) {
+        switch credentials {
+        case .password(let user, let password): self = .password(user: user, password: password)
+        case .token(let token): self = .token(token)
+        }
+    }
 }

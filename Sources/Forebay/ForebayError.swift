@@ -31,6 +31,10 @@ public struct ForebayError: Error, Equatable, Sendable, CustomStringConvertible 
         // The client dies: everything that is under way on it fails with the same error.
         /// The address does not name a broker that this version can talk to.
         case badAddress
+        /// A file that `ForebayOptions.TLS` names cannot be used.
+        case badFile
+        /// The broker's certificate is not trusted, or is not the broker's own.
+        case untrusted
         /// No connection came about, or none again within the attempts that the options allow.
         case notConnected
         /// The client was closed.
@@ -57,7 +61,7 @@ public struct ForebayError: Error, Equatable, Sendable, CustomStringConvertible 
     /// The client is of no more use, and a new one has to be connected.
     public var endsClient: Bool {
         switch code {
-        case .badAddress, .notConnected, .closed, .system: true
+        case .badAddress, .badFile, .untrusted, .notConnected, .closed, .system: true
         default: false
         }
     }
@@ -80,7 +84,14 @@ extension ForebayError {
 
     /// Why no connection came about.
     init(connection error: ClientError) {
-        self.init(error.code == .badURL ? .badAddress : .notConnected, error.message)
+        let code: Code =
+            switch error.code {
+            case .badURL, .badCredentials: .badAddress
+            case .badFile: .badFile
+            case .untrusted, .wrongHost: .untrusted
+            default: .notConnected
+            }
+        self.init(code, error.message)
     }
 
     static let closedByUser = ForebayError(.closed, "The client was closed.")

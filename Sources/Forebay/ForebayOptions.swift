@@ -17,8 +17,41 @@ public struct ForebayOptions: Sendable {
     /// life is sent at a third of it.
     public var silence = Duration.seconds(30)
 
+    /// Whom to trust, and what to show, over TLS (`rsockets://`, `https://`).
+    public var tls = TLS()
+
+    /// Who the program says it is, unless it stands in the URL.
+    public var credentials: Credentials?
+
+    /// What a broker takes to let a user in.
+    public enum Credentials: Equatable, Sendable {
+        case password(user: String, password: String)
+        /// A token of the broker's configuration, or a JWT.
+        case token(String)
+    }
+
     /// The bounds of what the client holds.
     public var limits = Limits()
+
+    /// How the broker is trusted, and knows the client. Files are in PEM, and are read whenever a connection is made.
+    public struct TLS: Equatable, Sendable {
+        /// A file with the certificates of the authorities that are trusted; nil for those of the system.
+        public var authority: String?
+        /// A file with the certificate that the broker is shown; nil for none.
+        public var certificate: String?
+        /// A file with its key; nil when that lies with the certificate.
+        public var key: String?
+        /// False trusts whoever answers: who stands in between can read and change everything.
+        public var verifies = true
+
+        public init() {}
+
+        public init(authority: String?, certificate: String? = nil, key: String? = nil) {
+            self.authority = authority
+            self.certificate = certificate
+            self.key = key
+        }
+    }
 
     /// The bounds of what one client holds.
     public struct Limits: Sendable {

@@ -40,7 +40,7 @@ final class Acceptor {
     private var outcome: Outcome?
     /// Accepting failed for want of file descriptors or memory, and goes on then.
     private var resumeAt: UInt64?
-    private var refusals = Refusals()
+    private var refusals = Tally(.warning, "cannot accept connections")
 
     private static let inboxToken = UInt64.max
     /// Connections accepted from one listener before the others and the inbox have their turn.
@@ -139,7 +139,8 @@ final class Acceptor {
             // A peer that keeps its window closed has until then as well, so it is as long as any client may ask to be
             // believed in; shorter times are enforced by keepalives.
             Socket.configure(fd, userTimeout: Int32(clamping: context.limits.lifetime.upperBound / 1_000_000))
-            context.inboxes[nextShard].push(.accepted(fd: fd, peer: peer.description, face: listener.face))
+            context.inboxes[nextShard].push(
+                .accepted(fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure))
             nextShard = (nextShard + 1) % context.inboxes.count
         }
     }
@@ -152,28 +153,5 @@ final class Acceptor {
 
     private func closeListeners() {
         Listener.closeAll(listeners)
-    }
-}
-
-/// Connections that could not be taken in, told once a second at most.
-private struct Refusals {
-    private static let interval: UInt64 = 1_000_000_000
-    private var untold = 0
-    private var cause = ""
-    private var lastTold: UInt64?
-
-    /// When the next line is due.
-    var deadline: UInt64? { untold == 0 ? nil : (lastTold ?? 0) + Refusals.interval }
-
-    mutating func count(_ cause: String) {
-        untold += 1
-        self.cause = cause
-    }
-
-    mutating func tell(now: UInt64, log: Log) {
-        guard untold > 0, lastTold.map({ now - $0 >= Refusals.interval }) ?? true else { return }
-        log.write(.warning, "cannot accept connections", [("attempts", String(untold)), ("cause", cause)])
-        untold = 0
-        lastTold = now
     }
 }

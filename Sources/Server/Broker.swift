@@ -1,8 +1,10 @@
 // Broker: forebayd as a function: command line in, exit code out.
 
+import Access
 import Core
 import EventLoop
 import Glibc
+import TLS
 
 public enum Broker {
     /// Runs forebayd with this process's command line, and exits.
@@ -20,6 +22,7 @@ public enum Broker {
                 throw UsageError("\(error); forebayd -h tells more")
             }
             switch invocation.action {
+            case .hashPassword: return HashPassword.run()
             case .help:
                 print(usage, terminator: "")
                 return 0
@@ -44,7 +47,7 @@ public enum Broker {
             complain(error.description)
             return 1
         }
-        let configuration = try Server.Configuration(loaded.options, machine: machine)
+        let configuration = try Server.Configuration(loaded.options, path: path, machine: machine)
         if invocation.action == .run {
             do throws(SystemError) {
                 let start = Reloader(invocation, path: path, loaded: loaded, machine: machine)
@@ -119,6 +122,10 @@ public enum Broker {
                 ("open-files", String(start.machine.openFiles)),
                 ("connections", String(configuration.limits.connections)),
             ])
+        if configuration.tls != nil, start.loaded.options.tls.usesKernel {
+            let offered = Machine.kernelSpeaksTLS
+            log.write(.info, "kernel TLS", [("offered", offered ? "yes" : "no, OpenSSL encrypts")])
+        }
         for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
     }
 

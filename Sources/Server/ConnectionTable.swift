@@ -2,6 +2,7 @@
 // with must match, so that an event that was fetched before its connection closed finds nothing.
 
 import Core
+import TLS
 
 /// One socket and what is waited for on it.
 struct Connection {
@@ -14,6 +15,8 @@ struct Connection {
     /// The peer has sent its end.
     var ended = false
     var kind = Kind.framed
+    /// What it reads and writes by, if not in the clear.
+    var tls: TLSStream?
     /// Over HTTP/1.1: whom its socket belongs to.
     var micro: MicroConnection?
 
@@ -24,6 +27,8 @@ struct Connection {
         case undecided
         /// Over HTTP/1.1.
         case http1
+        /// TLS comes first; the face is what it will speak.
+        case handshaking(Face)
     }
 }
 

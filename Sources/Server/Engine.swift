@@ -8,10 +8,14 @@ protocol Engine: AnyObject {
     var isIdle: Bool { get }
 
     func open(peer: String, face: Face, now: Instant) -> ConnectionID?
+    func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant)
+    func notSecured(_ id: ConnectionID, reason: String, now: Instant)
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)
     func receiveEnd(on id: ConnectionID, now: Instant)
     func lost(_ id: ConnectionID, reason: String, now: Instant)
     func receive(_ mail: [Mail], now: Instant)
+    func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant)
+    func reload(_ access: AccessTable, now: Instant)
     func fire(now: Instant)
     func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)

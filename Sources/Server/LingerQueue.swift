@@ -5,6 +5,7 @@
 
 import EventLoop
 import Glibc
+import TLS
 
 /// First in, first out by time: every socket lingers equally long. Numbers count up and name one socket each.
 struct LingerQueue {
@@ -12,7 +13,7 @@ struct LingerQueue {
     static let limit = 1024
 
     /// -1 for one that is closed.
-    private var sockets: [(fd: Int32, deadline: UInt64)] = []
+    private var sockets: [(fd: Int32, tls: TLSStream?, deadline: UInt64)] = []
     /// How many at the front of `sockets` are gone.
     private var head = 0
     private var headNumber: UInt32 = 0
@@ -23,9 +24,10 @@ struct LingerQueue {
     var deadline: UInt64? { head < sockets.count ? sockets[head].deadline : nil }
 
     /// Takes a socket over and returns its number.
-    mutating func append(_ fd: Int32, deadline: UInt64) -> UInt32 {
+    /// - Parameter tls: has a record to end before the socket's end is sent.
+    mutating func append(_ fd: Int32, tls: TLSStream? = nil, deadline: UInt64) -> UInt32 {
         if count == LingerQueue.limit { closeOldest() }
-        sockets.append((fd, deadline))
+        sockets.append((fd, tls, deadline))
         count += 1
         return headNumber &+ UInt32(sockets.count - head - 1)
     }
@@ -37,10 +39,21 @@ struct LingerQueue {
         return sockets[index].fd
     }
 
+    /// What has to end a record on it first; nil when its end is on its way.
+    func stream(_ number: UInt32) -> TLSStream? {
+        socket(number) == nil ? nil : sockets[head + Int(number &- headNumber)].tls
+    }
+
+    /// The socket's end is on its way.
+    mutating func forgetStream(_ number: UInt32) {
+        if socket(number) != nil { sockets[head + Int(number &- headNumber)].tls = nil }
+    }
+
     mutating func close(_ number: UInt32) {
         guard let fd = socket(number) else { return }
         Glibc.close(fd)
         sockets[head + Int(number &- headNumber)].fd = -1
+        sockets[head + Int(number &- headNumber)].tls = nil
         count -= 1
         trim()
     }
@@ -57,6 +70,7 @@ struct LingerQueue {
     private mutating func closeOldest() {
         Glibc.close(sockets[head].fd)
         sockets[head].fd = -1
+        sockets[head].tls = nil
         count -= 1
         trim()
     }

@@ -8,11 +8,13 @@ import Glibc
 struct Listener: Sendable {
     var socket: Int32
     var face: Face
+    /// They speak it over TLS.
+    var isSecure = false
 
     /// A listener for each address of `endpoint`. When a name has several, what this machine does not have is left out,
     /// and port 0 becomes one port for all.
-    static func open(_ face: Face, on endpoint: Endpoint) throws(SystemError) -> [Listener] {
-        try bind(endpoint).map { Listener(socket: $0, face: face) }
+    static func open(_ face: Face, on endpoint: Endpoint, isSecure: Bool = false) throws(SystemError) -> [Listener] {
+        try bind(endpoint).map { Listener(socket: $0, face: face, isSecure: isSecure) }
     }
 
     /// The same for who is none of the faces.

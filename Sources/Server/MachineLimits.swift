@@ -3,6 +3,7 @@
 import Core
 import EventLoop
 import HTTP2
+import TLS
 
 struct MachineLimits: Equatable, Sendable {
     var openFiles: UInt64
@@ -43,12 +44,18 @@ extension Server.Configuration {
     /// What a broker is to run with. This is the place for what settings only name, such as the contents of files: it
     /// is made at the start, by -t and at each reload before anything changes, and what it throws is told and changes
     /// nothing.
-    init(_ options: Options, machine: MachineLimits) throws(UsageError) {
+    init(_ options: Options, path: String?, machine: MachineLimits) throws(UsageError) {
         self.init(listen: options.listen, http: options.http, limits: options.limits, drainTime: options.drainTime)
         admin = options.admin
         hostNames = options.hostNames
+        if let settings = try options.tls.settings() {
+            do throws(TLSError) { tls = try TLSServer(settings) } catch { throw UsageError(error.description) }
+        }
+        cleartext = options.tls.cleartext
+        access = try options.access.rules(beside: path)
         // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
-        limits.hosts = HostPolicy(hostNames)
+        if access.table.anonymous != nil { limits.hosts = HostPolicy(hostNames) }
+        allowsAnonymous = options.access.allowsAnonymous
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles) - MachineLimits.reservedFiles(threads: threads)

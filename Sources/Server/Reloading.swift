@@ -2,7 +2,9 @@
 // differs from what is in force is brought into force where that can be done while connections go on, and told where it
 // cannot. A file that is not in order changes nothing.
 
+import Access
 import Core
+import TLS
 
 /// A setting whose value is another one after a reload.
 struct Change: Equatable {
@@ -51,17 +53,32 @@ struct Reloader {
         self.machine = machine
     }
 
+    /// Certificate and key may be others although they are named as before.
+    private func reloadTLS(_ server: Server, _ log: Log) {
+        guard server.hasTLS else { return }
+        do throws(TLSError) {
+            try server.reloadTLS()
+            log.write(.info, "reloaded", [("what", "certificate and key of TLS")])
+        } catch {
+            log.write(.error, "not reloaded", [("what", "certificate and key of TLS"), ("cause", error.description)])
+        }
+    }
+
     /// Everything that is checked when the broker is started is checked here before anything changes.
     mutating func reload(_ server: Server, log: Log) {
         let new: Loaded
         let read: String?
         var merged = loaded
         let changes: [Change]
-        let configuration: Server.Configuration
         do throws(UsageError) {
             (new, read) = try ConfigurationFile.load(invocation, former: path)
             changes = merged.adopt(new)
-            configuration = try Server.Configuration(merged.options, machine: machine)
+            let configuration = try Server.Configuration(merged.options, path: read, machine: machine)
+            do throws(StartError) {
+                try server.reload(configuration)
+            } catch {
+                throw UsageError(error.description)
+            }
         } catch {
             for fault in error.faults {
                 log.write(.error, "reload refused", [("cause", fault), ("in-force", "the former settings")])
@@ -69,8 +86,8 @@ struct Reloader {
             return
         }
         (loaded, path) = (merged, read)
+        reloadTLS(server, log)
         log.level = loaded.options.logLevel
-        server.reload(configuration)
         tell(changes, log)
     }
 

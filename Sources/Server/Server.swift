@@ -4,11 +4,13 @@
 //     acceptor ──accepted, drain, stop──▶ inbox of each shard ◀──mail── other shards
 //         ▲────────────idle, failed──────────┘  ▲──inquiry── admin ◀──answer──┘
 
+import Access
 import Core
 import EventLoop
 import Glibc
 import HTTP2
 import Synchronization
+import TLS
 
 /// A broker in this process.
 public final class Server: Sendable {
@@ -24,8 +26,16 @@ public final class Server: Sendable {
         /// Shards, each with a thread; at least 1.
         public var threads: Int
         public var limits: Limits
+        /// The certificate of the listeners that speak TLS; nil for none.
+        public var tls: TLSServer?
+        /// Listeners that do not speak TLS nevertheless.
+        public var cleartext: Set<Face> = []
         /// Nanoseconds that a drain may take.
         public var drainTime: UInt64
+        /// Who may do what.
+        public var access = AccessRules.open
+        /// Without users, too, clients of other machines are served.
+        public var allowsAnonymous = false
 
         public init(
             listen: Endpoint? = nil, http: Endpoint? = nil, threads: Int = Machine.cpuCount,
@@ -38,6 +48,8 @@ public final class Server: Sendable {
             self.drainTime = drainTime
         }
 
+        func isSecure(_ face: Face) -> Bool { tls != nil && !cleartext.contains(face) }
+
         subscript(face: Face) -> Endpoint? {
             switch face {
             case .rsocket: listen
@@ -46,36 +58,41 @@ public final class Server: Sendable {
         }
     }
 
-    private let bound: [(face: Face, address: SocketAddress)]
+    typealias Bound = (face: Face, isSecure: Bool, address: SocketAddress)
+    private let bound: [Bound]
     /// Readable once the broker has ended.
     public let finished: Wakeup
     private let context: LoopContext
     private let acceptor: NamedThread
     private let failure: Failure
     private let adminAddresses: [SocketAddress]
+    private let allowsAnonymous: Bool
 
     /// Binds the listeners and starts the threads.
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
         precondition(configuration.threads > 0 && Face.all.contains { configuration[$0] != nil })
         let listeners = try Server.listen(configuration)
+        allowsAnonymous = configuration.allowsAnonymous
         var shards: [NamedThread] = []
+        var logins: LoginService?
         var inboxes: [Inbox<InboxItem>] = []
         var admin = AdminThread()
         do throws(StartError) { admin = try AdminThread(binding: configuration.admin) } catch {
             Listener.closeAll(listeners)
             throw error
         }
-        let bound = listeners.compactMap { listener in
-            Socket.localAddress(listener.socket).map { (face: listener.face, address: $0) }
-        }
+        let bound = Server.addresses(of: listeners)
         adminAddresses = admin.addresses
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
+            let service = try LoginService(configuration.access, inboxes: inboxes, admin: admin.inbox, log: log)
+            logins = service
             let limits = Server.limits(configuration, admin: adminAddresses)
             let context = LoopContext(
                 limits: limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
-                connections: ConnectionCount(limit: configuration.limits.connections), log: log)
+                connections: ConnectionCount(limit: configuration.limits.connections), logins: service,
+                access: configuration.access.table, log: log, tls: configuration.tls)
             let finished = try Wakeup()
             let failure = Failure()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
@@ -95,12 +112,21 @@ public final class Server: Sendable {
         } catch {
             for inbox in inboxes { inbox.push(.stop) }
             for shard in shards { shard.join() }
+            logins?.stop()
             Listener.closeAll(listeners)
             admin.stop()
             throw StartError(cause: error)
         }
-        for (name, address) in bound.map({ ($0.face.name, $0.address) }) + adminAddresses.map({ ("admin", $0) }) {
-            log.write(.info, "listening", [("protocol", name), ("address", address.description)])
+        for (face, isSecure, address) in bound {
+            let tls = isSecure ? [("tls", "on")] : []
+            log.write(.info, "listening", [("protocol", face.name), ("address", address.description)] + tls)
+            if !isSecure, !address.isLoopback, !configuration.access.settings.isOpen {
+                let reason = "passwords and tokens can be read on the network"
+                log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
+            }
+        }
+        for address in adminAddresses {
+            log.write(.info, "listening", [("protocol", "admin"), ("address", address.description)])
         }
     }
 
@@ -117,14 +143,23 @@ public final class Server: Sendable {
     public func drain() { context.acceptor.push(.drain) }
 
     /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
-    /// topics retain, and the time for a drain. Listeners and threads stay as they are.
-    public func reload(_ configuration: Configuration) {
+    /// topics retain, the time for a drain, and who may do what; streams that are no longer allowed end. Listeners and
+    /// threads stay as they are.
+    /// - Throws: a sentence, with everything as it was, when nobody would have to say who it is although clients of
+    ///   other machines can connect.
+    public func reload(_ configuration: Configuration) throws(StartError) {
+        try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound)
         context.memory.limit = configuration.limits.memory
         context.connections.limit = configuration.limits.connections
         context.acceptor.push(.drainTime(configuration.drainTime))
         let limits = Server.limits(configuration, admin: adminAddresses)
-        for inbox in context.inboxes { inbox.push(.limits(limits)) }
+        for inbox in context.inboxes {
+            inbox.push(.limits(limits))
+            inbox.push(.access(configuration.access.table))
+        }
         context.admin?.push(.names(HostPolicy(configuration.hostNames)))
+        context.admin?.push(.access(configuration.access.table))
+        context.logins?.reload(configuration.access)
     }
 
     /// Ends at once; connections are cut.
@@ -135,6 +170,27 @@ public final class Server: Sendable {
         acceptor.join()
         return !failure.isSet
     }
+
+    /// Without users, only this machine is served, unless it is wanted otherwise.
+    private static func checkOpen(
+        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [Bound]
+    ) throws(StartError) {
+        guard access.settings.isOpen, !allowsAnonymous else { return }
+        for (face, _, address) in bound where !address.isLoopback {
+            throw StartError(
+                listener: face,
+                cause: SystemError(
+                    "\(address) would serve everybody on the network",
+                    cause: "there are no users; configure some, listen on 127.0.0.1, or give --allow-anonymous"))
+        }
+    }
+
+    /// Some listener may speak TLS.
+    public var hasTLS: Bool { context.tls != nil }
+
+    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS
+    /// it does nothing.
+    public func reloadTLS() throws(TLSError) { try context.tls?.reload() }
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
@@ -151,7 +207,8 @@ public final class Server: Sendable {
             do throws(SystemError) {
                 let shard = Shard(
                     index: index, count: context.inboxes.count, limits: context.limits, memory: context.memory,
-                    seed: try Machine.random(), now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
+                    seed: try Machine.random(), access: context.access,
+                    now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
                 try ShardLoop(index: index, context: context, shard: shard).run()
             } catch {
                 context.acceptor.push(.failed(shard: index, error))
@@ -172,6 +229,7 @@ public final class Server: Sendable {
         }
         let open = context.connections.value
         for shard in shards { shard.join() }
+        context.logins?.stop()
         switch outcome {
         case .drained: context.log.write(.info, "stopped", [("reason", "drained")])
         case .stopped: context.log.write(.info, "stopped", [("reason", "told to"), ("cut", String(open))])
@@ -186,13 +244,26 @@ public final class Server: Sendable {
         for face in Face.all {
             guard let endpoint = configuration[face] else { continue }
             do throws(SystemError) {
-                listeners += try Listener.open(face, on: endpoint)
+                listeners += try Listener.open(face, on: endpoint, isSecure: configuration.isSecure(face))
             } catch {
                 Listener.closeAll(listeners)
                 throw StartError(listener: face, cause: error)
             }
         }
+        do throws(StartError) {
+            try checkOpen(
+                configuration.access, allowsAnonymous: configuration.allowsAnonymous, addresses(of: listeners))
+        } catch {
+            Listener.closeAll(listeners)
+            throw error
+        }
         return listeners
+    }
+
+    private static func addresses(of listeners: [Listener]) -> [Bound] {
+        listeners.compactMap { listener in
+            Socket.localAddress(listener.socket).map { (listener.face, listener.isSecure, $0) }
+        }
     }
 }
 

@@ -8,36 +8,7 @@
 import Core
 import EventLoop
 import Glibc
-
-/// What other threads put into a loop's inbox.
-enum InboxItem: Sendable {
-    /// Messages from another shard, as one batch.
-    case mail([Mail])
-    /// A connection that was accepted; the loop owns the socket from here.
-    case accepted(fd: Int32, peer: String, face: Face)
-    /// What the engine is bounded by from now on.
-    case limits(Limits)
-    /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
-    case drain
-    /// A question of the admin's, to be answered into its inbox.
-    case inquiry(job: UInt64, Inquiry)
-    /// End the thread now.
-    case stop
-}
-
-/// What the loops of one broker have in common.
-struct LoopContext: Sendable {
-    var limits: Limits
-    /// What all logs and queues together may hold.
-    var memory: MemoryBudget
-    /// By shard.
-    var inboxes: [Inbox<InboxItem>]
-    var acceptor: Inbox<Acceptor.Command>
-    /// Nil without an admin listener.
-    var admin: Inbox<AdminItem>?
-    var connections: ConnectionCount
-    var log: Log
-}
+import TLS
 
 /// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
 /// specialised in this module, and costs no dynamic call.
@@ -50,7 +21,7 @@ final class ShardLoop<Shard: Engine> {
     var poller: Poller
     var connections = ConnectionTable()
     var lingering = LingerQueue()
-    private let buffer: UnsafeMutableRawBufferPointer
+    let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
     /// The connections that this turn writes to; the engine collects the next turn's meanwhile.
     private var flushing: [ConnectionID] = []
@@ -58,6 +29,14 @@ final class ShardLoop<Shard: Engine> {
     var http1: HTTP1Driver<Shard>?
     /// Connections of HTTP/1.1 whose client has sent its end, which the library may have missed.
     var ended: [ConnectionID] = []
+    /// Connections that have something to be read of which the poller knows nothing.
+    var unread: [ConnectionID] = []
+    /// Time that this turn has spent on handshakes.
+    var handshakeTime: UInt64 = 0
+    var failedHandshakes = Tally(.info, "TLS handshakes failed")
+    /// Connections of HTTP/1.1 over TLS.
+    var relays: [UInt32: Relay] = [:]
+    var lastRelay: UInt32 = 0
     private(set) var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
     enum Phase { case running, draining, idle, stopped }
     private(set) var phase = Phase.running
@@ -93,15 +72,21 @@ final class ShardLoop<Shard: Engine> {
             switch Token(rawValue: token) {
             case .inbox: inbox.clearWake()
             case .connection(let id): handle(id, ready)
-            case .lingering(let number): discard(number)
+            case .lingering(let number): discard(number, ready)
             case .micro: http1?.wake()
+            case .relay(let number): relay(number, isDead: !ready.isDisjoint(with: .dead))
+            case .relayInner(let number): relay(number, isDead: false)
             }
         }
+        handshakeTime = 0
+        if !unread.isEmpty { readUnread() }
         carryOut()
         takeMail()
         if let deadline = shard.deadline, deadline <= now.monotonic {
             shard.fire(now: now)
             if !ended.isEmpty { tellEnds() }
+            expireRelays()
+            failedHandshakes.tell(now: now.monotonic, log: context.log)
         }
         lingering.expire(now: now.monotonic)
         carryOut()
@@ -115,7 +100,7 @@ final class ShardLoop<Shard: Engine> {
     }
 
     private var timeout: UInt64? {
-        if !shard.effects.flush.isEmpty || http1?.isDue == true { return 0 }
+        if !shard.effects.flush.isEmpty || http1?.isDue == true || !unread.isEmpty { return 0 }
         let first: UInt64
         switch (shard.deadline, lingering.deadline) {
         case (nil, nil): return nil
@@ -129,8 +114,17 @@ final class ShardLoop<Shard: Engine> {
 
     private func handle(_ id: ConnectionID, _ ready: Readiness) {
         guard let connection = connections[id] else { return }
-        guard connection.pointee.kind == .framed else { return handleHTTP(id, connection, ready) }
-        if ready.contains(.writable), connection.pointee.blocked {
+        switch connection.pointee.kind {
+        case .framed: break
+        case .undecided, .http1: return handleHTTP(id, connection, ready)
+        case .handshaking(let face): return shakeHands(id, connection, face)
+        }
+        if let tls = connection.pointee.tls, tls.isHeld, ready.contains(.writable),
+            case .failed(let error) = tls.flush()
+        {
+            return lose(id, error: error)
+        }
+        if ready.contains(.writable), connection.pointee.blocked, connection.pointee.tls?.isHeld != true {
             connection.pointee.blocked = false
             watch(id, connection.pointee)
             shard.writable(id, now: now)
@@ -144,7 +138,14 @@ final class ShardLoop<Shard: Engine> {
     }
 
     func read(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
-        switch Socket.read(connection.pointee.fd, into: buffer) {
+        let result: ReadResult
+        if let tls = connection.pointee.tls {
+            result = tls.read(into: buffer)
+            if tls.hasNews { unread.append(id) }
+        } else {
+            result = Socket.read(connection.pointee.fd, into: buffer)
+        }
+        switch result {
         case .bytes(let count):
             // The peer may have learnt on another connection what is in the mail here: that comes first.
             takeMail()
@@ -163,7 +164,10 @@ final class ShardLoop<Shard: Engine> {
         inbox.drain { item in
             switch item {
             case .mail(let mail): shard.receive(mail, now: now)
-            case .accepted(let fd, let peer, let face): adopt(fd, peer: peer, face: face)
+            case .accepted(let fd, let peer, let face, let isSecure):
+                adopt(fd, peer: peer, face: face, isSecure: isSecure)
+            case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
+            case .access(let table): shard.reload(table, now: now)
             case .limits(let limits):
                 context.limits = limits
                 shard.adopt(limits, now: now)
@@ -178,7 +182,7 @@ final class ShardLoop<Shard: Engine> {
         }
     }
 
-    private func adopt(_ fd: Int32, peer: String, face: Face) {
+    private func adopt(_ fd: Int32, peer: String, face: Face, isSecure: Bool) {
         // The engine may give out the index of a connection that it has just closed.
         carryOut()
         guard phase != .stopped, let id = shard.open(peer: peer, face: face, now: now) else {
@@ -187,7 +191,7 @@ final class ShardLoop<Shard: Engine> {
             context.log.write(.debug, "connection refused", [("protocol", face.name), ("peer", peer)])
             return
         }
-        connections.insert(id, fd: fd, kind: face == .http ? .undecided : .framed)
+        connections.insert(id, fd: fd, kind: isSecure ? .handshaking(face) : face == .http ? .undecided : .framed)
         do throws(SystemError) {
             try poller.add(fd, token: Token.connection(id).rawValue, interest: .read)
         } catch {
@@ -200,11 +204,14 @@ final class ShardLoop<Shard: Engine> {
     /// Carries out what concerns reading and closing.
     private func carryOut() {
         for (id, reading) in shard.effects.reading {
-            guard let connection = connections[id], connection.pointee.kind != .http1,
-                connection.pointee.paused == reading
-            else { continue }
+            guard let connection = connections[id], connection.pointee.paused == reading else { continue }
+            switch connection.pointee.kind {
+            case .http1, .handshaking: continue
+            case .framed, .undecided: break
+            }
             connection.pointee.paused = !reading
             watch(id, connection.pointee)
+            if reading, connection.pointee.tls?.hasNews == true { unread.append(id) }
         }
         shard.effects.reading.removeAll(keepingCapacity: true)
         for id in shard.effects.close {
@@ -212,15 +219,28 @@ final class ShardLoop<Shard: Engine> {
             context.connections.remove()
             if let micro = connection.micro {
                 http1?.drop(micro)
-            } else if connection.ended {
+            } else if case .handshaking = connection.kind {
+                close(connection.fd)
+            } else if connection.ended, connection.tls?.isHeld != true {
+                connection.tls?.end()
                 close(connection.fd)
             } else {
-                linger(connection.fd)
+                linger(connection.fd, connection.tls)
             }
         }
         shard.effects.close.removeAll(keepingCapacity: true)
+        if !shard.effects.logins.isEmpty { submitLogins() }
         for record in shard.effects.log { context.log.write(record) }
         shard.effects.log.removeAll(keepingCapacity: true)
+    }
+
+    /// Has credentials looked at on another thread.
+    private func submitLogins() {
+        var requests: [LoginRequest] = []
+        swap(&requests, &shard.effects.logins)
+        for request in requests where context.logins?.submit(request, from: index, now: now.monotonic) != true {
+            shard.authenticated(request.ticket, .busy, now: now)
+        }
     }
 
     /// Writes once to each connection that had output when this turn's inputs were done.
@@ -228,6 +248,10 @@ final class ShardLoop<Shard: Engine> {
         swap(&flushing, &shard.effects.flush)
         for id in flushing {
             guard let connection = connections[id] else { continue }
+            if case .handshaking = connection.pointee.kind {
+                refuseHandshake(id, "it did not come to its end in time")
+                continue
+            }
             let count = shard.gather(id, into: pieces)
             if count > 0 {
                 write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count]))
@@ -249,17 +273,26 @@ final class ShardLoop<Shard: Engine> {
     ) {
         var offered = 0
         for piece in pieces { offered += piece.count }
+        let result: WriteResult
+        var isHeld = false
+        if let tls = connection.pointee.tls {
+            result = tls.write(pieces, scratch: buffer)
+            isHeld = tls.isHeld
+        } else {
+            result = Socket.write(connection.pointee.fd, pieces)
+        }
         let written: Int
-        switch Socket.write(connection.pointee.fd, pieces) {
+        switch result {
         case .bytes(let count): written = count
         case .blocked: written = 0
         case .failed(let error): return lose(id, error: error)
         }
-        if written < offered {
+        let blocked = written < offered || isHeld
+        if blocked {
             connection.pointee.blocked = true
             watch(id, connection.pointee)
         }
-        shard.wrote(written, blocked: written < offered, on: id, now: now)
+        shard.wrote(written, blocked: blocked, on: id, now: now)
     }
 
     /// Puts each shard's messages into its inbox, as one batch.
@@ -277,7 +310,7 @@ final class ShardLoop<Shard: Engine> {
 
     private func tellIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,
-            http1?.count ?? 0 == 0
+            http1?.count ?? 0 == 0, relays.isEmpty
         else { return }
         phase = .idle
         context.acceptor.push(.idle)
@@ -285,7 +318,7 @@ final class ShardLoop<Shard: Engine> {
 
     // MARK: Sockets
 
-    private func watch(_ id: ConnectionID, _ connection: Connection) {
+    func watch(_ id: ConnectionID, _ connection: Connection) {
         var interest: Interest = []
         if !connection.paused, !connection.ended { interest.insert(.read) }
         if connection.blocked { interest.insert(.write) }
@@ -300,25 +333,8 @@ final class ShardLoop<Shard: Engine> {
         guard let connection = connections.remove(id) else { return }
         if let micro = connection.micro { http1?.drop(micro) } else { close(connection.fd) }
         context.connections.remove()
-        shard.lost(id, reason: error == 0 ? "the peer hung up" : SystemError.text(of: error), now: now)
-    }
-
-    func linger(_ fd: Int32) {
-        Socket.shutdownWrite(fd)
-        let number = lingering.append(fd, deadline: now.monotonic + context.limits.closeTime)
-        do throws(SystemError) {
-            try poller.modify(fd, token: Token.lingering(number).rawValue, interest: .read)
-        } catch {
-            preconditionFailure("\(error)")
-        }
-    }
-
-    private func discard(_ number: UInt32) {
-        guard let fd = lingering.socket(number) else { return }
-        switch Socket.read(fd, into: buffer) {
-        case .bytes, .blocked: break
-        case .end, .failed: lingering.close(number)
-        }
+        let reason = connection.tls?.failure ?? (error == 0 ? "the peer hung up" : SystemError.text(of: error))
+        shard.lost(id, reason: reason, now: now)
     }
 
     private func closeAll() {
@@ -328,10 +344,12 @@ final class ShardLoop<Shard: Engine> {
             count.remove()
         }
         http1?.stop()
+        for relay in relays.values { relay.close() }
+        relays.removeAll()
         lingering.closeAll()
         // What came behind `stop`, or while the loop failed.
         inbox.drain { item in
-            if case .accepted(let fd, _, _) = item {
+            if case .accepted(let fd, _, _, _) = item {
                 close(fd)
                 count.remove()
             }

@@ -11,10 +11,15 @@ enum Token: Equatable {
     case inbox
     /// The library that has HTTP/1.1.
     case micro
+    /// A Relay, by number: its client's socket, and the library's.
+    case relay(UInt32)
+    case relayInner(UInt32)
 
     private static let inboxMark = UInt32.max
     private static let lingerMark = UInt32.max - 1
     private static let microMark = UInt32.max - 2
+    private static let relayMark = UInt32.max - 3
+    private static let relayInnerMark = UInt32.max - 4
 
     init(rawValue: UInt64) {
         let low = UInt32(truncatingIfNeeded: rawValue)
@@ -23,6 +28,8 @@ enum Token: Equatable {
         case Token.inboxMark: self = .inbox
         case Token.microMark: self = .micro
         case Token.lingerMark: self = .lingering(high)
+        case Token.relayMark: self = .relay(high)
+        case Token.relayInnerMark: self = .relayInner(high)
         default: self = .connection(ConnectionID(index: low, generation: high))
         }
     }
@@ -33,6 +40,8 @@ enum Token: Equatable {
         case .lingering(let number): UInt64(number) << 32 | UInt64(Token.lingerMark)
         case .inbox: UInt64(Token.inboxMark)
         case .micro: UInt64(Token.microMark)
+        case .relay(let number): UInt64(number) << 32 | UInt64(Token.relayMark)
+        case .relayInner(let number): UInt64(number) << 32 | UInt64(Token.relayInnerMark)
         }
     }
 }

@@ -10,8 +10,23 @@ let version = "0.1.0"
 let commonOptions: [OptionSpec] = [
     OptionSpec(
         name: "url", value: "URL", kind: .text,
-        help: "the broker: rsocket://HOST:PORT, or http://HOST:PORT for gRPC; default rsocket://127.0.0.1:7690, or "
-            + "what FOREBAY_URL says"),
+        help: "the broker: rsocket://HOST:PORT, or http://HOST:PORT for gRPC; rsockets:// or https:// over TLS; "
+            + "default rsocket://127.0.0.1:7690, or what FOREBAY_URL says"),
+    OptionSpec(
+        name: "ca", value: "FILE", kind: .text,
+        help: "over TLS: trust a broker whose certificate is from these authorities (PEM); default: those of the "
+            + "system"),
+    OptionSpec(name: "cert", value: "FILE", kind: .text, help: "over TLS: the certificate to show the broker (PEM)"),
+    OptionSpec(name: "key", value: "FILE", kind: .text, help: "its key (PEM); default: in the same file"),
+    OptionSpec(name: "insecure", kind: .flag, help: "over TLS: trust whoever answers"),
+    OptionSpec(
+        name: "user", value: "NAME", kind: .text, help: "the user to connect as; default what FOREBAY_USER says"),
+    OptionSpec(
+        name: "password-file", value: "FILE", kind: .text,
+        help: "the file with the user's password; default what FOREBAY_PASSWORD says"),
+    OptionSpec(
+        name: "token-file", value: "FILE", kind: .text,
+        help: "the file with a token to connect with instead; default what FOREBAY_TOKEN says"),
     OptionSpec(name: "json", kind: .flag, help: "print JSON, one object a line"),
     OptionSpec(name: "help", short: "h", kind: .flag, help: "explain the program or the command"),
     OptionSpec(name: "version", short: "V", kind: .flag, help: "print the version"),

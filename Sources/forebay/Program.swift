@@ -2,6 +2,7 @@
 
 import Client
 import Glibc
+import TLS
 
 /// What the process ends with.
 enum ExitCode {
@@ -11,7 +12,7 @@ enum ExitCode {
     static let connection: Int32 = 3
 
     static func of(_ error: ClientError) -> Int32 {
-        if error.code == .badURL { return usage }
+        if error.code == .badURL || error.code == .badFile || error.code == .badCredentials { return usage }
         return error.endsConnection && !error.isReportedByBroker ? connection : failure
     }
 }
@@ -67,7 +68,28 @@ enum Program {
         return arguments.helpTopic.map { Help.group($0) } ?? Help.program()
     }
 
-    private static func brokerAddress(_ arguments: Arguments) throws(ClientError) -> BrokerAddress {
+    private static func brokerAddress(_ arguments: Arguments) throws -> BrokerAddress {
+        var address = try url(arguments)
+        address.credentials = try CredentialSettings.read(arguments, address)
+        let given = ["ca", "cert", "key", "insecure"].filter { arguments.has($0) }
+        guard let first = given.first else { return address }
+        guard var tls = address.tls else {
+            let scheme = address.transport == .http ? "https" : "rsockets"
+            throw UsageError("--\(first) is about TLS: give the broker as --url \(scheme)://\(address).")
+        }
+        tls.authority = arguments.text("ca")
+        tls.certificate = arguments.text("cert")
+        tls.key = arguments.text("key")
+        tls.verifies = !arguments.has("insecure")
+        if tls.key != nil, tls.certificate == nil { throw UsageError("--key needs its certificate: give --cert too.") }
+        if tls.authority != nil, !tls.verifies {
+            throw UsageError("--insecure trusts whoever answers: leave --ca out, or --insecure.")
+        }
+        address.tls = tls
+        return address
+    }
+
+    private static func url(_ arguments: Arguments) throws(ClientError) -> BrokerAddress {
         if let url = arguments.text("url") { return try BrokerAddress(url: url) }
         guard let url = getenv("FOREBAY_URL").map({ String(cString: $0) }), !url.isEmpty else {
             return BrokerAddress(host: "127.0.0.1")
@@ -115,6 +137,7 @@ enum Program {
         let text = error.message.isEmpty ? "no reason was given" : error.message
         return switch error.code {
         case .canceled: "canceled: \(text)"
+        case .untrusted: "\(text) Name the authority that signed it with --ca FILE."
         case .setupRejected: "The broker refused the connection: \(text)"
         case .connectionError: "The broker ended the connection: \(text)"
         case .otherStatus(let name): "\(name): \(text)"

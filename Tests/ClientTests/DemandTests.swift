@@ -1,5 +1,6 @@
 // Routes, addresses and the arithmetic of credit.
 
+import TLS
 import Testing
 
 @testable import Client
@@ -146,8 +147,16 @@ import Testing
         #expect(address != BrokerAddress(host: host, port: port))
     }
 
+    @Test func readsThatOverTLS() throws {
+        let rsocket = try BrokerAddress(url: "rsockets://x")
+        #expect(rsocket.tls == TLSClientSettings() && rsocket.transport == .rsocket && rsocket.port == 7690)
+        let http = try BrokerAddress(url: "https://x:1")
+        #expect(http.tls?.verifies == true && http.transport == .http && http.port == 1)
+    }
+
     @Test(arguments: [
-        "https://x", "http://", "http://x/topics", "rsockets://x", "ws://x", "gopher://x", "rsocket://", "rsocket://x:",
+        "https://", "http://", "http://x/topics", "rsockets://x/y", "ws://x", "wss://x", "gopher://x", "rsocket://",
+        "rsocket://x:",
         "rsocket://x:0",
         "rsocket://x:65536", "rsocket://x:+1", "rsocket://x:1x", "rsocket://::1:7690", "rsocket://[::1",
         "rsocket://a/b",

@@ -37,7 +37,8 @@ final class GRPCClient {
     /// Begins a call, with one message or without; returns its stream.
     @discardableResult
     func call(
-        _ method: GRPCMethod, _ message: [UInt8]? = [], end: Bool = true, timeout: String? = nil
+        _ method: GRPCMethod, _ message: [UInt8]? = [], end: Bool = true, timeout: String? = nil,
+        authorization: String? = nil
     ) -> UInt32 {
         let stream = nextStream
         nextStream += 2
@@ -46,6 +47,7 @@ final class GRPCClient {
                 (":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", method.path),
                 ("content-type", "application/grpc"), ("te", "trailers"),
             ] + (timeout.map { [("grpc-timeout", $0)] } ?? [])
+            + (authorization.map { [("authorization", $0)] } ?? [])
         var block: [UInt8] = []
         for (name, value) in fields {
             // A literal without indexing and without Huffman's code (RFC 7541, 6.2.2).

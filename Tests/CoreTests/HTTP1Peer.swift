@@ -11,10 +11,14 @@ final class HTTP1Broker {
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private(set) var closed: Set<ConnectionID> = []
 
-    init(_ limits: Limits = Limits()) {
+    /// Credentials that wait to be looked at, oldest first.
+    private(set) var logins: [LoginRequest] = []
+
+    init(_ limits: Limits = Limits(), access: AccessTable = .open) {
         self.limits = limits
         shard = Shard(
-            index: 0, count: 1, limits: limits, memory: MemoryBudget(limit: limits.memory), seed: 7, now: now)
+            index: 0, count: 1, limits: limits, memory: MemoryBudget(limit: limits.memory), seed: 7, access: access,
+            now: now)
     }
 
     /// Carries out effects, as a turn of a loop does.
@@ -25,8 +29,16 @@ final class HTTP1Broker {
         shard.effects.flush.removeAll()
         shard.effects.reading.removeAll()
         shard.effects.log.removeAll()
+        logins += shard.effects.logins
+        shard.effects.logins.removeAll()
         closed.formUnion(shard.effects.close)
         shard.effects.close.removeAll()
+    }
+
+    /// Answers the credentials that have waited longest.
+    func answerLogin(_ outcome: LoginOutcome) {
+        shard.authenticated(logins.removeFirst().ticket, outcome, now: now)
+        turn()
     }
 
     func advance(_ seconds: Double) {

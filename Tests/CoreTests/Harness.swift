@@ -14,16 +14,19 @@ final class TestBroker {
     private(set) var log: [LogRecord] = []
     /// What each shard has been sent and has not looked at, oldest first.
     private var inboxes: [[[Mail]]]
+    /// Credentials that wait to be looked at, oldest first.
+    private(set) var logins: [(shard: Int, request: LoginRequest)] = []
     /// Shards take their turns at random, and leave work for later.
     var chaos: LedgerRandom?
 
-    init(shards count: Int = 1, limits: Limits = Limits()) {
+    init(shards count: Int = 1, limits: Limits = Limits(), access: AccessTable = .open) {
         memory = MemoryBudget(limit: limits.memory)
         inboxes = Array(repeating: [], count: count)
         for index in 0..<count {
             shards.append(
                 Shard(
-                    index: index, count: count, limits: limits, memory: memory, seed: UInt64(index) + 7, now: now))
+                    index: index, count: count, limits: limits, memory: memory, seed: UInt64(index) + 7, access: access,
+                    now: now))
             clients[index] = [:]
         }
     }
@@ -43,6 +46,18 @@ final class TestBroker {
         guard let id = shards[client.shard].open(peer: peer, face: client.face, now: now) else { return nil }
         clients[client.shard]![id] = client
         return id
+    }
+
+    /// Answers the credentials that have waited longest.
+    func answerLogin(_ outcome: LoginOutcome) {
+        let (shard, request) = logins.removeFirst()
+        shards[shard].authenticated(request.ticket, outcome, now: now)
+        run()
+    }
+
+    func reload(_ access: AccessTable) {
+        for shard in shards { shard.reload(access, now: now) }
+        run()
     }
 
     func advance(seconds: Double) {
@@ -88,6 +103,8 @@ final class TestBroker {
         for id in shard.effects.close { clients[index]![id]?.isClosed = true }
         for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
         log += shard.effects.log
+        logins += shard.effects.logins.map { (index, $0) }
+        shard.effects.logins.removeAll()
         shard.effects.close.removeAll()
         shard.effects.reading.removeAll()
         shard.effects.log.removeAll()

@@ -150,7 +150,7 @@ struct ListenerTests {
             context.inboxes[0].clearWake()
             var faces: [Face] = []
             context.inboxes[0].drain { item in
-                guard case .accepted(let fd, _, let face) = item else { return }
+                guard case .accepted(let fd, _, let face, _) = item else { return }
                 faces.append(face)
                 close(fd)
             }

@@ -43,8 +43,8 @@ import Testing
         let value = sample.texts.count > 1 ? "[\(sample.value)]" : "\"\(sample.value)\""
         let options = try load("\(sample.name): \(value)").options
         let machine = MachineLimits(openFiles: 1_000_000, cpus: 2, memory: 1 << 30)
-        let was = try Server.Configuration(Options(), machine: machine)
-        let configuration = try Server.Configuration(options, machine: machine)
+        let was = try Server.Configuration(Options(), path: nil, machine: machine)
+        let configuration = try Server.Configuration(options, path: nil, machine: machine)
         let isHandedOn =
             configuration.limits != was.limits || configuration.drainTime != was.drainTime
             || options.logLevel != .info
@@ -53,7 +53,7 @@ import Testing
 
     @Test func theMachineSetsWhatIsLeftToIt() throws {
         let machine = MachineLimits(openFiles: 1000, cpus: 3, memory: 1 << 30)
-        let configuration = try Server.Configuration(Options(), machine: machine)
+        let configuration = try Server.Configuration(Options(), path: nil, machine: machine)
         #expect(configuration.threads == 3 && configuration.limits.memory == 1 << 30)
         #expect(configuration.limits.connections == 1000 - MachineLimits.reservedFiles(threads: 3))
         #expect(
@@ -62,6 +62,6 @@ import Testing
             ])
         var options = Options()
         (options.threads, options.memory, options.limits.connections) = (1, 16 << 20, 5)
-        #expect(machine.effective(options, try Server.Configuration(options, machine: machine)).isEmpty)
+        #expect(machine.effective(options, try Server.Configuration(options, path: nil, machine: machine)).isEmpty)
     }
 }

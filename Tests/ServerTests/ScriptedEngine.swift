@@ -13,6 +13,7 @@ final class EngineRecord: @unchecked Sendable {
     var blocked = 0
     var writable = 0
     var lost: [String] = []
+    var secured: [PeerCertificate?] = []
     var ends = 0
     var fired = 0
     var refused = 0
@@ -64,6 +65,14 @@ final class ScriptedEngine: Engine {
         peers[index] = Peer(generation: generation)
         return ConnectionID(index: index, generation: generation)
     }
+
+    func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {}
+    func reload(_ access: AccessTable, now: Instant) {}
+    func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
+        record.secured.append(certificate)
+    }
+
+    func notSecured(_ id: ConnectionID, reason: String, now: Instant) { lost(id, reason: reason, now: now) }
 
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         guard var peer = peers[id.index], peer.generation == id.generation else { return }

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import raw
+import tls
 from client import Peer
 from common import Observer
 
@@ -25,8 +26,14 @@ OWN_TESTS = {
     "test_http2_attacks.py": {"grpc"}, "test_http2_frames.py": {"grpc", "plain"},
     "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"}, "test_http1.py": {"plain"},
     "test_http1_rules.py": {"plain"}, "test_http1_bodies.py": {"plain"},
+    "test_access.py": {"grpc", "plain"}, "test_access_life.py": {"grpc", "plain"},
+    "test_jwt.py": {"grpc", "plain"},
+    "test_tls.py": {"grpc", "plain"}, "test_tls_care.py": {"grpc", "plain"},
 }
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
+
+# With $FOREBAY_TLS every broker and every client speaks TLS, where a test says nothing else.
+TLS = bool(os.environ.get("FOREBAY_TLS"))
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition failed|Segmentation", re.IGNORECASE)
@@ -57,6 +64,8 @@ class Broker:
         for option, value in standard.items():
             if option not in options:
                 command += [option, value]
+        if TLS and not any(option.startswith("--tls-") for option in options):
+            command += tls.server().options
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
         environment |= {"SWIFT_BACKTRACE": "enable=no", **(variables or {})}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
@@ -86,6 +95,8 @@ class Broker:
             if record.get("message") == "listening":
                 host, port = record["address"].rsplit(":", 1)
                 addresses.setdefault(record["protocol"], (host, int(port)))
+                if record.get("tls") == "on":
+                    tls.secured.add(int(port))
         return addresses
 
     @staticmethod
@@ -129,6 +140,7 @@ class Broker:
             self.process.kill()
             code = f"killed: still running 15 s after SIGTERM ({self.process.wait()})"
         self._reader.join(5)
+        tls.secured.difference_update(address[1] for address in (self.address, self.http) if address)
         tail = "\n".join(self.log[-30:])
         assert alive, f"the broker was gone before it was stopped, with exit code {code}:\n{tail}"
         assert code == 0, f"exit code {code}:\n{tail}"

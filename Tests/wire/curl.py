@@ -7,6 +7,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
+import tls
 from common import DEADLINE
 
 NDJSON = ("-H", "accept: application/x-ndjson")
@@ -126,7 +127,7 @@ class Stream:
 
 class Curl:
     def __init__(self, address, version):
-        self.base, self.version, self.running = "http://%s:%d" % address, version, []
+        self.base, self.version, self.running = *tls.curl(address, version), []
 
     def command(self, path: str, *options: str) -> list[str]:
         return ["curl", "-q", "-sS", "-i", "-N", "--noproxy", "*", "--path-as-is", "-g", *self.version, *options,

@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl
 import grpc
 from grpc_tools import protoc
 
+import tls
 from common import *
 
 PROTOCOL = Path(__file__).resolve().parents[2] / "Protocol"
@@ -343,7 +344,12 @@ class Peer(Observer):
         if self.lazy:
             settings |= {"grpc.http2.bdp_probe": 0, "grpc.http2.lookahead_bytes": receive_buffer}
         before = sockets(address)
-        self.channel_ = grpc.insecure_channel("%s:%d" % address, list(settings.items()))
+        where, how = "%s:%d" % address, list(settings.items())
+        if address[1] in tls.secured:
+            trusted = grpc.ssl_channel_credentials(open(tls.authority().file, "rb").read())
+            self.channel_ = grpc.secure_channel(where, trusted, how)
+        else:
+            self.channel_ = grpc.insecure_channel(where, how)
         grpc.channel_ready_future(self.channel_).result(DEADLINE)
         (self.peer,) = [name for inode, name in sockets(address).items() if inode not in before]
         self.pubsub, self.admin = services.PubSubStub(self.channel_), services.AdminStub(self.channel_)

@@ -4,6 +4,7 @@ import json
 import socket
 import time
 
+import tls
 from common import DEADLINE
 from curl import head, path
 
@@ -28,6 +29,7 @@ class Line:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(DEADLINE)
         self.socket.connect(address)
+        self.socket = tls.wrap(self.socket, address, "http/1.1")
         self.input = self.socket.makefile("rb")
 
     def send(self, *parts: bytes):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import hpack
 from hyperframe.frame import DataFrame, Frame, GoAwayFrame, HeadersFrame, PingFrame, RstStreamFrame, SettingsFrame
 
+import tls
 from common import DEADLINE
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -105,6 +106,7 @@ class Wire:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(DEADLINE)
         self.socket.connect(address)
+        self.socket = tls.wrap(self.socket, address, "h2")
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer = "%s:%d" % self.socket.getsockname()
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()

@@ -14,6 +14,7 @@ from rsocket.rsocket_client import RSocketClient
 from rsocket.transports.tcp import TransportTCP
 
 import client
+import tls
 
 COMPOSITE = WellKnownMimeTypes.MESSAGE_RSOCKET_COMPOSITE_METADATA
 
@@ -25,7 +26,8 @@ class Library:
         self.address, self.options = address, dict(metadata_encoding=mime, fragment_size_bytes=fragment)
 
     async def __aenter__(self) -> RSocketClient:
-        transport = TransportTCP(*await asyncio.open_connection(*self.address))
+        transport = TransportTCP(*await asyncio.open_connection(
+            *self.address, ssl=tls.context(self.address)))
         self.client = RSocketClient(single_transport_provider(transport), keep_alive_period=timedelta(seconds=1),
                                     max_lifetime_period=timedelta(seconds=60), **self.options)
         await self.client.connect()

@@ -10,6 +10,8 @@ import time
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
+import tls
+
 SETUP, LEASE, KEEPALIVE, REQUEST_RESPONSE, REQUEST_FNF, REQUEST_STREAM, REQUEST_CHANNEL = range(1, 8)
 REQUEST_N, CANCEL, PAYLOAD, ERROR, METADATA_PUSH, RESUME, RESUME_OK = range(8, 15)
 EXT = 0x3F
@@ -73,13 +75,16 @@ def keepalive(data=b"", respond=True, position=0) -> bytes:
     return frame(0, KEEPALIVE, R if respond else 0, struct.pack(">Q", position) + data)
 
 
-def setup(mime=COMPOSITE, keepalive_ms=60_000, lifetime_ms=600_000, version=(1, 0), flags=0, token=None) -> bytes:
+def setup(mime=COMPOSITE, keepalive_ms=60_000, lifetime_ms=600_000, version=(1, 0), flags=0, token=None,
+          metadata=None) -> bytes:
     head = struct.pack(">HHII", *version, keepalive_ms, lifetime_ms)
     if token is not None:
         head += struct.pack(">H", len(token)) + token
     data_mime = b"application/octet-stream"
     mimes = bytes([len(mime)]) + mime + bytes([len(data_mime)]) + data_mime
-    return frame(0, SETUP, flags, head + mimes)
+    if metadata is None:
+        return frame(0, SETUP, flags, head + mimes)
+    return frame(0, SETUP, flags | M, head + mimes + body(metadata=metadata))
 
 
 def resume(token: bytes) -> bytes:
@@ -207,6 +212,7 @@ class Connection:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(DEADLINE)
         self.socket.connect(address)
+        self.socket = tls.wrap(self.socket, address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer = "%s:%d" % self.socket.getsockname()
         self.opened = {0}  # Streams on which something was sent: the broker may use no other.

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
+import tls
 from curl import VERSIONS
 
 CURL = ["curl", "-sS"]
@@ -113,8 +114,8 @@ class Web:
     """A broker's HTTP of a version: 1.1 or 2."""
 
     def __init__(self, broker, version="2"):
-        self.base, self.curl = "http://%s:%d" % broker.http, [*CURL, *VERSIONS[version]]
-        self._streams = []
+        self.base, how = tls.curl(broker.http, VERSIONS[version])
+        self.curl, self._streams = [*CURL, *how], []
 
     def topic(self, name: str, query: str = "") -> str:
         return f"{self.base}/v1/topics/{name}/messages" + (f"?{query}" if query else "")

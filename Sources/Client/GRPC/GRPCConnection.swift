@@ -11,7 +11,7 @@ import Bytes
 import HTTP2
 import RSocket
 
-/// A connection that speaks gRPC over cleartext HTTP/2, by prior knowledge.
+/// A connection that speaks gRPC over HTTP/2, which the other side is known to speak.
 public final class GRPCConnection: ClientConnection {
     enum State {
         case open
@@ -21,6 +21,8 @@ public final class GRPCConnection: ClientConnection {
 
     let limits: ClientLimits
     private let authority: String
+    private let isSecure: Bool
+    private let credentials: Credentials?
     var session: ClientSession
     var sink = CallSink()
     var state = State.open
@@ -59,9 +61,16 @@ public final class GRPCConnection: ClientConnection {
     /// Begins a connection.
     /// - Parameters:
     ///   - authority: host and port of the broker, as a URL has them.
+    ///   - isSecure: its bytes go over TLS.
+    ///   - credentials: come with every call.
     ///   - now: nanoseconds of a clock that never steps back.
-    public init(authority: String, limits: ClientLimits = ClientLimits(), now: UInt64) {
+    public init(
+        authority: String, isSecure: Bool = false, credentials: Credentials? = nil,
+        limits: ClientLimits = ClientLimits(), now: UInt64
+    ) {
         self.authority = authority
+        self.isSecure = isSecure
+        self.credentials = credentials
         self.limits = limits
         var http = HTTP2Limits.client
         http.maxStreams = limits.streams
@@ -149,7 +158,7 @@ public final class GRPCConnection: ClientConnection {
         guard sink.calls.count < limits.streams else {
             throw ClientError(.rejected, "\(limits.streams) streams are open on this connection: end one first.")
         }
-        let head = heads[method] ?? GRPCHeads.request(method, authority: authority)
+        let head = heads[method] ?? self.head(of: method)
         heads[method] = head
         guard let id = session.request(head, complete: false) else {
             throw ClientError(.rejected, "The connection takes no more streams: connect again.")
@@ -158,6 +167,12 @@ public final class GRPCConnection: ClientConnection {
             id: StreamID(id), kind: kind, demand: demand, limit: limits.message + Self.responseSlack)
         sink.calls.insert(call)
         return call
+    }
+
+    private func head(of method: GRPCMethod) -> HTTPFields {
+        var head = GRPCHeads.request(method, authority: authority, scheme: isSecure ? "https" : "http")
+        if let credentials { head.add("authorization", credentials.header) }
+        return head
     }
 
     private func write(_ call: ClientCall, _ body: (inout ByteBuffer) -> Void) {

@@ -31,11 +31,13 @@ enum Interaction {
 enum Frames {
     static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
 
-    static func setup(_ limits: ClientLimits, into out: inout ByteBuffer) {
+    static func setup(_ limits: ClientLimits, _ credentials: Credentials?, into out: inout ByteBuffer) {
         var setup = SetupRequest()
         setup.keepalive = UInt32(clamping: limits.keepaliveInterval / 1_000_000)
         setup.lifetime = UInt32(clamping: limits.lifetime / 1_000_000)
-        FrameWriter.setup(setup, into: &out)
+        var metadata = ByteBuffer()
+        credentials?.append(into: &metadata)
+        FrameWriter.setup(setup, metadata: metadata.isEmpty ? nil : metadata.readable, into: &out)
     }
 
     /// A request whose metadata is the route and whose data is `data`, in fragments when it is large.

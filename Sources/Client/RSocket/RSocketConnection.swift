@@ -8,8 +8,8 @@ public final class RSocketConnection: ClientConnection {
     private var requester: RSocketRequester
 
     /// Begins a connection. `now` is nanoseconds of a clock that never steps back.
-    public init(limits: ClientLimits = ClientLimits(), now: UInt64) {
-        requester = RSocketRequester(limits: limits, now: now)
+    public init(credentials: Credentials? = nil, limits: ClientLimits = ClientLimits(), now: UInt64) {
+        requester = RSocketRequester(credentials: credentials, limits: limits, now: now)
     }
 
     // MARK: Requests

@@ -49,11 +49,11 @@ struct RSocketRequester: ~Copyable {
     private static let closingCredit: UInt32 = 64
 
     /// Begins a connection: SETUP stands in `output`. Times are nanoseconds of one clock that never steps back.
-    init(limits: ClientLimits = ClientLimits(), now: UInt64) {
+    init(credentials: Credentials? = nil, limits: ClientLimits = ClientLimits(), now: UInt64) {
         self.limits = limits
         lastHeard = now
         nextKeepalive = now + limits.keepaliveInterval
-        Frames.setup(limits, into: &output)
+        Frames.setup(limits, credentials, into: &output)
     }
 
     // MARK: Time

@@ -12,6 +12,8 @@ class BoundStream {
     let handle: Handle
     /// Of an HTTP connection: the request that it stands behind, as long as it does.
     var exchange: Exchange?
+    /// Who opened it.
+    var principal = Principal.nobody
     /// Its place in `connection.streams`.
     var place = 0
 

@@ -20,9 +20,19 @@ final class Connection {
     let face: Face
     let openedAt: UInt64
     var rsocket: ServerConnection
+    /// Who the peer is, by the certificate that it has shown.
+    var certificate: PeerCertificate?
     /// What it speaks, if that is not RSocket.
     let http: HTTPFace?
     var output: Output
+    /// Who it is, once SETUP has been accepted. Over HTTP: who makes requests without credentials, if they may be made.
+    var principal: Principal?
+    /// SETUP waits until its credentials have been looked at.
+    var ticket: UInt64?
+    /// Its user is not let in any more.
+    var isExpelled = false
+    /// A topic that it may publish single messages to.
+    var allowedTarget: PublishTarget?
     var phase = Phase.new
     var streams: [BoundStream] = []
     /// Subscribers with messages to hand over for which the output had no room, in turn.
@@ -84,9 +94,13 @@ final class Connection {
     func attach(_ stream: BoundStream) {
         stream.place = streams.count
         streams.append(stream)
-        guard let http else { return rsocket.setHandle(stream.handle.index, stream: stream.stream) }
+        guard let http else {
+            stream.principal = principal ?? .nobody
+            return rsocket.setHandle(stream.handle.index, stream: stream.stream)
+        }
         stream.exchange = http.exchange(of: stream.stream)
         stream.exchange?.bound = stream
+        stream.principal = stream.exchange?.principal ?? .nobody
     }
 
     /// Nothing more of the engine's is said on a stream. RSocket's is over with that; HTTP's lasts until its response

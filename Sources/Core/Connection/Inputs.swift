@@ -22,9 +22,26 @@ extension Shard {
             return nil
         }
         perAddress[connection.address, default: 0] += 1
+        if connection.http != nil { connection.principal = unasked(connection) }
         counters.connectionsOpened += 1
         log(.debug, "connection opened", [("peer", peer)])
         return connection.id
+    }
+
+    /// The connection is secured: from here on its bytes come. Told once, before any of them.
+    /// - Parameter certificate: the peer's, if it was asked for one and has shown one that is trusted.
+    public func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
+        moment = now
+        guard let connection = find(id) else { return }
+        connection.certificate = certificate
+        if connection.http != nil { connection.principal = unasked(connection) }
+        counters.handshakes &+= 1
+    }
+
+    /// The connection could not be secured, and is gone.
+    public func notSecured(_ id: ConnectionID, reason: String, now: Instant) {
+        counters.handshakeFailures &+= 1
+        lost(id, reason: reason, now: now)
     }
 
     /// Bytes arrived. They are not kept beyond the call.
@@ -32,6 +49,8 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         switch connection.phase {
+        case .new where connection.bytesIn == 0 && connection.http == nil && Shard.beginTLS(bytes):
+            return refuseTLS(connection, now: now)
         case .new, .open: break
         case .closing, .closed: return
         }
@@ -47,6 +66,18 @@ extension Shard {
         take(connection, now: now)
         if let http = connection.http { feedCrowded(http, now: now) }
         charge(connection)
+        settle(now)
+    }
+
+    /// Whether the first bytes of a connection are TLS's (RFC 8446, 5.1) – as the length of RSocket's first frame they
+    /// would be beyond every limit of SETUP.
+    private static func beginTLS(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        bytes.count >= 3 && bytes[0] == 22 && bytes[1] == 3 && bytes[2] <= 4
+    }
+
+    private func refuseTLS(_ connection: Connection, now: Instant) {
+        let text = "This port does not speak TLS: connect with rsocket://, or start the broker with a certificate."
+        fatal(connection, RSocketError(code: .rejectedSetup, message: text, scope: .connection), now: now)
         settle(now)
     }
 
@@ -187,7 +218,10 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         connection.output.blocked = false
-        if !connection.isWritten { flush(connection) }
+        if !connection.isWritten { return flush(connection) }
+        // The driver held back the rest of what it had taken, so that all that was offered counted as written.
+        fill(connection, now: now)
+        settle(now)
     }
 
     /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they have
@@ -276,9 +310,11 @@ extension Shard {
         }
     }
 
-    /// The peer leaves too many answers unread, or a topic's owner lags behind: it is to ask for nothing more now.
+    /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
+    /// is to ask for nothing more now.
     private func mustWait(_ connection: Connection) -> Bool {
         connection.output.unreadAnswers > limits.controlOutput || connection.forwarded > limits.forwarded
+            || connection.ticket != nil
     }
 
     /// Reading pauses while what was read must wait.

@@ -9,10 +9,13 @@ struct Refusal: Error, Sendable {
 
     var kind: Kind
     var message: String
+    /// Seconds after which to try again, where that is known.
+    var retryAfter: Int?
 
-    init(_ kind: Kind, _ message: String) {
+    init(_ kind: Kind, _ message: String, retryAfter: Int? = nil) {
         self.kind = kind
         self.message = message
+        self.retryAfter = retryAfter
     }
 
     init(_ error: RSocketError) {
@@ -38,8 +41,8 @@ struct Refusal: Error, Sendable {
         switch kind {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
-        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .forbidden, .gap, .unavailable,
-            .cutOff:
+        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .unauthenticated, .forbidden,
+            .gap, .unavailable, .cutOff:
             .rejected
         }
     }
@@ -52,6 +55,7 @@ struct Refusal: Error, Sendable {
         case .timeout: .deadlineExceeded
         case .beyondCredit, .ended, .gap: .failedPrecondition
         case .notFound: .notFound
+        case .unauthenticated: .unauthenticated
         case .forbidden: .permissionDenied
         case .unavailable: .unavailable
         case .topicFailed, .cutOff: .aborted
@@ -69,10 +73,11 @@ struct Refusal: Error, Sendable {
             case .timeout: .timeout
             case .ended, .topicFailed: .topicEnded
             case .notFound: .notFound
+            case .unauthenticated: .unauthenticated
             case .forbidden, .cutOff: .forbidden
             case .gap: .gap
             case .unavailable: .draining
             }
-        return Problem(kind, message)
+        return Problem(kind, message, retryAfter: retryAfter)
     }
 }

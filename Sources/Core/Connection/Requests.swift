@@ -62,10 +62,7 @@ extension Shard {
     private func accept(_ setup: Setup, on connection: Connection, now: Instant) {
         let lifetime = UInt64(setup.lifetime) * 1_000_000
         connection.lifetime = Swift.min(Swift.max(lifetime, limits.lifetime.lowerBound), limits.lifetime.upperBound)
-        connection.phase = .open
-        connection.rsocket.acceptSetup()
-        connection.isAnnounced = true
-        event("connection-opened", connection: connection, reason: nil)
+        logIn(connection, setup, now: now)
     }
 
     private func request(
@@ -78,8 +75,9 @@ extension Shard {
             switch kind {
             case .response, .fireAndForget:
                 guard let target = try target(tags, isAnswered: kind == .response) else {
-                    return call(connection, stream: stream, try ControlCall.read(Route(tags)), now: now)
+                    return try call(connection, stream: stream, try ControlCall.read(Route(tags)), now: now)
                 }
+                try expectPublish(to: target, connection)
                 let metadata = tags.isAlone ? nil : carried(content.metadata, of: connection)
                 if kind == .response {
                     try publish(

@@ -73,6 +73,15 @@ public struct ControlCall: Sendable {
         }
     }
 
+    /// What one has to be permitted to control: the topic, or the list that the other things are in.
+    public var permitted: String {
+        switch subject {
+        case .topic(let name, _): name
+        case .connection: SystemList.connections.name
+        case .subscription: SystemList.subscriptions.name
+        }
+    }
+
     /// It changes nothing.
     public var isReading: Bool {
         if case .topic(_, .info) = subject { true } else { false }
@@ -127,7 +136,8 @@ extension Shard {
     public static let version = "0.1.0"
 
     /// - Parameter request: nil asks for the broker.
-    func call(_ connection: Connection, stream: UInt32, _ request: ControlCall?, now: Instant) {
+    func call(_ connection: Connection, stream: UInt32, _ request: ControlCall?, now: Instant) throws(Refusal) {
+        if let request { try expectCall(request, of: principal(of: connection, stream)) }
         let bound = streams.insert { Call(kind: .call, connection: connection, stream: stream, handle: $0) }
         connection.attach(bound)
         guard let request else {

@@ -57,6 +57,7 @@ extension Shard {
         object.add("id", row.id)
         object.add("peer", row.peer)
         object.add("protocol", connection.protocolName)
+        if let user = (connection.http?.login?.principal ?? connection.principal)?.user { object.add("user", user) }
         object.add("shard", index)
         object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
         object.add("streams", connection.streams.count)

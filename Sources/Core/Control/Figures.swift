@@ -20,6 +20,8 @@ public struct SubscriptionFigures: Sendable {
     public var topic: String
     public var connection: String
     public var peer: String
+    /// Nil where there are none.
+    public var user: String?
     public var stream: UInt32
     public var policy: Overflow
     public var buffer: Int
@@ -48,6 +50,7 @@ public struct SubscriptionFigures: Sendable {
         object.add("connection", connection)
         object.add("stream", stream)
         object.add("peer", peer)
+        if let user { object.add("user", user) }
         object.add("policy", policy.name)
         object.add("buffer", buffer)
         if let requested, let outstanding {
@@ -250,7 +253,8 @@ extension Shard {
         let (lag, age) = lag(of: subscriber, now: now)
         return SubscriptionFigures(
             id: subscriber.id, topic: subscriber.mirror.name, connection: text(subscriber.connection.id),
-            peer: subscriber.connection.peer, stream: subscriber.stream, policy: subscriber.options.overflow,
+            peer: subscriber.connection.peer, user: subscriber.principal.user, stream: subscriber.stream,
+            policy: subscriber.options.overflow,
             buffer: subscriber.options.buffer, requested: credit.isUnbounded ? nil : credit.requested,
             outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: cursor?.delivered ?? 0,
             waiting: cursor?.waiting ?? 0, dropped: cursor?.dropped ?? 0, missed: cursor?.missedAtStart ?? 0,

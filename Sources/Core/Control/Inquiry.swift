@@ -94,13 +94,17 @@ extension SubscriptionFigures {
 }
 
 extension Shard {
+    /// What inquiries may see: all. Who asks them sees to who may ask.
+    private static let operatorPrincipal = Principal(user: nil, permissions: .all, proof: .none)
+
     public func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer {
         moment = now
         switch inquiry {
         case .ping: return .present
         case .survey(let survey): return .survey(answer(survey, now: now))
         case .page(let list, let after, let most):
-            let (rows, next) = rows(of: list, after: Swift.max(0, after), most: most, now: now)
+            let (rows, next) = rows(
+                of: list, after: Swift.max(0, after), most: most, for: Shard.operatorPrincipal, now: now)
             return .page(rows.map(\.json), next: next)
         case .control(let call):
             defer { settle(now) }

@@ -124,10 +124,10 @@ extension Shard {
     private func fetch(_ listing: Listing, now: Instant) {
         listing.isFetching = true
         if listing.shard == index {
-            let (rows, next) = rows(of: listing.list, after: listing.after, now: now)
+            let (rows, next) = rows(of: listing.list, after: listing.after, for: listing.principal, now: now)
             take(rows, next, for: listing)
         } else {
-            send(.listPage(key(listing), listing.list, after: listing.after), to: listing.shard)
+            send(.listPage(key(listing), listing.list, after: listing.after, listing.principal), to: listing.shard)
         }
     }
 
@@ -149,30 +149,36 @@ extension Shard {
         }
     }
 
-    /// A page of this shard's rows from place `after` on, and where the next page begins.
+    /// A page of this shard's rows from place `after` on, of those that `principal` may see, and where the next page
+    /// begins.
     func rows(
-        of list: SystemList, after: Int, most: Int = Listing.page, now: Instant
+        of list: SystemList, after: Int, most: Int = Listing.page, for principal: Principal, now: Instant
     ) -> (rows: [Description], next: Int?) {
         var rows: [Description] = []
         var place = after
         switch list {
         case .topics:
             while place < topicPlaces.bound, rows.count < most {
-                if let topic = topicPlaces.at(place) { rows.append(describe(topic, now: now)) }
+                if let topic = topicPlaces.at(place), principal.permissions.show(topic.name) {
+                    rows.append(describe(topic, now: now))
+                }
                 place += 1
             }
             return (rows, place < topicPlaces.bound ? place : nil)
         case .subscriptions:
             while place < streams.bound, rows.count < most {
                 if let stream = streams.at(place), stream.kind == .subscriber {
-                    rows.append(describe(unsafeDowncast(stream, to: Subscriber.self), now: now))
+                    let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+                    if mayList(subscriber, principal) { rows.append(describe(subscriber, now: now)) }
                 }
                 place += 1
             }
             return (rows, place < streams.bound ? place : nil)
         case .connections:
             while place < connections.bound, rows.count < most {
-                if let connection = connections.at(place) { rows.append(describe(connection, now: now)) }
+                if let connection = connections.at(place), mayList(connection, principal) {
+                    rows.append(describe(connection, now: now))
+                }
                 place += 1
             }
             return (rows, place < connections.bound ? place : nil)

@@ -25,6 +25,8 @@ public enum RefusalReason: Int, TallyKey {
     /// The topic has ended.
     case ended
     case notFound
+    /// It is not known who asks, or not any more.
+    case unauthenticated
     /// Not for this peer, or not for any.
     case forbidden
     /// What was asked to begin with is not there any more.
@@ -48,6 +50,7 @@ public enum RefusalReason: Int, TallyKey {
         case .beyondCredit: "beyond-credit"
         case .ended: "topic-ended"
         case .notFound: "not-found"
+        case .unauthenticated: "unauthenticated"
         case .forbidden: "forbidden"
         case .gap: "gap"
         case .unavailable: "draining"
@@ -59,7 +62,8 @@ public enum RefusalReason: Int, TallyKey {
 
     init(_ problem: Problem.Kind) {
         switch problem {
-        case .forbidden, .foreignOrigin, .foreignHost, .unauthenticated: self = .forbidden
+        case .unauthenticated: self = .unauthenticated
+        case .forbidden, .foreignOrigin, .foreignHost: self = .forbidden
         case .notFound: self = .notFound
         case .timeout: self = .timeout
         case .topicEnded: self = .ended
@@ -75,7 +79,8 @@ public enum RefusalReason: Int, TallyKey {
 
     init(_ status: GRPCStatus) {
         switch status {
-        case .permissionDenied, .unauthenticated: self = .forbidden
+        case .unauthenticated: self = .unauthenticated
+        case .permissionDenied: self = .forbidden
         case .notFound: self = .notFound
         case .deadlineExceeded: self = .timeout
         case .resourceExhausted: self = .limit

@@ -21,6 +21,13 @@ public struct ShardCounters: Sendable {
     public var limits = Tally<LimitReached>()
     public var protocolErrors: UInt64 = 0
     public var connectionsOpened: UInt64 = 0
+    /// Credentials that were looked at and were right; logins that came to nothing; requests that were not allowed.
+    public var loginsAccepted: UInt64 = 0
+    public var loginsRefused: UInt64 = 0
+    public var denied: UInt64 = 0
+    /// Connections that were secured by TLS, and those that were not to be.
+    public var handshakes: UInt64 = 0
+    public var handshakeFailures: UInt64 = 0
     public var subscriptionsOpened: UInt64 = 0
     public var bytesIn: UInt64 = 0
     public var bytesOut: UInt64 = 0
@@ -44,6 +51,11 @@ public struct ShardCounters: Sendable {
         protocolErrors &+= other.protocolErrors
         connectionsOpened &+= other.connectionsOpened
         subscriptionsOpened &+= other.subscriptionsOpened
+        loginsAccepted &+= other.loginsAccepted
+        loginsRefused &+= other.loginsRefused
+        denied &+= other.denied
+        handshakes &+= other.handshakes
+        handshakeFailures &+= other.handshakeFailures
         bytesIn &+= other.bytesIn
         bytesOut &+= other.bytesOut
         connections += other.connections
@@ -100,6 +112,11 @@ struct Statistics {
         object.add("bytes_out_per_s", rate(total.bytesOut, before.bytesOut))
         object.add("stream_errors", total.streamErrors)
         object.add("protocol_errors", total.protocolErrors)
+        object.add("logins_accepted", total.loginsAccepted)
+        object.add("logins_refused", total.loginsRefused)
+        object.add("denied", total.denied)
+        object.add("tls_handshakes", total.handshakes)
+        object.add("tls_handshake_failures", total.handshakeFailures)
         before = total
         beforeAt = now.monotonic
         return object

@@ -13,16 +13,16 @@ extension Shard {
         let request = try AdminRequest.parse(message, of: method)
         do throws(Refusal) {
             switch request {
-            case .info: call(nil, for: exchange, now: now)
-            case .topicInfo(let topic): call(try ControlCall(.info, topic: topic), for: exchange, now: now)
-            case .completeTopic(let topic): call(try ControlCall(.complete, topic: topic), for: exchange, now: now)
-            case .deleteTopic(let topic): call(try ControlCall(.delete, topic: topic), for: exchange, now: now)
-            case .closeConnection(let id): call(try ControlCall(closeConnection: id), for: exchange, now: now)
+            case .info: try call(nil, for: exchange, now: now)
+            case .topicInfo(let topic): try call(try ControlCall(.info, topic: topic), for: exchange, now: now)
+            case .completeTopic(let topic): try call(try ControlCall(.complete, topic: topic), for: exchange, now: now)
+            case .deleteTopic(let topic): try call(try ControlCall(.delete, topic: topic), for: exchange, now: now)
+            case .closeConnection(let id): try call(try ControlCall(closeConnection: id), for: exchange, now: now)
             case .closeSubscription(let id):
-                call(try ControlCall(closeSubscription: String(id)), for: exchange, now: now)
+                try call(try ControlCall(closeSubscription: String(id)), for: exchange, now: now)
             case .failTopic(let topic, let message):
                 let reason = message.isEmpty ? ControlCall.defaultReason : message
-                call(try ControlCall(.fail(message: reason), topic: topic), for: exchange, now: now)
+                try call(try ControlCall(.fail(message: reason), topic: topic), for: exchange, now: now)
             case .listTopics: try list(.topics, for: exchange, now: now)
             case .listSubscriptions: try list(.subscriptions, for: exchange, now: now)
             case .listConnections: try list(.connections, for: exchange, now: now)
@@ -32,8 +32,8 @@ extension Shard {
         }
     }
 
-    private func call(_ request: ControlCall?, for exchange: Exchange, now: Instant) {
-        call(exchange.connection, stream: exchange.stream, request, now: now)
+    private func call(_ request: ControlCall?, for exchange: Exchange, now: Instant) throws(Refusal) {
+        try call(exchange.connection, stream: exchange.stream, request, now: now)
     }
 
     /// Credit is unbounded: the peer's windows, and the output, say how fast rows go.

@@ -18,6 +18,10 @@ final class HTTPFace {
     private(set) var beyond = 0
     /// Streams with a message that goes beyond their window, and has to wait until `beyond` is less. In turn.
     private var crowded: [Exchange] = []
+    /// The credentials of the latest request that was let in by any, and who made it.
+    var login: (authorization: String, principal: Principal)?
+    /// What somebody showed may expire by then, in nanoseconds since 1970; nil if nothing does.
+    var nextExpiry: Int64?
     /// The earliest deadline of an exchange may be this; nil when none has one.
     var nextDeadline: UInt64?
     /// A stream may need a sign of life by then; nil when there is none that has them.
@@ -47,7 +51,11 @@ final class HTTPFace {
     var ready: Int { bodies - beyond }
 
     /// Bytes held for what is not dealt with or not written yet, and for HTTP/1.1.
-    var bufferedBytes: Int { (session?.pointee.bufferedBytes ?? Limits.http1Memory) + held + queued }
+    var bufferedBytes: Int {
+        (session?.pointee.bufferedBytes ?? Limits.http1Memory) + held + queued + (login?.authorization.utf8.count ?? 0)
+    }
+
+    func noteExpiry(_ time: Int64) { nextExpiry = Swift.min(nextExpiry ?? .max, time) }
 
     /// - Parameters:
     ///   - timeout: nanoseconds until it is refused if it has not ended; nil if it may last.
@@ -208,6 +216,11 @@ final class Exchange {
     var body = BodyQueue()
     /// What stands behind it in the engine, once the request has been understood. Dropped when that ends.
     var bound: BoundStream?
+    /// Who makes the request, once that is known.
+    var principal: Principal?
+    /// It waits until these credentials have been looked at.
+    var ticket: UInt64?
+    var authorization: String?
     /// The response has begun: its head is sent.
     var isAnswered = false
     /// The response is complete but for what `body` holds.

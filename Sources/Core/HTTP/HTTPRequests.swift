@@ -13,8 +13,13 @@ extension Shard {
             request(connection, http, stream, head, complete: complete, now: now)
         case .data(let stream, let handle, let bytes):
             if let exchange = http.exchange(at: handle) {
-                if exchange.method?.isReflection == true { return takeReflection(bytes, for: exchange, http, now: now) }
-                take(bytes, for: exchange, http, now: now)
+                if exchange.ticket != nil, exchange.plain == nil {
+                    keep(bytes, of: exchange, http, now: now)
+                } else if exchange.method?.isReflection == true {
+                    return takeReflection(bytes, for: exchange, http, now: now)
+                } else {
+                    take(bytes, for: exchange, http, now: now)
+                }
             }
             // What the engine takes is bounded by credits, so the windows need not do that.
             http.consume(stream, bytes.count)
@@ -99,9 +104,9 @@ extension Shard {
             finish(exchange, Shard.drainingRefusal)
         } else if call.timeout == 0 {
             refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout is 0: give it time."), now: now)
-        } else if complete {
-            exchange.isHalfClosed = true
-            halfClosed(exchange, now: now)
+        } else {
+            exchange.isHalfClosed = complete
+            begin(call, exchange, http, fields, now: now)
         }
     }
 
@@ -117,6 +122,11 @@ extension Shard {
     private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         guard !exchange.isFinished else { return }
         if let plain = exchange.plain { return take(bytes, for: exchange, plain, http) }
+        takeCall(bytes, for: exchange, http, now: now)
+    }
+
+    /// More of a call's messages.
+    func takeCall(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         var rest = bytes
         exchange.isTaking = true
         defer {
@@ -149,7 +159,9 @@ extension Shard {
     }
 
     func halfClosed(_ exchange: Exchange, now: Instant) {
-        guard !exchange.isFinished, exchange.awaitsEnd || exchange.backlog.isEmpty else { return }
+        guard !exchange.isFinished, exchange.ticket == nil, exchange.awaitsEnd || exchange.backlog.isEmpty else {
+            return
+        }
         do throws(GRPCError) {
             try exchange.deframer.finish()
             guard exchange.hasMessage else {
@@ -277,6 +289,7 @@ extension Shard {
         guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
         do throws(Refusal) {
             try checkPublish(to: topic)
+            try expect(.publish, topic, of: exchange.principal ?? .nobody)
             try publish(
                 exchange.connection, stream: exchange.stream, to: target(named: topic), metadata: metadata,
                 payload: published.payload, now: now)
@@ -291,12 +304,6 @@ extension Shard {
         carriedMetadata.removeAll()
         MessageHeaders.appendMetadata(of: message, into: &carriedMetadata)
         return carriedMetadata.readable
-    }
-
-    private func tooLarge(_ count: Int) -> GRPCError {
-        reached(.payload)
-        return GRPCError(
-            .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
     }
 
     // A call's end
@@ -359,11 +366,6 @@ extension Shard {
             refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
         }
     }
-}
-
-extension GRPCMethod {
-    fileprivate var isReflection: Bool { self == .reflection || self == .reflectionAlpha }
-    fileprivate var isHealth: Bool { self == .healthCheck || self == .healthWatch || self == .healthList }
 }
 
 extension SubscribeOptions {

@@ -21,6 +21,29 @@ extension Shard {
         do throws(Problem) {
             let call = try call.get()
             plain.call = call
+            guard try isKnown(exchange, plain, call, http) else { return }
+            try perform(call, exchange, plain, http, now: now)
+        } catch {
+            refuse(exchange, plain, error)
+        }
+    }
+
+    /// Who makes a request is known, or need not be. Browsers ask for OPTIONS without credentials.
+    private func isKnown(
+        _ exchange: Exchange, _ plain: PlainExchange, _ call: PlainCall, _ http: HTTPFace
+    ) throws(Problem) -> Bool {
+        if case .options = call { return true }
+        do throws(Refusal) {
+            return try identify(exchange, plain.request.authorization, http)
+        } catch {
+            throw error.problem
+        }
+    }
+
+    /// Goes on with a request that waited until it was known who makes it.
+    func admit(_ exchange: Exchange, _ plain: PlainExchange, _ http: HTTPFace, now: Instant) {
+        guard let call = plain.call else { return }
+        do throws(Problem) {
             try perform(call, exchange, plain, http, now: now)
         } catch {
             refuse(exchange, plain, error)
@@ -49,6 +72,7 @@ extension Shard {
             try asProblem { () throws(Refusal) in
                 if draining { throw Shard.drainingRefusal }
                 try checkPublish(to: call.topic)
+                try expect(.publish, call.topic, of: exchange.principal ?? .nobody)
             }
             try checkMetadata(of: call)
             if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
@@ -82,6 +106,7 @@ extension Shard {
         if call.isHead {
             try SystemTopic.check(call.topic, options)
             if !TopicName.isSystem(call.topic), let fault = TopicName.fault(call.topic) { throw .invalid(fault) }
+            try expectSubscribe(to: call.topic, options, of: exchange.principal ?? .nobody)
             answer(exchange, plainFace.streamHead(call.format, id: nil, to: plain.request))
             return
         }
@@ -105,19 +130,26 @@ extension Shard {
         connection.attach(bound)
         let shard = Int(id.low & Shard.shardBits)
         if shard == index || shard >= shards {
-            answer(key(bound), give(n, to: id, now: now))
+            answer(key(bound), give(n, to: id, of: bound.principal.user, now: now))
         } else {
-            send(.credit(key(bound), id, n), to: shard)
+            send(.credit(key(bound), id, n, user: bound.principal.user), to: shard)
         }
     }
 
-    /// Gives credit to a stream of this shard. There is nothing to describe in the answer.
-    func give(_ n: UInt32, to id: SubscriptionID, now: Instant) -> Result<Description?, Refusal> {
+    /// Gives credit to a stream of this shard, for the user that opened it. There is nothing to describe in the answer.
+    func give(
+        _ n: UInt32, to id: SubscriptionID, of user: String?, now: Instant
+    ) -> Result<Description?, Refusal> {
         guard let subscriber = streamIDs[id] else {
             return .failure(
                 Refusal(
                     .notFound,
                     "There is no subscription \(id.text); its id is valid as long as its stream is open."))
+        }
+        guard subscriber.principal.user == user else {
+            counters.denied += 1
+            return .failure(
+                Refusal(.forbidden, "The subscription is another user's; ask with the credentials that opened it."))
         }
         request(n, of: subscriber, now: now)
         return .success(nil)
@@ -155,7 +187,7 @@ extension Shard {
     /// The request is complete.
     func bodyEnded(_ exchange: Exchange, _ plain: PlainExchange, now: Instant) {
         if exchange.isLingering { return endLingering(exchange) }
-        guard !exchange.isFinished else { return }
+        guard !exchange.isFinished, exchange.ticket == nil else { return }
         exchange.deadline = nil
         guard case .publish(let call) = plain.call else { return }
         carriedMetadata.removeAll()

@@ -56,6 +56,7 @@ extension Shard {
         complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
     ) throws(Refusal) {
         try checkPublish(to: name)
+        try expect(.publish, name, of: principal(of: connection, stream))
         try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
         openPublisher(
             connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,

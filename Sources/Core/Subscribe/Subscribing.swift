@@ -26,6 +26,7 @@ extension Shard {
     ) throws(Refusal) {
         try SystemTopic.check(name, options)
         if let fault = TopicName.fault(TopicName.isSystem(name) ? "SYS" : name) { throw .invalid(fault) }
+        try expectSubscribe(to: name, options, of: principal(of: connection, stream))
         guard subscriptionCount < (limits.subscriptions + shards - 1) / shards else {
             reached(.subscriptions)
             throw .rejected("The broker has \(limits.subscriptions) subscriptions, its limit; try again later.")

@@ -89,7 +89,7 @@ struct Room {
     }
 
     /// The most that one channel is granted at a time.
-    func largestGrant(limits: Limits, byteLimit: Int) -> Int {
-        Swift.max(1, Swift.min(limits.grant, Swift.min(limits.grantBytes, byteLimit / 4) / typical))
+    func largestGrant(messages: Int, bytes: Int) -> Int {
+        Swift.max(1, Swift.min(messages, bytes / typical))
     }
 }

@@ -83,7 +83,6 @@ final class Topic {
         lastUsed = now
     }
 
-    var limits: Limits { shard.limits }
     var subscriptions: Int { mirrors.reduce(0) { $0 + $1.progress.subscriptions } }
     var dropped: UInt64 { mirrors.reduce(pastDropped) { $0 &+ $1.progress.dropped } }
 
@@ -155,7 +154,7 @@ final class Topic {
         markDirty()
         guard isMessage else { return }
         parked.append(
-            ParkedPublish(key: key, message: request.message, deadline: now.monotonic + limits.parkTime))
+            ParkedPublish(key: key, message: request.message, deadline: now.monotonic + shard.limits.parkTime))
         if parked.count == 1 { serveParked(now: now) }
     }
 
@@ -200,7 +199,7 @@ final class Topic {
             message.append(metadata: metadata, payload: payload)
             channel.isParked = true
             parked.append(
-                ParkedPublish(key: channel.key, message: message, deadline: now.monotonic + limits.parkTime))
+                ParkedPublish(key: channel.key, message: message, deadline: now.monotonic + shard.limits.parkTime))
             return true
         }
         if freeRoom <= 0, channel.reserved > 0 {

@@ -69,10 +69,10 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
         let tokens = text.split(separator: dot, omittingEmptySubsequences: false)
         for (index, token) in tokens.enumerated() {
             if token.isEmpty { return "it has an empty token; write single dots between tokens, and none at the ends" }
-            if token.elementsEqual([rest]), index < tokens.count - 1 {
+            if token == [rest], index < tokens.count - 1 {
                 return "'>' is not its last token; write * for one token in the middle"
             }
-            if index == 0, tokens.count > 1, token.elementsEqual("$SYS".utf8) { continue }
+            if index == 0, tokens.count > 1, Array(token) == Array("$SYS".utf8) { continue }
             if token.count == 1, token.first == one || token.first == rest { continue }
             if token.contains(where: { $0 == one || $0 == rest }) {
                 return "'*' and '>' stand for whole tokens; write nothing beside them between the dots"

@@ -110,7 +110,8 @@ extension Topic {
     /// Grants each channel in turn its share of the room.
     func grant(now: Instant) {
         guard state.isLive, parked.isEmpty, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
-        let most = room.largestGrant(limits: limits, byteLimit: retention.bytes)
+        let most = room.largestGrant(
+            messages: shard.limits.grant, bytes: Swift.min(shard.limits.grantBytes, retention.bytes / 4))
         let wanting = turns.count { $0.outstanding <= most / 2 }
         guard wanting > 0 else { return }
         var free = freeRoom
@@ -221,7 +222,7 @@ extension Topic {
     }
 
     private func giveUpParked(now: Instant) {
-        let seconds = limits.parkTime / Limits.second
+        let seconds = shard.limits.parkTime / Limits.second
         let refusal = Refusal(
             .blocked,
             "The topic '\(name)' had no room for \(seconds) s: a blocking subscription is full. Try again later.")

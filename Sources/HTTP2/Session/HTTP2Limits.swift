@@ -35,7 +35,8 @@ public struct HTTP2Limits: Sendable {
     public var maxSettings = 100
     /// PRIORITY and PRIORITY_UPDATE frames, beside two for each request (CVE-2019-9513). They mean nothing here.
     public var maxPriorities = 200
-    /// WINDOW_UPDATE frames, beside two for each request, two for each DATA frame sent and one for each KiB of it.
+    /// WINDOW_UPDATE frames, beside two for each request, two for each DATA frame sent and one for each KiB of it, and
+    /// one for each DATA frame received that holds something.
     public var maxWindowUpdates = 2_000
     /// Frames that mean nothing here: of unknown type, of streams long gone – their resets too –, further GOAWAYs.
     public var maxMeaningless = 2_000

@@ -10,7 +10,7 @@ import Glibc
 
 extension ShardLoop {
     func handleHTTP(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ ready: Readiness) {
-        if connection.pointee.kind == .undecided { return decide(id, connection) }
+        if case .undecided = connection.pointee.kind { return decide(id, connection) }
         // The library does not watch the socket of a connection that waits.
         if !ready.isDisjoint(with: .dead) {
             unwatch(connection.pointee.fd)
@@ -57,7 +57,7 @@ extension ShardLoop {
         }
     }
 
-    private func adoptHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+    func adoptHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         let fd = connection.pointee.fd
         Socket.waitForBytes(1, on: fd)
         guard let driver = startHTTP1() else { return lose(id, error: ENFILE) }

@@ -18,6 +18,8 @@ struct Invocation: Equatable, Sendable {
         case check
         /// Tell what is in force, and start nothing.
         case printConfig
+        /// Make the hash of a password from the standard input.
+        case hashPassword
         case help
         case version
     }
@@ -47,6 +49,7 @@ struct Invocation: Equatable, Sendable {
                 return invocation
             case "test": invocation.action = .check
             case "print-config": invocation.action = .printConfig
+            case "hash-password": invocation.action = .hashPassword
             case "config":
                 if invocation.file != nil { throw UsageError("--config is given twice: give it once") }
                 invocation.file = value

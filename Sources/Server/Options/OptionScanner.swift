@@ -11,7 +11,8 @@ struct OptionScanner: ~Copyable {
     /// Every setting that is not a list of records, and what stands for no setting.
     private static let table: [(name: String, letter: Character?, operand: Operand)] =
         Setting.all.filter { !$0.isRecords }.map { ($0.name, nil, $0.shape == .truth ? .optional : .needed) } + [
-            ("config", "c", .needed), ("test", "t", .none), ("print-config", nil, .none), ("version", "V", .none),
+            ("config", "c", .needed), ("test", "t", .none), ("print-config", nil, .none),
+            ("hash-password", nil, .none), ("version", "V", .none),
             ("help", "h", .none),
         ]
     /// Long options come back as this plus their place in the table, out of the way of letters.

@@ -16,6 +16,10 @@ public struct Options: Equatable, Sendable {
     public var threads: Int?
     /// Bytes of all logs and queues; nil for a quarter of what the cgroup or machine has.
     public var memory: Int?
+    /// Certificate and key of the listeners.
+    public var tls = TLSOptions()
+    /// Who may do what.
+    public var access = AccessOptions()
     /// Nanoseconds that a drain may take.
     public var drainTime: UInt64 = 10 * Setting.second
     public var logLevel = LogRecord.Level.info
@@ -49,6 +53,7 @@ public struct Options: Equatable, Sendable {
                 "\(subject("max-payload")) is more than \(subject("max-unfinished")): a message in fragments would "
                     + "never be complete")
         }
+        if let fault = tls.fault { faults.append(fault) }
         return faults
     }
 }

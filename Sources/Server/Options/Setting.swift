@@ -9,6 +9,8 @@ struct Setting: Sendable {
     /// Under which heading it is told.
     enum Group: String, CaseIterable, Sendable {
         case listeners = "Listeners"
+        case tls = "TLS"
+        case access = "Users"
         case process = "Process"
         case log = "Log"
         case topics = "Topics"

@@ -20,7 +20,8 @@ import HTTP2
 extension Setting {
     /// Every setting, in the order in which they are told.
     static let all: [Setting] =
-        within(.listeners, listeners) + within(.process, process) + within(.log, log) + within(.topics, topics)
+        within(.listeners, listeners) + within(.tls, tls) + within(.access, access)
+        + within(.process, process) + within(.log, log) + within(.topics, topics)
         + within(.limits, limits) + within(.times, times)
 
     static func named(_ name: String) -> Setting? { all.first { $0.name == name } }

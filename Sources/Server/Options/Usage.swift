@@ -17,6 +17,7 @@ let usage =
                                   \(ConfigurationFile.standard) if that is there
           -t, --test              check the file and all other settings, and start nothing
           --print-config          print what is in force and where it came from, and start nothing
+          --hash-password         read a password, print its hash for a user of the file, and start nothing
           -V, --version           print the version
           -h, --help              print this
 
@@ -32,7 +33,7 @@ let usage =
 
         examples:
           forebayd                                 for clients on this machine
-          forebayd --listen 0.0.0.0:7690           for RSocket clients anywhere; there is no authentication
+          forebayd --listen 0.0.0.0:7690           for RSocket clients anywhere, who need users in the file
           forebayd --listen off                    for HTTP clients only
           forebayd --retain 100 --memory 512M      a small broker
           forebayd -t -c broker.yaml               is this file in order?

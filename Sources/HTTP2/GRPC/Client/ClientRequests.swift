@@ -138,10 +138,12 @@ extension AdminRequest {
 extension GRPCHeads {
     /// The head of a call, the pseudo-headers first (gRPC over HTTP/2, "Requests").
     ///
-    /// - Parameter authority: host and port of the server.
-    public static func request(_ method: GRPCMethod, authority: String) -> HTTPFields {
+    /// - Parameters:
+    ///   - authority: host and port of the server.
+    ///   - scheme: "https" over TLS.
+    public static func request(_ method: GRPCMethod, authority: String, scheme: String = "http") -> HTTPFields {
         [
-            ":method": "POST", ":scheme": "http", ":authority": authority, ":path": method.path,
+            ":method": "POST", ":scheme": scheme, ":authority": authority, ":path": method.path,
             "content-type": "application/grpc", "te": "trailers", accepted.name: accepted.value,
             "user-agent": "forebay",
         ]

@@ -27,10 +27,10 @@ public struct PlainAnswer: Equatable, Sendable {
 }
 
 /// The plain face of the broker: requests to calls, results to answers.
-public struct PlainFace: Sendable {
-    public var limits: PlainLimits
-    public var cors: CORSPolicy
-    public var hosts: HostPolicy
+public final class PlainFace: Sendable {
+    public let limits: PlainLimits
+    public let cors: CORSPolicy
+    public let hosts: HostPolicy
 
     public init(
         limits: PlainLimits = PlainLimits(), cors: CORSPolicy = CORSPolicy(), hosts: HostPolicy = HostPolicy()

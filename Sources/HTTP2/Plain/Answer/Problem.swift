@@ -128,7 +128,10 @@ public struct Problem: Error, Equatable, Sendable {
         var headers: [PlainHeader] = []
         if let allow { headers.append(PlainHeader("allow", allow)) }
         if let retryAfter { headers.append(PlainHeader("retry-after", String(retryAfter))) }
-        if kind == .unauthenticated { headers.append(PlainHeader("www-authenticate", "Bearer realm=\"forebay\"")) }
+        if kind == .unauthenticated {
+            headers.append(PlainHeader("www-authenticate", "Basic realm=\"forebay\", charset=\"UTF-8\""))
+            headers.append(PlainHeader("www-authenticate", "Bearer realm=\"forebay\""))
+        }
         return headers
     }
 }

@@ -34,6 +34,10 @@ struct ControlLimits {
 
     mutating func count(_ head: FrameHead, now: UInt64) -> HTTP2Error? {
         switch head.type {
+        case FrameHead.Kind.data where head.length > 0:
+            // Clients send them along with what they have to say.
+            windowUpdates.earn(1)
+            return nil
         case FrameHead.Kind.data, FrameHead.Kind.headers, FrameHead.Kind.resetStream, FrameHead.Kind.continuation:
             return nil
         case FrameHead.Kind.ping:

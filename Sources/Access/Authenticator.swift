@@ -1,0 +1,102 @@
+// Authenticator: credentials in, a user out. Slow where passwords are concerned, so whoever drives it keeps it off the
+// threads that carry messages. No clock of its own, no I/O.
+
+import Core
+
+/// Looks at credentials, one after the other. Belongs to one thread.
+public struct Authenticator: ~Copyable {
+    private let table: AccessTable
+    private let verifier: JWTVerifier
+    /// Hash of a password that nobody has, for names that nobody has: they take as long as others.
+    private let dummy: String?
+    private let tokens: [(digest: [UInt8], user: AccessTable.User)]
+    private var recent: RecentLogins
+    private var throttle: LoginThrottle
+    /// An address whose logins are slowed from the last `authenticate` on.
+    public private(set) var newlySlowed: String?
+
+    /// - Parameters:
+    ///   - secret: 32 bytes of randomness.
+    ///   - throttle: for what fails.
+    public init(_ rules: AccessRules, secret: [UInt8], throttle: LoginThrottle = LoginThrottle()) {
+        let settings = rules.settings
+        table = rules.table
+        verifier = JWTVerifier(keys: rules.keys, audience: settings.jwt.audience, issuer: settings.jwt.issuer)
+        dummy = settings.users.compactMap(\.password).first
+        tokens = settings.users.compactMap { user in
+            rules.table.user(user.name).flatMap { user in user.token.map { ($0, user) } }
+        }
+        recent = RecentLogins(secret: secret)
+        self.throttle = throttle
+    }
+
+    /// From now on these rules count. What is known of addresses stays.
+    public mutating func adopt(_ rules: AccessRules) {
+        self = Authenticator(rules, secret: recent.secret, throttle: throttle)
+    }
+
+    /// Who that is.
+    ///
+    /// - Parameters:
+    ///   - address: where they come from, without a port.
+    ///   - now: for the throttle and for tokens' times.
+    public mutating func authenticate(_ credential: Credential, from address: String, now: Instant) -> LoginOutcome {
+        newlySlowed = nil
+        // Who is known is let in however many fail at the same address.
+        if case .password(let name, let password) = credential, let user = table.user(name), let hash = user.password,
+            recent.contains(name, password, hash, now: now.monotonic)
+        {
+            return accept(user, .password(hash))
+        }
+        let delay = throttle.delay(address, now: now.monotonic)
+        guard delay == 0 else { return .slowed(seconds: Int((delay + 999_999_999) / 1_000_000_000)) }
+        let outcome =
+            switch credential {
+            case .password(let name, let password): logIn(name, password, now: now.monotonic)
+            case .token(let token): logIn(token, wall: now.wall)
+            }
+        switch outcome {
+        case .accepted: throttle.succeeded(address)
+        case .wrong: if throttle.failed(address, now: now.monotonic) { newlySlowed = address }
+        // They have shown that they know the key.
+        case .expired, .notYetValid, .slowed, .busy: break
+        }
+        return outcome
+    }
+
+    private mutating func logIn(_ name: String, _ password: [UInt8], now: UInt64) -> LoginOutcome {
+        guard let user = table.user(name), let hash = user.password else {
+            if let dummy { _ = PasswordHash.matches(password, dummy) }
+            return .wrong
+        }
+        guard PasswordHash.matches(password, hash) else { return .wrong }
+        recent.insert(name, password, hash, now: now)
+        return accept(user, .password(hash))
+    }
+
+    private func logIn(_ token: [UInt8], wall: Int64) -> LoginOutcome {
+        let digest = Digest.sha256(token)
+        var found: AccessTable.User?
+        for entry in tokens where Digest.isSame(entry.digest, digest) { found = entry.user }
+        if let found { return accept(found, .token(digest)) }
+        let claims: JWTClaims
+        do throws(JWTFault) {
+            claims = try verifier.verify(token, wall: wall)
+        } catch {
+            switch error {
+            case .wrong: return .wrong
+            case .expired: return .expired
+            case .notYetValid: return .notYetValid
+            }
+        }
+        let proof = Principal.Proof.signature(
+            key: claims.key.fingerprint, bringsPermissions: claims.permissions != nil)
+        guard let permissions = claims.permissions ?? table.user(claims.user)?.permissions else { return .wrong }
+        return .accepted(
+            Principal(user: claims.user, permissions: permissions, proof: proof, expires: claims.expires))
+    }
+
+    private func accept(_ user: AccessTable.User, _ proof: Principal.Proof) -> LoginOutcome {
+        .accepted(Principal(user: user.name, permissions: user.permissions, proof: proof))
+    }
+}

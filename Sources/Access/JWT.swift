@@ -1,0 +1,118 @@
+// JWT: signed tokens in compact form (RFC 7519, RFC 7515), read as RFC 8725 asks for it: the key has one algorithm, and
+// what the token says of it only has to agree. `none` is no algorithm; a token that demands an extension, or is for
+// another audience, is refused.
+//
+//     base64url(header) . base64url(claims) . base64url(signature)
+//
+// Nothing of the claims is looked at before the signature is known to be good.
+
+import Core
+
+/// What a good token says.
+struct JWTClaims {
+    /// `sub`.
+    var user: String
+    /// `exp`, in nanoseconds since 1970.
+    var expires: Int64
+    /// `forebay`: the token brings permissions of its own; nil if it does not.
+    var permissions: Permissions?
+    /// The key that it is signed with.
+    var key: JWTKey
+}
+
+/// Why a token is not taken.
+enum JWTFault: Error, Equatable {
+    /// It is no JWT, or none that counts here.
+    case wrong
+    case expired
+    case notYetValid
+}
+
+struct JWTVerifier: Sendable {
+    private let keys: [JWTKey]
+    private let audience: String?
+    private let issuer: String?
+
+    /// How far ahead the clock of who made the token may be, when `nbf` is looked at. Nanoseconds.
+    static let leeway: Int64 = 5_000_000_000
+
+    init(keys: [JWTKey], audience: String?, issuer: String?) {
+        self.keys = keys
+        self.audience = audience
+        self.issuer = issuer
+    }
+
+    /// - Parameter wall: nanoseconds since 1970.
+    func verify(_ token: [UInt8], wall: Int64) throws(JWTFault) -> JWTClaims {
+        let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard !keys.isEmpty, token.count <= Credential.longest, parts.count == 3,
+            let header = Base64.decode(parts[0], .url), let body = Base64.decode(parts[1], .url),
+            let signature = Base64.decode(parts[2], .url)
+        else { throw .wrong }
+        let signed = Array(token[..<parts[1].endIndex])
+        guard let key = try candidates(header).first(where: { $0.verifies(signature, of: signed) }) else {
+            throw .wrong
+        }
+        return try read(body, key, wall: wall)
+    }
+
+    /// The keys that the token may be signed with. The header's `alg` chooses none: it has to be the key's own.
+    private func candidates(_ header: [UInt8]) throws(JWTFault) -> [JWTKey] {
+        guard let header = JSONDocument(header), let algorithm = header.root["alg"]?.string,
+            header.root["crit"] == nil
+        else { throw .wrong }
+        let name = header.root["kid"]
+        let id = name?.string
+        if name != nil, id == nil { throw .wrong }
+        return keys.filter { (id == nil || $0.id == id) && $0.algorithm.rawValue == algorithm }
+    }
+
+    private func read(_ body: [UInt8], _ key: JWTKey, wall: Int64) throws(JWTFault) -> JWTClaims {
+        guard let document = JSONDocument(body), let user = document.root["sub"]?.string, UserSettings.isName(user),
+            let expires = JWTVerifier.time(document.root["exp"])
+        else { throw .wrong }
+        let claims = document.root
+        if let expected = issuer, claims["iss"]?.string != expected { throw .wrong }
+        guard isMeant(claims["aud"]) else { throw .wrong }
+        guard wall < expires else { throw .expired }
+        if let claim = claims["nbf"] {
+            guard let begins = JWTVerifier.time(claim) else { throw .wrong }
+            guard wall >= begins - JWTVerifier.leeway else { throw .notYetValid }
+        }
+        var permissions: Permissions?
+        if let claim = claims["forebay"] { permissions = try JWTVerifier.permissions(claim) }
+        return JWTClaims(user: user, expires: expires, permissions: permissions, key: key)
+    }
+
+    /// RFC 7519, 4.1.3: a token for others is none for us, also when we have no name of our own.
+    private func isMeant(_ claim: JSONValue?) -> Bool {
+        guard let claim else { return audience == nil }
+        guard let audience else { return false }
+        return claim.string == audience || claim.strings?.contains(audience) == true
+    }
+
+    /// A number of seconds since 1970, in nanoseconds; what is beyond their range is the end of it.
+    private static func time(_ claim: JSONValue?) -> Int64? {
+        guard let seconds = claim?.number, seconds.isFinite else { return nil }
+        let bound = 9_000_000_000.0
+        return Int64(Swift.max(0, Swift.min(seconds, bound)) * 1e9)
+    }
+
+    private static func permissions(_ claim: JSONValue) throws(JWTFault) -> Permissions {
+        var settings = PermissionSettings()
+        guard claim.isObject else { throw .wrong }
+        for (name, field) in [
+            ("publish", \PermissionSettings.publish), ("subscribe", \.subscribe), ("control", \.control),
+            ("block", \.block),
+        ] {
+            guard let value = claim[name] else { continue }
+            guard let list = value.strings else { throw .wrong }
+            settings[keyPath: field] = list
+        }
+        do throws(AccessError) {
+            return try settings.permissions(of: "forebay.")
+        } catch {
+            throw .wrong
+        }
+    }
+}

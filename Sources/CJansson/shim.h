@@ -1,0 +1,2 @@
+/* Jansson, as Debian's libjansson-dev installs it. */
+#include <jansson.h>

@@ -1,0 +1,74 @@
+// Credentials: who a client says it is, over RSocket in SETUP, and over gRPC with every call.
+
+import Bytes
+import RSocket
+
+/// A secret, which has no description.
+public enum Credentials: Equatable, Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    /// The name has at most 128 bytes and no colon, the password at most 511.
+    case password(user: String, password: String)
+    /// A token of the broker's configuration, or a JWT: ASCII without spaces.
+    case token(String)
+
+    public var description: String { "(secret)" }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// Bytes that a token may have; the broker takes no longer ones.
+    static let longestToken = 8 << 10
+
+    /// - Throws: `.badCredentials` with a sentence, when no broker would take them.
+    func check() throws(ClientError) {
+        switch self {
+        case .password(let user, let password):
+            guard (1...128).contains(user.utf8.count), !user.utf8.contains(UInt8(ascii: ":")),
+                user.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F })
+            else {
+                throw ClientError(
+                    .badCredentials, "A user's name has 1 to 128 bytes, and no colon or control character among them.")
+            }
+            guard (1...511).contains(password.utf8.count), !password.utf8.contains(0) else {
+                throw ClientError(.badCredentials, "A password has 1 to 511 bytes, none of them 0.")
+            }
+        case .token(let token):
+            guard (1...Self.longestToken).contains(token.utf8.count),
+                token.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+            else {
+                throw ClientError(
+                    .badCredentials, "A token is ASCII without spaces, of 1 to \(Self.longestToken) bytes.")
+            }
+        }
+    }
+
+    /// As an entry of SETUP's metadata.
+    func append(into out: inout ByteBuffer) {
+        switch self {
+        case .password(let user, let password):
+            AuthenticationMetadata.appendSimple(user: user, password: Array(password.utf8), into: &out)
+        case .token(let token): AuthenticationMetadata.appendBearer(Array(token.utf8), into: &out)
+        }
+    }
+
+    /// The value of `authorization`: RFC 7617, RFC 6750.
+    var header: String {
+        switch self {
+        case .password(let user, let password): "Basic \(Self.base64(Array("\(user):\(password)".utf8)))"
+        case .token(let token): "Bearer \(token)"
+        }
+    }
+
+    /// RFC 4648, 4.
+    static func base64(_ bytes: [UInt8]) -> String {
+        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        var text: [UInt8] = []
+        for start in stride(from: 0, to: bytes.count, by: 3) {
+            let group = bytes[start..<min(start + 3, bytes.count)]
+            let padded = group + [UInt8](repeating: 0, count: 3 - group.count)
+            let bits = padded.reduce(0) { $0 << 8 | Int($1) }
+            for place in 0..<4 {
+                text.append(place <= group.count ? digits[bits >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}

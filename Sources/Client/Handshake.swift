@@ -1,0 +1,76 @@
+// Handshake: how a client comes to TLS on a socket that is connected, and its failures as sentences.
+
+import EventLoop
+import Glibc
+import TLS
+
+enum Handshake {
+    /// Reads the files.
+    static func context(_ settings: TLSClientSettings) throws(ClientError) -> TLSContext {
+        do throws(TLSError) {
+            return try TLSContext(settings)
+        } catch {
+            throw ClientError(.badFile, "TLS: \(error.description).")
+        }
+    }
+
+    /// Waits until the handshake is done, the socket not being this function's to close.
+    static func run(
+        _ socket: Int32, _ context: TLSContext, _ address: BrokerAddress, until deadline: UInt64
+    ) throws(ClientError) -> TLSStream {
+        let stream: TLSStream
+        do throws(TLSError) {
+            stream = try TLSStream(
+                connecting: socket, to: address.host, context, address.transport == .http ? .http2 : .none)
+        } catch {
+            throw ClientError(.badURL, "\(error.description).")
+        }
+        while true {
+            switch stream.handshake() {
+            case .done:
+                if address.transport == .http, stream.agreed != "h2" {
+                    throw ClientError(
+                        .protocolViolation, "What listens at \(address) does not speak HTTP/2: is it a broker's port?")
+                }
+                return stream
+            case .wantsRead: try wait(socket, POLLIN, address, until: deadline)
+            case .wantsWrite: try wait(socket, POLLOUT, address, until: deadline)
+            case .failed: throw sentence(stream, address, hasBegun: false)
+            }
+        }
+    }
+
+    private static func wait(
+        _ socket: Int32, _ events: Int32, _ address: BrokerAddress, until deadline: UInt64
+    ) throws(ClientError) {
+        let now = Clock.monotonic()
+        guard now < deadline else {
+            throw ClientError(.notConnected, "\(address) did not answer TLS's handshake in time: does it speak TLS?")
+        }
+        var request = pollfd(fd: socket, events: Int16(events), revents: 0)
+        // Whatever it tells, the handshake finds out, and the loop about the time.
+        _ = poll(&request, 1, Int32((deadline - now + 999_999) / 1_000_000))
+    }
+
+    /// What TLS failed of, while it was agreed on or later.
+    static func sentence(_ stream: TLSStream, _ address: BrokerAddress, hasBegun: Bool) -> ClientError {
+        switch stream.cause {
+        case .distrusted(let why):
+            return ClientError(.untrusted, "The certificate of \(address.host) is not trusted: \(why).")
+        case .wrongName:
+            return ClientError(
+                .wrongHost, "The certificate of \(address) is for another host: connect by a name that it has.")
+        case .notTLS where !hasBegun:
+            return ClientError(.notConnected, "What listens at \(address) does not speak TLS.")
+        case .certificateWanted:
+            return ClientError(.setupRejected, "it wants a certificate of its clients, and was shown none.")
+        case .certificateRefused:
+            return ClientError(.setupRejected, "it does not trust the certificate that it was shown.")
+        case .notTLS, .other:
+            let why = stream.failure ?? "the connection was cut off"
+            return hasBegun
+                ? ClientError(.lost, "The connection to \(address) was lost: \(why).")
+                : ClientError(.notConnected, "Could not connect to \(address): \(why).")
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// Authorizing: whether a peer may do what it asks for. Asked where a stream is opened, or a single message published.
+
+import HTTP2
+
+extension Shard {
+    /// Who asks on a stream that is being opened.
+    func principal(of connection: Connection, _ stream: UInt32) -> Principal {
+        if let http = connection.http { return http.exchange(of: stream)?.principal ?? .nobody }
+        return connection.principal ?? .nobody
+    }
+
+    /// - Throws: what to answer one who may not.
+    func expect(_ permission: Permission, _ topic: String, of principal: Principal) throws(Refusal) {
+        guard !principal.permissions.allow(permission, topic) else { return }
+        counters.denied += 1
+        throw Shard.denial(permission, topic, of: principal)
+    }
+
+    static func denial(_ permission: Permission, _ topic: String, of principal: Principal) -> Refusal {
+        let deed =
+            switch permission {
+            case .publish: "publish to '\(topic)'"
+            case .subscribe: "subscribe to '\(topic)'"
+            case .control: "control '\(topic)'"
+            case .block: "subscribe to '\(topic)' with overflow=block"
+            }
+        return Refusal(.forbidden, "\(principal.title) may not \(deed); ask the broker's administrator for it.")
+    }
+
+    /// A single publish. A peer mostly publishes to the topic that it published to before.
+    func expectPublish(to target: PublishTarget, _ connection: Connection) throws(Refusal) {
+        guard target !== connection.allowedTarget else { return }
+        try expect(.publish, target.name, of: connection.principal ?? .nobody)
+        connection.allowedTarget = target
+    }
+
+    /// A subscription. The broker's own topics, which tell of everybody, take the permission to control them.
+    func expectSubscribe(to topic: String, _ options: SubscribeOptions, of principal: Principal) throws(Refusal) {
+        try expect(TopicName.isSystem(topic) ? .control : .subscribe, topic, of: principal)
+        if options.overflow == .block { try expect(.block, topic, of: principal) }
+    }
+
+    /// A control call.
+    func expectCall(_ call: ControlCall, of principal: Principal) throws(Refusal) {
+        if case .topic(let name, .info) = call.subject, principal.permissions.show(name) { return }
+        try expect(.control, call.permitted, of: principal)
+    }
+
+    // Lists show what one may see, and leave out the rest.
+
+    /// Its own, and those of topics that it controls.
+    func mayList(_ subscriber: Subscriber, _ principal: Principal) -> Bool {
+        isOwn(subscriber.principal, principal)
+            || principal.permissions.control.contains(subscriber.mirror.name)
+    }
+
+    /// Its own; all of them, with the permission to control the list.
+    func mayList(_ connection: Connection, _ principal: Principal) -> Bool {
+        if principal.permissions.control.contains(SystemList.connections.name) { return true }
+        let owner = connection.http?.login?.principal ?? connection.principal
+        return owner.map { isOwn($0, principal) } ?? false
+    }
+
+    /// What is one's own can be told by a user's name alone: the anonymous are many.
+    private func isOwn(_ owner: Principal, _ principal: Principal) -> Bool {
+        owner.user != nil && owner.user == principal.user
+    }
+}

@@ -1,0 +1,257 @@
+// Logins: how a connection, or a request over HTTP, comes to its principal. What is slow about it – the hash of a
+// password, the signature of a token – is the driver's: the engine asks by an effect, and whoever asked to be let in
+// waits for the answer.
+//
+//     no credentials ──────────────────────────▶ the user of the client certificate, or anonymous, or refused
+//     credentials ──Effects.logins──▶ waiting ──authenticated──▶ a user, or refused
+
+import Bytes
+import HTTP2
+import RSocket
+
+/// Names what waits for an answer. A stale one is harmless.
+public struct LoginTicket: Sendable, Hashable {
+    var connection: ConnectionID
+    /// Of the exchange over HTTP; not used for RSocket.
+    var exchange: UInt32
+    /// Never given out twice.
+    public var number: UInt64
+}
+
+/// Credentials to be looked at; to be answered by `Shard.authenticated`, whatever comes of it.
+public struct LoginRequest: Sendable {
+    public var ticket: LoginTicket
+    public var credential: Credential
+    /// The peer's address without its port: those who guess are slowed down by it.
+    public var address: String
+}
+
+extension LoginRequest {
+    /// The `authorization` of a request that is none of the engine's; `number` is its asker's own.
+    public init(number: UInt64, authorization: String, address: String) throws(Problem) {
+        do throws(Refusal) {
+            credential = try Credential(authorization: authorization)
+        } catch {
+            throw error.problem
+        }
+        ticket = LoginTicket(connection: ConnectionID(index: 0, generation: 0), exchange: 0, number: number)
+        self.address = address
+    }
+}
+
+/// What became of credentials.
+public enum LoginOutcome: Sendable {
+    case accepted(Principal)
+    /// No more is told than that, so that nobody learns which users there are.
+    case wrong
+    /// A token with a good signature is no longer valid, or not yet.
+    case expired
+    case notYetValid
+    /// Too many failed from this address: seconds after which the next are looked at.
+    case slowed(seconds: Int)
+    /// Too many wait to be looked at.
+    case busy
+}
+
+extension LoginOutcome {
+    /// Who it is.
+    public func admitted() throws(Problem) -> Principal {
+        switch result {
+        case .success(let principal): return principal
+        case .failure(let refusal): throw refusal.problem
+        }
+    }
+
+    var result: Result<Principal, Refusal> {
+        switch self {
+        case .accepted(let principal): .success(principal)
+        case .wrong:
+            .failure(
+                Refusal(.unauthenticated, "The credentials are not right; check the name and password, or the token."))
+        case .expired: .failure(LoginOutcome.expiredRefusal)
+        case .notYetValid: .failure(Refusal(.unauthenticated, "The token is not valid yet; use it later."))
+        case .slowed(let seconds):
+            .failure(
+                Refusal(
+                    .limit, "Too many logins failed from this address; try again in \(seconds) s.", retryAfter: seconds)
+            )
+        case .busy: .failure(.rejected("The broker has too many logins to deal with; try again in a few seconds."))
+        }
+    }
+
+    static var expiredRefusal: Refusal { Refusal(.unauthenticated, "The token has expired; get a new one.") }
+    static var neededRefusal: Refusal {
+        Refusal(.unauthenticated, "This broker needs credentials; send a user's name and password, or a token.")
+    }
+}
+
+extension Shard {
+    /// Who a connection is if nothing more is said; nil if that is not enough.
+    func unasked(_ connection: Connection) -> Principal? {
+        connection.certificate.flatMap { access.principal($0) } ?? access.anonymous
+    }
+
+    // RSocket: once, at SETUP
+
+    /// Lets a connection in by what its SETUP says, now or later.
+    func logIn(_ connection: Connection, _ setup: Setup, now: Instant) {
+        do throws(Refusal) {
+            if !access.isOpen, let credential = try Credential(setup) {
+                connection.ticket = ask(credential, connection, exchange: .max)
+                return
+            }
+            guard let principal = unasked(connection) else { throw LoginOutcome.neededRefusal }
+            welcome(connection, principal)
+        } catch {
+            turnAway(connection, error, now: now)
+        }
+    }
+
+    private func welcome(_ connection: Connection, _ principal: Principal) {
+        connection.principal = principal
+        connection.phase = .open
+        connection.rsocket.acceptSetup()
+        connection.isAnnounced = true
+        event("connection-opened", connection: connection, reason: nil)
+    }
+
+    private func turnAway(_ connection: Connection, _ refusal: Refusal, now: Instant) {
+        counters.loginsRefused += 1
+        fatal(
+            connection, RSocketError(code: .rejectedSetup, message: refusal.message, scope: .connection), now: now)
+    }
+
+    // HTTP: for each request
+
+    /// Finds out who makes a request. False: it waits for the answer, and `admit` goes on with it.
+    func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
+        let connection = exchange.connection
+        guard let authorization, !access.isOpen else {
+            guard let principal = connection.principal else {
+                counters.loginsRefused += 1
+                throw LoginOutcome.neededRefusal
+            }
+            exchange.principal = principal
+            return true
+        }
+        // Most clients say the same in every request of a connection.
+        if let login = http.login, isSameSecret(login.authorization, authorization) {
+            exchange.principal = login.principal
+            if let expires = login.principal.expires {
+                guard moment.wall < expires else { throw LoginOutcome.expiredRefusal }
+                http.noteExpiry(expires)
+            }
+            return true
+        }
+        let credential = try Credential(authorization: authorization)
+        exchange.ticket = ask(credential, connection, exchange: exchange.handle.index)
+        exchange.authorization = authorization
+        return false
+    }
+
+    /// A call begins once it is known who makes it, unless anybody may.
+    func begin(
+        _ call: GRPCCall, _ exchange: Exchange, _ http: HTTPFace, _ fields: [(name: String, value: String)],
+        now: Instant
+    ) {
+        if !call.method.isHealth, !call.method.isReflection {
+            let credentials = fields.filter { $0.name == "authorization" }
+            do throws(Refusal) {
+                guard credentials.count < 2 else {
+                    throw .invalid("The header authorization is given twice; give it once.")
+                }
+                guard try identify(exchange, credentials.first?.value, http) else { return }
+            } catch {
+                return finish(exchange, error)
+            }
+        }
+        if exchange.isHalfClosed { halfClosed(exchange, now: now) }
+    }
+
+    private func ask(_ credential: Credential, _ connection: Connection, exchange: UInt32) -> UInt64 {
+        lastTicket += 1
+        let ticket = LoginTicket(connection: connection.id, exchange: exchange, number: lastTicket)
+        effects.logins.append(LoginRequest(ticket: ticket, credential: credential, address: connection.address))
+        return lastTicket
+    }
+
+    // The answer
+
+    /// Credentials that `Effects.logins` named were looked at.
+    public func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {
+        moment = now
+        guard let connection = find(ticket.connection) else { return }
+        var result = outcome.result
+        // There may have been a reload since.
+        if case .success(let principal) = result {
+            result = access.current(principal).map { .success($0) } ?? LoginOutcome.wrong.result
+        }
+        if let http = connection.http {
+            guard let exchange = http.exchange(at: ticket.exchange), exchange.ticket == ticket.number else { return }
+            answered(exchange, http, result, now: now)
+        } else if connection.ticket == ticket.number {
+            connection.ticket = nil
+            answered(connection, result, now: now)
+        }
+        charge(connection)
+        settle(now)
+    }
+
+    private func answered(_ connection: Connection, _ result: Result<Principal, Refusal>, now: Instant) {
+        guard case .new = connection.phase else { return }
+        switch result {
+        case .success(let principal):
+            counters.loginsAccepted += 1
+            connection.lastHeard = now.monotonic
+            welcome(connection, principal)
+            resume(connection, now: now)
+        case .failure(let refusal): turnAway(connection, refusal, now: now)
+        }
+    }
+
+    private func answered(
+        _ exchange: Exchange, _ http: HTTPFace, _ result: Result<Principal, Refusal>, now: Instant
+    ) {
+        exchange.ticket = nil
+        let authorization = exchange.authorization
+        exchange.authorization = nil
+        switch result {
+        case .success(let principal):
+            counters.loginsAccepted += 1
+            exchange.principal = principal
+            if let authorization { http.login = (authorization, principal) }
+            if let expires = principal.expires { http.noteExpiry(expires) }
+            guard !exchange.isFinished else { return }
+            guard let plain = exchange.plain else { return admit(exchange, http, now: now) }
+            admit(exchange, plain, http, now: now)
+        case .failure(let refusal):
+            counters.loginsRefused += 1
+            finish(exchange, refusal)
+        }
+    }
+
+    /// Goes on with a call of gRPC as far as it has come.
+    private func admit(_ exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        var early = ByteBuffer()
+        swap(&early, &exchange.backlog)
+        http.count(exchange)
+        if !early.isEmpty { takeCall(early.readable, for: exchange, http, now: now) }
+        if exchange.isHalfClosed { halfClosed(exchange, now: now) }
+    }
+
+    /// Bytes of a call that waits to be let in are kept for then.
+    func keep(_ bytes: UnsafeRawBufferPointer, of exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        guard !exchange.isFinished else { return }
+        exchange.backlog.append(bytes)
+        do throws(GRPCError) {
+            try checkHeld(exchange, http)
+        } catch {
+            refuse(exchange, error, now: now)
+        }
+    }
+}
+
+extension GRPCMethod {
+    var isReflection: Bool { self == .reflection || self == .reflectionAlpha }
+    var isHealth: Bool { self == .healthCheck || self == .healthWatch || self == .healthList }
+}

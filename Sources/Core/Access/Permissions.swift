@@ -1,0 +1,75 @@
+// Permissions: what a user may do with which topics. They are looked at when a stream is opened, and again when they
+// change; never for the messages of a stream.
+
+/// What a user can be allowed to do with a topic.
+public enum Permission: Int, Sendable, CaseIterable {
+    /// Send messages to it, fire, acknowledged or as a stream.
+    case publish
+    /// Receive its messages.
+    case subscribe
+    /// End and delete it, and see who is subscribed to it. The broker's own topics and lists take this, too.
+    case control
+    /// Subscribe to it with `overflow=block`, which holds its publishers back. Goes together with `subscribe`.
+    case block
+}
+
+/// The topics of one permission.
+public struct TopicSet: Sendable, Equatable {
+    /// Every topic, the broker's own among them.
+    private let isEverything: Bool
+    private let patterns: [TopicPattern]
+
+    public static let everything = TopicSet(isEverything: true, patterns: [])
+    public static let none = TopicSet([])
+
+    /// - Parameter patterns: a topic belongs to it that one of them matches.
+    public init(_ patterns: [TopicPattern]) {
+        self.init(isEverything: false, patterns: patterns)
+    }
+
+    private init(isEverything: Bool, patterns: [TopicPattern]) {
+        self.isEverything = isEverything
+        self.patterns = patterns
+    }
+
+    /// Whether a topic belongs to it. Allocates nothing.
+    @inline(__always)
+    public func contains(_ name: String) -> Bool {
+        isEverything || patterns.contains { $0.matches(name) }
+    }
+}
+
+/// The permissions of one user.
+public struct Permissions: Sendable, Equatable {
+    public var publish: TopicSet
+    public var subscribe: TopicSet
+    public var control: TopicSet
+    public var block: TopicSet
+
+    public init(
+        publish: TopicSet = .none, subscribe: TopicSet = .none, control: TopicSet = .none, block: TopicSet = .none
+    ) {
+        self.publish = publish
+        self.subscribe = subscribe
+        self.control = control
+        self.block = block
+    }
+
+    public static let all = Permissions(
+        publish: .everything, subscribe: .everything, control: .everything, block: .everything)
+    public static let none = Permissions()
+
+    public func allow(_ permission: Permission, _ topic: String) -> Bool {
+        switch permission {
+        case .publish: publish.contains(topic)
+        case .subscribe: subscribe.contains(topic)
+        case .control: control.contains(topic)
+        case .block: block.contains(topic)
+        }
+    }
+
+    /// Whether the user may know that a topic is there.
+    public func show(_ topic: String) -> Bool {
+        subscribe.contains(topic) || publish.contains(topic) || control.contains(topic)
+    }
+}

@@ -1,0 +1,89 @@
+// Revoking: what ends when permissions are withdrawn, users removed, or tokens expire. What is still allowed goes on as
+// if nothing had happened.
+
+import HTTP2
+import RSocket
+
+extension Shard {
+    /// From now on `access` says who may do what. Streams that it no longer allows end with REJECTED or
+    /// PERMISSION_DENIED; a connection of RSocket whose user is not let in any more ends behind them.
+    public func reload(_ access: AccessTable, now: Instant) {
+        moment = now
+        self.access = access
+        for place in 0..<connections.bound {
+            guard let connection = connections.at(place) else { continue }
+            connection.allowedTarget = nil
+            if let http = connection.http {
+                reload(http, of: connection)
+            } else if let principal = connection.principal {
+                connection.principal = access.current(principal) ?? .nobody
+                connection.isExpelled = access.current(principal) == nil
+            }
+            for stream in connection.streams { review(stream, now: now) }
+        }
+        settle(now)
+    }
+
+    private func reload(_ http: HTTPFace, of connection: Connection) {
+        connection.principal = unasked(connection)
+        http.login = nil
+        for exchange in http.all {
+            if let principal = exchange.principal { exchange.principal = access.current(principal) ?? .nobody }
+        }
+    }
+
+    /// Ends a stream that would not be opened any more.
+    private func review(_ stream: BoundStream, now: Instant) {
+        guard streams[stream.handle] === stream else { return }
+        let principal = stream.exchange?.principal ?? stream.connection.principal ?? .nobody
+        stream.principal = principal
+        do throws(Refusal) {
+            switch stream.kind {
+            case .subscriber:
+                let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+                try expectSubscribe(to: subscriber.mirror.name, subscriber.options, of: principal)
+            case .publisher:
+                try expect(.publish, unsafeDowncast(stream, to: Publisher.self).name, of: principal)
+            case .listing where principal === Principal.nobody:
+                throw Refusal(.unauthenticated, "The user is no longer known here.")
+            // A list leaves out what may not be seen any more; a call is all but answered.
+            case .listing, .call: break
+            }
+        } catch {
+            revoke(stream, error, now: now)
+        }
+    }
+
+    private func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
+        if stream.kind == .publisher {
+            ended(unsafeDowncast(stream, to: Publisher.self), .cancelled, now: now)
+        }
+        fail(stream, refusal)
+    }
+
+    // Time
+
+    /// Ends what was opened with a token that has expired since, and the connection of a user who is gone.
+    func endExpired(_ connection: Connection, now: Instant) {
+        guard let http = connection.http else {
+            if let expires = connection.principal?.expires, now.wall >= expires {
+                fatal(connection, error(.connectionError, LoginOutcome.expiredRefusal.message), now: now)
+            } else if connection.isExpelled, connection.isWritten {
+                fatal(connection, error(.connectionError, "The user is no longer known here."), now: now)
+            }
+            return
+        }
+        guard let next = http.nextExpiry, now.wall >= next else { return }
+        http.nextExpiry = nil
+        for exchange in http.all where !exchange.isFinished {
+            guard let expires = exchange.principal?.expires else { continue }
+            guard now.wall >= expires else {
+                http.noteExpiry(expires)
+                continue
+            }
+            leave(exchange, .cancelled, now: now)
+            finish(exchange, LoginOutcome.expiredRefusal)
+        }
+        if let expires = http.login?.principal.expires, now.wall >= expires { http.login = nil }
+    }
+}

@@ -1,0 +1,45 @@
+// LoopContext: what the loops of one broker have in common, and what other threads tell them.
+
+import Core
+import EventLoop
+import TLS
+
+/// What other threads put into a loop's inbox.
+enum InboxItem: Sendable {
+    /// Messages from another shard, as one batch.
+    case mail([Mail])
+    /// A connection that was accepted; the loop owns the socket from here.
+    case accepted(fd: Int32, peer: String, face: Face, isSecure: Bool = false)
+    /// What became of credentials.
+    case authenticated(LoginTicket, LoginOutcome)
+    /// Who may do what from now on.
+    case access(AccessTable)
+    /// What the engine is bounded by from now on.
+    case limits(Limits)
+    /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
+    case drain
+    /// A question of the admin's, to be answered into its inbox.
+    case inquiry(job: UInt64, Inquiry)
+    /// End the thread now.
+    case stop
+}
+
+/// What the loops of one broker have in common.
+struct LoopContext: Sendable {
+    var limits: Limits
+    /// What all logs and queues together may hold.
+    var memory: MemoryBudget
+    /// By shard.
+    var inboxes: [Inbox<InboxItem>]
+    var acceptor: Inbox<Acceptor.Command>
+    /// Nil without an admin listener.
+    var admin: Inbox<AdminItem>?
+    var connections: ConnectionCount
+    /// Who looks at credentials; without it they cannot be looked at.
+    var logins: LoginService?
+    /// Who may do what at the start.
+    var access = AccessTable.open
+    var log: Log
+    /// What those get whose listener speaks TLS.
+    var tls: TLSServer?
+}

@@ -1,0 +1,142 @@
+// TLSContext: what all connections of one side have in common – its certificate and key, whom it trusts, and the
+// versions and ciphers of TLS.
+
+import COpenSSL
+
+/// Whether a server wants its clients' certificates.
+public enum ClientVerification: String, CaseIterable, Sendable {
+    case off
+    /// One that is shown must be trusted; none is fine too.
+    case optional
+    case required
+}
+
+/// Where a server's certificate and key lie, in PEM.
+public struct TLSServerSettings: Equatable, Sendable {
+    /// The certificate, and behind it those that lead to its authority.
+    public var certificate: String
+    public var key: String
+    /// Certificates of the authorities that clients' certificates must come from. Nil goes with `off` only.
+    public var clientAuthority: String?
+    public var verification: ClientVerification
+    /// Has the kernel encrypt, where it can.
+    public var usesKernel: Bool
+
+    public init(
+        certificate: String, key: String, clientAuthority: String? = nil, verification: ClientVerification = .off,
+        usesKernel: Bool = false
+    ) {
+        precondition(clientAuthority != nil || verification == .off)
+        self.certificate = certificate
+        self.key = key
+        self.clientAuthority = clientAuthority
+        self.verification = verification
+        self.usesKernel = usesKernel
+    }
+}
+
+/// How a client trusts a server, and shows who it is.
+public struct TLSClientSettings: Equatable, Hashable, Sendable {
+    /// A file with certificates of authorities, in PEM; nil for those that the system trusts.
+    public var authority: String?
+    /// Files with the client's certificate, and its key, in PEM; nil shows none. The key may lie with the certificate.
+    public var certificate: String?
+    public var key: String?
+    /// False takes any certificate, of whomever it is: who is in between can read and change everything.
+    public var verifies = true
+
+    public init() {}
+}
+
+/// Immutable once it is made, and shared by threads.
+public final class TLSContext: @unchecked Sendable {
+    let handle: OpaquePointer
+
+    /// Bytes of a peer's certificates, and how many may lead to an authority.
+    private static let certificatesLimit = 64 << 10
+    private static let depthLimit: Int32 = 8
+
+    private init(_ method: OpaquePointer?, usesKernel: Bool) throws(TLSError) {
+        ERR_clear_error()
+        guard let handle = SSL_CTX_new(method) else { throw TLSContext.failure() }
+        self.handle = handle
+        guard fb_tls_prepare(handle, usesKernel ? 1 : 0) == 1 else { throw TLSContext.failure() }
+        SSL_CTX_set_default_passwd_cb(handle, fb_tls_no_phrase)
+        SSL_CTX_set_verify_depth(handle, TLSContext.depthLimit)
+        _ = SSL_CTX_ctrl(handle, SSL_CTRL_SET_MAX_CERT_LIST, TLSContext.certificatesLimit, nil)
+    }
+
+    deinit { SSL_CTX_free(handle) }
+
+    /// Reads a server's files.
+    public convenience init(_ settings: TLSServerSettings) throws(TLSError) {
+        try self.init(TLS_server_method(), usesKernel: settings.usesKernel)
+        try use(certificate: settings.certificate, key: settings.key)
+        fb_tls_limit_sessions(handle, settings.verification == .off ? 1 : 0)
+        SSL_CTX_set_alpn_select_cb(handle, fb_tls_choose, nil)
+        guard let authority = settings.clientAuthority, settings.verification != .off else { return }
+        try trust(authority)
+        SSL_CTX_set_client_CA_list(handle, SSL_load_client_CA_file(authority))
+        let required = settings.verification == .required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0
+        SSL_CTX_set_verify(handle, SSL_VERIFY_PEER | required, nil)
+    }
+
+    /// Reads a client's files.
+    public convenience init(_ settings: TLSClientSettings) throws(TLSError) {
+        try self.init(TLS_client_method(), usesKernel: false)
+        if let certificate = settings.certificate {
+            try use(certificate: certificate, key: settings.key ?? certificate)
+        }
+        guard settings.verifies else { return }
+        if let authority = settings.authority {
+            try trust(authority)
+        } else {
+            SSL_CTX_set_default_verify_paths(handle)
+        }
+        SSL_CTX_set_verify(handle, SSL_VERIFY_PEER, nil)
+    }
+
+    private func use(certificate: String, key: String) throws(TLSError) {
+        try TLSError.check(certificate, "certificate")
+        try TLSError.check(key, "key")
+        ERR_clear_error()
+        guard SSL_CTX_use_certificate_chain_file(handle, certificate) == 1 else {
+            let why = TLSContext.why("it has none in PEM")
+            throw TLSError(.badCertificate, "\(certificate) has no certificate that can be used: \(why)")
+        }
+        guard SSL_CTX_use_PrivateKey_file(handle, key, SSL_FILETYPE_PEM) == 1 else {
+            if ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH { throw mismatch(certificate, key) }
+            let why = TLSContext.why("it has none in PEM")
+            throw TLSError(.badKey, "\(key) has no private key that can be used: \(why)")
+        }
+        guard SSL_CTX_check_private_key(handle) == 1 else { throw mismatch(certificate, key) }
+    }
+
+    private func mismatch(_ certificate: String, _ key: String) -> TLSError {
+        ERR_clear_error()
+        return TLSError(.mismatch, "the key in \(key) is not that of the certificate in \(certificate)")
+    }
+
+    private func trust(_ authority: String) throws(TLSError) {
+        try TLSError.check(authority, "certificates of authorities in")
+        ERR_clear_error()
+        guard SSL_CTX_load_verify_locations(handle, authority, nil) == 1 else {
+            let why = TLSContext.why("it has none in PEM")
+            throw TLSError(.badAuthority, "\(authority) has no certificate that can be used: \(why)")
+        }
+    }
+
+    /// What OpenSSL has to say about a file, in words of ours where its own are of no use to anybody.
+    private static func why(_ nothingFound: String) -> String {
+        switch TLSError.reason() {
+        case nil, "unsupported", "no start line", "no certificate or crl found": nothingFound
+        // By nobody but `fb_tls_no_phrase`.
+        case "interrupted or cancelled", "bad password read": "it is encrypted; give one without a pass phrase"
+        case let reason?: reason
+        }
+    }
+
+    private static func failure() -> TLSError {
+        TLSError(.system, "cannot use OpenSSL: \(TLSError.reason() ?? "it has no memory")")
+    }
+}

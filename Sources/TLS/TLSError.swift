@@ -1,0 +1,51 @@
+// TLSError: why there is no TLS, as a sentence that says what to do.
+
+import COpenSSL
+import EventLoop
+import Glibc
+
+/// Files that cannot be used.
+public struct TLSError: Error, Equatable, Sendable, CustomStringConvertible {
+    public enum Code: Equatable, Sendable {
+        /// A file is missing, or this process may not read it.
+        case unreadable
+        /// A file has no certificate, or none that can be used.
+        case badCertificate
+        /// A file has no private key, or none that can be used.
+        case badKey
+        /// The key is not the certificate's.
+        case mismatch
+        /// A file has no certificates of authorities.
+        case badAuthority
+        /// OpenSSL has no memory, or cannot be used.
+        case system
+    }
+
+    public var code: Code
+    public var description: String
+
+    init(_ code: Code, _ description: String) {
+        self.code = code
+        self.description = description
+    }
+
+    /// Looks whether a file can be read at all.
+    static func check(_ path: String, _ what: String) throws(TLSError) {
+        let fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard fd >= 0 else {
+            throw TLSError(.unreadable, "cannot read the \(what) \(path): \(SystemError.text(of: errno))")
+        }
+        defer { close(fd) }
+        var status = stat()
+        if fstat(fd, &status) == 0, status.st_mode & S_IFMT == S_IFDIR {
+            throw TLSError(.unreadable, "cannot read the \(what) \(path): it is a directory")
+        }
+    }
+
+    /// What OpenSSL said first about the failure at hand; it is forgotten.
+    static func reason() -> String? {
+        let error = ERR_peek_error()
+        defer { ERR_clear_error() }
+        return error == 0 ? nil : ERR_reason_error_string(error).map { String(cString: $0) }
+    }
+}

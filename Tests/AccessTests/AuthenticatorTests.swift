@@ -1,0 +1,234 @@
+// Who is let in, how failures are slowed down with a clock of the test's, and what settings are refused.
+
+import Core
+import Testing
+
+@testable import Access
+
+@Suite struct AuthenticatorTests {
+    static func settings(_ password: [UInt8] = Array("secret".utf8)) throws -> AccessSettings {
+        var settings = AccessSettings()
+        let hash = try #require(PasswordHash.make(of: password))
+        let token = "sha256:" + Digest.hex(Digest.sha256(Array("token".utf8)))
+        settings.users = [
+            UserSettings(
+                name: "alice", password: hash, permissions: PermissionSettings(publish: ["orders.>"])),
+            UserSettings(name: "bob", token: token), UserSettings(name: "carol"),
+        ]
+        settings.jwt.keys = [JWTKeySettings(id: "main", algorithm: .hs256, material: JWTTests.secret)]
+        return settings
+    }
+
+    static func password(_ user: String, _ password: String) -> Credential {
+        .password(user: user, Array(password.utf8))
+    }
+
+    /// Who was let in, or why nobody was.
+    static func told(_ outcome: LoginOutcome) -> String {
+        switch outcome {
+        case .accepted(let principal): principal.user ?? "anonymous"
+        case .wrong: "wrong"
+        case .expired: "expired"
+        case .notYetValid: "not yet"
+        case .slowed(let seconds): "slowed \(seconds)"
+        case .busy: "busy"
+        }
+    }
+
+    private static func at(_ seconds: Double) -> Instant {
+        Instant(monotonic: 1_000_000_000 + UInt64(seconds * 1e9), wall: wall(1000) + Int64(seconds * 1e9))
+    }
+
+    @Test func eachWayIn() throws {
+        var authenticator = Authenticator(
+            try AccessRules(try AuthenticatorTests.settings()), secret: [1, 2, 3])
+        let claims = #"{"sub":"carol","exp":2000}"#
+        let dave = #"{"sub":"dave","exp":2000,"forebay":{"subscribe":["a"]}}"#
+        for (index, (credential, expected)) in [
+            (AuthenticatorTests.password("alice", "secret"), "alice"),
+            (AuthenticatorTests.password("alice", "secret"), "alice"),
+            (AuthenticatorTests.password("alice", "secre"), "wrong"),
+            (AuthenticatorTests.password("alice", ""), "wrong"),
+            (.password(user: "alice", Array("secret".utf8) + [0]), "wrong"),
+            (AuthenticatorTests.password("bob", "token"), "wrong"),
+            (AuthenticatorTests.password("eve", "secret"), "wrong"),
+            (.token(Array("token".utf8)), "bob"), (.token(Array("toke".utf8)), "wrong"),
+            (.token(JWTTests.token(claims)), "carol"), (.token(JWTTests.token(dave)), "dave"),
+            (.token(JWTTests.token(#"{"sub":"eve","exp":2000}"#)), "wrong"),
+            (.token(JWTTests.token(#"{"sub":"carol","exp":999}"#)), "expired"),
+            (.token(JWTTests.token(#"{"sub":"carol","exp":2000,"nbf":1500}"#)), "not yet"),
+        ].enumerated() {
+            let outcome = authenticator.authenticate(credential, from: "10.0.0.\(index)", now: AuthenticatorTests.at(0))
+            #expect(AuthenticatorTests.told(outcome) == expected, "case \(index)")
+        }
+    }
+
+    @Test func permissionsComeFromTheTokenOrTheUser() throws {
+        var authenticator = Authenticator(try AccessRules(try AuthenticatorTests.settings()), secret: [1])
+        for (claims, publishes, expires) in [
+            (#"{"sub":"alice","exp":2000}"#, true, wall(2000)),
+            (#"{"sub":"alice","exp":2000,"forebay":{}}"#, false, wall(2000)),
+            (#"{"sub":"dave","exp":3000,"forebay":{"publish":["orders.*"]}}"#, true, wall(3000)),
+        ] {
+            let outcome = authenticator.authenticate(
+                .token(JWTTests.token(claims)), from: "a", now: AuthenticatorTests.at(0))
+            guard case .accepted(let principal) = outcome else {
+                Issue.record("not let in")
+                continue
+            }
+            #expect(principal.permissions.allow(.publish, "orders.eu") == publishes && principal.expires == expires)
+        }
+    }
+
+    @Test func failuresAreSlowedByAddress() throws {
+        var authenticator = Authenticator(try AccessRules(try AuthenticatorTests.settings()), secret: [1])
+        let bad = Credential.token(Array("x".utf8))
+        func attempt(_ credential: Credential, _ address: String, _ seconds: Double) -> String {
+            AuthenticatorTests.told(
+                authenticator.authenticate(credential, from: address, now: AuthenticatorTests.at(seconds)))
+        }
+        for _ in 0...LoginThrottle.free { #expect(attempt(bad, "a", 0) == "wrong") }
+        #expect(authenticator.newlySlowed == "a")
+        #expect(attempt(bad, "a", 0.4) == "slowed 1")
+        #expect(authenticator.newlySlowed == nil)
+        // Who guesses right meanwhile is not told so.
+        #expect(attempt(.token(Array("token".utf8)), "a", 0.4) == "slowed 1")
+        #expect(attempt(.token(Array("token".utf8)), "b", 0.4) == "bob")
+        #expect(attempt(bad, "a", 0.5) == "wrong")
+        #expect(attempt(bad, "a", 1.4) == "slowed 1")
+        #expect(attempt(bad, "a", 1.5) == "wrong")
+        #expect(attempt(bad, "a", 1.6) == "slowed 2")
+        // A login that succeeds makes an end of it.
+        #expect(attempt(.token(Array("token".utf8)), "a", 4) == "bob")
+        #expect(attempt(bad, "a", 4) == "wrong")
+        #expect(attempt(bad, "a", 4) == "wrong")
+    }
+
+    @Test func whoIsKnownIsNotSlowed() throws {
+        var authenticator = Authenticator(try AccessRules(try AuthenticatorTests.settings()), secret: [1])
+        let good = AuthenticatorTests.password("alice", "secret")
+        func attempt(_ credential: Credential, _ seconds: Double) -> String {
+            AuthenticatorTests.told(
+                authenticator.authenticate(credential, from: "a", now: AuthenticatorTests.at(seconds)))
+        }
+        #expect(attempt(good, 0) == "alice")
+        for _ in 0...LoginThrottle.free { #expect(attempt(.token([1]), 0) == "wrong") }
+        #expect(attempt(good, 0.1) == "alice")
+        #expect(attempt(AuthenticatorTests.password("alice", "guess"), 0.1) == "slowed 1")
+        // What is known of addresses outlives a reload, what is known of passwords does not.
+        authenticator.adopt(try AccessRules(try AuthenticatorTests.settings(Array("other".utf8))))
+        #expect(attempt(good, 0.1) == "slowed 1")
+        #expect(attempt(good, 1) == "wrong")
+    }
+}
+
+@Suite struct LoginThrottleTests {
+    @Test func delaysDoubleUpToALimit() {
+        var throttle = LoginThrottle()
+        var delays: [UInt64] = []
+        for _ in 0..<20 {
+            _ = throttle.failed("a", now: 0)
+            delays.append(throttle.delay("a", now: 0) / 500_000_000)
+        }
+        #expect(delays == [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64, 64, 64, 64, 64, 64, 64])
+        #expect(throttle.delay("b", now: 0) == 0)
+        #expect(throttle.delay("a", now: LoginThrottle.memory) == 0 && throttle.count == 0)
+    }
+
+    @Test func theTableIsBounded() {
+        var throttle = LoginThrottle(capacity: 8)
+        for index in 0..<1000 {
+            for _ in 0..<7 { _ = throttle.failed("a\(index)", now: UInt64(index)) }
+            #expect(throttle.count <= 8)
+        }
+        // The latest are remembered.
+        #expect(throttle.delay("a999", now: 999) > 0 && throttle.delay("a0", now: 999) == 0)
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", "127.0.0.1"), ("[2001:db8:1:2:3:4:5:6]", "2001:db8:1:2::/64"),
+        ("[2001:db8::1]", "2001:db8:0:0::/64"),
+        ("[::1]", "0:0:0:0::/64"), ("[fe80::1%eth0]", "fe80:0:0:0::/64"), ("[::ffff:10.0.0.1]", "[::ffff:10.0.0.1]"),
+        ("[::]", "0:0:0:0::/64"), ("[", "["), ("", ""),
+    ]) func aNetworkCountsAsOne(_ address: String, _ key: String) {
+        #expect(LoginThrottle.key(address) == key)
+    }
+}
+
+@Suite struct RecentLoginsTests {
+    @Test func passwordsAreRememberedForAWhile() {
+        var recent = RecentLogins(secret: [1])
+        recent.insert("a", [1], "hash", now: 0)
+        #expect(recent.contains("a", [1], "hash", now: RecentLogins.lifetime - 1))
+        #expect(!recent.contains("a", [1], "hash", now: RecentLogins.lifetime))
+        #expect(!recent.contains("a", [2], "hash", now: 0) && !recent.contains("b", [1], "hash", now: 0))
+        #expect(!recent.contains("a", [1], "other", now: 0))
+    }
+
+    @Test func theyAreBounded() {
+        var recent = RecentLogins(secret: [1])
+        for index in 0..<3000 { recent.insert("u\(index)", [1], "hash", now: UInt64(index)) }
+        #expect(recent.count <= RecentLogins.capacity && recent.contains("u2999", [1], "hash", now: 3000))
+    }
+}
+
+@Suite struct AccessSettingsTests {
+    @Test func hashesOfEachMethod() throws {
+        let made = try #require(PasswordHash.make(of: Array("secret".utf8)))
+        #expect(made.hasPrefix("$y$") && PasswordHash.matches(Array("secret".utf8), made))
+        #expect(!PasswordHash.matches(Array("secreT".utf8), made))
+        #expect(PasswordHash.fault(of: made) == nil && made != PasswordHash.make(of: Array("secret".utf8)))
+        // Of the crypt(3) test vectors: "Hello world!" by sha512, "U*U" by bcrypt.
+        let sha512 =
+            "$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1"
+        let bcrypt = "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
+        for (hash, password) in [(sha512, "Hello world!"), (bcrypt, "U*U")] {
+            #expect(PasswordHash.fault(of: hash) == nil && PasswordHash.matches(Array(password.utf8), hash))
+            #expect(!PasswordHash.matches(Array("other".utf8), hash))
+        }
+    }
+
+    @Test(arguments: [
+        "", "secret", "$1$abc$def", "$y$j9T$", "$6$salt$short", "$2b$04$short", "*", "$5$salt$hash", "ab01cd23ef45g",
+    ]) func textsThatAreNoHashes(_ text: String) {
+        var settings = AccessSettings()
+        settings.users = [UserSettings(name: "alice", password: text)]
+        let error = #expect(throws: AccessError.self) { try AccessRules(settings) }
+        #expect(error?.place == "users[0].password" && (text.count < 5 || error?.fault.contains(text) == false))
+    }
+
+    @Test func passwordsThatCannotBe() {
+        #expect(PasswordHash.make(of: []) == nil && PasswordHash.make(of: [65, 0]) == nil)
+        #expect(PasswordHash.make(of: [UInt8](repeating: 65, count: 512)) == nil)
+        #expect(PasswordHash.make(of: [UInt8](repeating: 65, count: 511)) != nil)
+    }
+
+    @Test func settingsThatAreRefused() {
+        let token = "sha256:" + String(repeating: "ab", count: 32)
+        let cases: [([UserSettings], String)] = [
+            ([UserSettings(name: "")], "users[0].name"), ([UserSettings(name: "a:b")], "users[0].name"),
+            ([UserSettings(name: String(repeating: "x", count: 129))], "users[0].name"),
+            ([UserSettings(name: "a"), UserSettings(name: "a")], "users[1]"),
+            ([UserSettings(name: "a", token: token), UserSettings(name: "b", token: token)], "users[1]"),
+            ([UserSettings(name: "a", certificate: "x"), UserSettings(name: "b", certificate: "x")], "users[1]"),
+            ([UserSettings(name: "a", token: "secret")], "users[0].token"),
+            ([UserSettings(name: "a", token: "sha256:zz")], "users[0].token"),
+            ([UserSettings(name: "a", certificate: "")], "users[0].certificate"),
+            ([UserSettings(name: "a", permissions: PermissionSettings(block: ["a..b"]))], "users[0].block"),
+        ]
+        for (users, place) in cases {
+            var settings = AccessSettings()
+            settings.users = users
+            let error = #expect(throws: AccessError.self) { try AccessRules(settings) }
+            #expect(error?.place == place)
+        }
+    }
+
+    @Test func withoutUsersEverybodyMayDoEverything() throws {
+        var settings = AccessSettings()
+        #expect(settings.isOpen && AccessRules.open.table.isOpen)
+        settings.jwt.keys = [JWTKeySettings(id: "a", algorithm: .hs256, material: JWTTests.secret)]
+        let rules = try AccessRules(settings)
+        #expect(!settings.isOpen && !rules.table.isOpen)
+    }
+}

@@ -1,0 +1,88 @@
+// Users, anonymous and jwt as the configuration file has them: what is read, what is refused, and that no secret is
+// told of either.
+
+import Access
+import Configuration
+import Core
+import Testing
+
+@testable import Server
+
+@Suite struct AccessOptionsTests {
+    private static let hash = "$y$j9T$F5Jx5fExrKuPp53xLKQ..1$X3DX6M94c7o.9agCG9G317fhZg9SqC.5i5rd.RhAtQ7"
+    private static let digest = "sha256:" + String(repeating: "ab", count: 32)
+
+    private func load(_ text: String) throws(UsageError) -> Loaded {
+        try Loader.load(
+            ConfigurationText(path: "/etc/b.yaml", bytes: Array(text.utf8)), environment: [], settings: []
+        ) { _ throws(ValueFault) in }
+    }
+
+    private func fault(_ text: String) -> String {
+        do throws(UsageError) {
+            _ = try load(text)
+            return "none"
+        } catch {
+            return error.faults.first ?? ""
+        }
+    }
+
+    @Test func everythingIsRead() throws {
+        let loaded = try load(
+            """
+            users:
+              - name: alice
+                password: \(AccessOptionsTests.hash)
+                publish: [a.>, b]
+                block: c
+              - {name: bob, token: "\(AccessOptionsTests.digest)", certificate: "CN=bob", control: ["$SYS.>"]}
+            anonymous: {subscribe: [public.*]}
+            jwt:
+              audience: us
+              issuer: them
+              keys: [{id: main, algorithm: EdDSA, file: login.pem}]
+            """)
+        let access = loaded.options.access
+        #expect(
+            access.users == [
+                UserSettings(
+                    name: "alice", password: AccessOptionsTests.hash,
+                    permissions: PermissionSettings(publish: ["a.>", "b"], block: ["c"])),
+                UserSettings(
+                    name: "bob", token: AccessOptionsTests.digest, certificate: "CN=bob",
+                    permissions: PermissionSettings(control: ["$SYS.>"])),
+            ])
+        #expect(access.anonymous == [PermissionSettings(subscribe: ["public.*"])])
+        #expect(access.jwt.first?.keys.first?.algorithm == .edDSA && access.jwt.first?.audience == "us")
+        let printed = loaded.printed()
+        #expect(!printed.contains("$y$") && !printed.contains("sha256") && printed.contains("public.*"))
+        // What is printed is a file itself.
+        #expect(try load(printed).options.access.users.map(\.name) == ["alice", "bob"])
+    }
+
+    @Test(arguments: [
+        ("users: [{password: x}]", "there is no name"),
+        ("users: [{name: a, password: secret}]", "users.password: it is no hash"),
+        ("users: [{name: a, token: secret}]", "users.token: it is no hash of a token"),
+        ("users: [{name: \"a:b\"}]", "users.name: a name has"),
+        ("users: [{name: a, publish: [a..b]}]", "users.publish: a..b is no pattern"),
+        ("users: [{name: a, pasword: secret}]", "users.pasword is no key; did you mean password?"),
+        ("anonymous: [{}, {}]", "anonymous: the list has 2 elements"),
+        ("jwt: {keys: [{id: a, algorithm: none, file: f}]}", "algorithm: none is none of HS256, RS256, ES256, EdDSA"),
+        ("jwt: {keys: [{id: a, algorithm: HS256}]}", "there is no file"),
+    ]) func whatIsWrongIsToldWithoutSecrets(_ text: String, _ words: String) {
+        let fault = fault(text)
+        #expect(fault.contains(words) && !fault.contains("secret"), "\(fault)")
+    }
+
+    @Test func usersThatAreTheSameAreRefused() throws {
+        let loaded = try load("users: [{name: a}, {name: a}]")
+        #expect(throws: UsageError.self) { try loaded.options.access.rules(beside: nil) }
+    }
+
+    @Test func aKeyThatIsNotThereIsRefused() throws {
+        let loaded = try load("jwt: {keys: [{id: a, algorithm: HS256, file: nowhere.pem}]}")
+        let error = #expect(throws: UsageError.self) { try loaded.options.access.rules(beside: "/nowhere/b.yaml") }
+        #expect(error?.description.contains("/nowhere/nowhere.pem cannot be read") == true)
+    }
+}

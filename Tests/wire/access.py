@@ -1,0 +1,104 @@
+"""Users of a broker under test: its configuration, and what they do over each protocol.
+
+Every way of doing something returns None if it was allowed, and else how it was refused.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+
+import grpc
+
+import raw
+from client import Peer
+from common import End, StreamError
+from conftest import executable
+from grpc_client import pb, services
+
+AUTHENTICATION = 0x7C
+
+
+def simple(user: str, password: str) -> bytes:
+    name = user.encode()
+    return raw.entry(AUTHENTICATION, b"\x80" + len(name).to_bytes(2, "big") + name + password.encode())
+
+
+def bearer(token: str) -> bytes:
+    return raw.entry(AUTHENTICATION, b"\x81" + token.encode())
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def token_hash(token: str) -> str:
+    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
+
+
+def password_hash(password: str) -> str:
+    """By forebayd itself."""
+    done = subprocess.run([executable(), "--hash-password"], input=password.encode() + b"\n", capture_output=True,
+                          timeout=30, env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
+    assert done.returncode == 0 and done.stdout.startswith(b"$y$"), done
+    return done.stdout.decode().strip()
+
+
+def write(folder, settings: dict):
+    """A configuration file. JSON is YAML."""
+    path = folder / "forebayd.yaml"
+    path.write_text(json.dumps(settings, indent=1))
+    return path
+
+
+class Rejected(Exception):
+    """The broker does not let somebody in."""
+
+
+def rsocket(broker, entry: bytes | None, **options) -> Peer:
+    """A connection that was let in, or `Rejected`."""
+    peer = Peer(broker.address, metadata=entry, **options)
+    stream = peer.call("$SYS.info")
+    try:
+        peer.answer(stream)
+    except raw.Closed:
+        refusal = peer.frame(0)
+        assert (refusal.kind, refusal.code) == (raw.ERROR, 0x003), refusal
+        raise Rejected(refusal.text) from None
+    return peer
+
+
+class Calls:
+    """The broker's gRPC services, with an `authorization` in every call."""
+
+    def __init__(self, broker, authorization: str | None = None):
+        self.channel = grpc.insecure_channel("%s:%d" % broker.http)
+        self.pubsub, self.admin = services.PubSubStub(self.channel), services.AdminStub(self.channel)
+        self.metadata = [("authorization", authorization)] if authorization else []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+
+    def refusal(self, call) -> grpc.StatusCode | None:
+        """Of `call(metadata)`, which is one call or the first answer of a stream."""
+        try:
+            call(dict(metadata=self.metadata, timeout=20))
+        except grpc.RpcError as error:
+            return error.code()
+        return None
+
+
+def refused(action) -> str | None:
+    """How an RSocket request was refused."""
+    try:
+        ended = action()
+    except StreamError as error:
+        return f"{error.code:#x} {error.text}"
+    return f"{ended.code:#x} {ended.text}" if isinstance(ended, End) and ended.code else None
+
+
+__all__ = [name for name in dir() if not name.startswith("_")]

@@ -1,0 +1,81 @@
+"""forebay over TLS: whom it trusts, what it shows, and what it says when it does not get on."""
+
+import pytest
+
+import tls
+from commands import Commands
+
+
+@pytest.fixture(scope="module")
+def broker(start):
+    """It wants certificates of its clients."""
+    this = start(*tls.server().options, "--tls-client-ca", tls.authority().file)
+    yield this
+    this.stop()
+
+
+@pytest.fixture(params=["rsockets", "https"])
+def cli(request, broker):
+    this = Commands(broker.address if request.param == "rsockets" else broker.http, request.param)
+    yield this
+    for process in this.started:
+        process.kill()
+        process.wait()
+
+
+def known() -> list[str]:
+    """Options of a client that the broker trusts, and who trusts it."""
+    pair = tls.authority().issue("/CN=reader", "")
+    return ["--ca", tls.authority().file, "--cert", pair.cert, "--key", pair.key]
+
+
+def refused(cli, *words) -> tuple[int, str]:
+    done = cli.run(*words)
+    assert done.stdout == b""
+    return done.returncode, done.stderr.decode().strip().removeprefix("forebay: ")
+
+
+def test_publishing_and_subscribing(cli):
+    who, topic = known(), f"cli.tls.{cli.url.partition(':')[0]}"
+    big = b"x" * 900_000
+    assert cli.ok("pub", topic, "--ack", "--stdin", *who, stdin=big + b"\ntwo\n")
+    assert cli.ok("sub", topic, "--replay", "all", "--count", "2", "--format", "raw", *who) == big + b"two"
+
+
+def test_who_is_not_trusted(cli):
+    pair = tls.authority().issue("/CN=reader", "")
+    shown = ["--cert", pair.cert, "--key", pair.key]
+    code, words = refused(cli, "ping", "--count", "1", *shown)
+    assert code == 3 and words.startswith("The certificate of 127.0.0.1 is not trusted: ") and "--ca" in words
+    code, words = refused(cli, "ping", "--count", "1", *shown, "--ca", tls.stranger().file)
+    assert code == 3 and words.startswith("The certificate of 127.0.0.1 is not trusted: ")
+    cli.ok("ping", "--count", "1", *shown, "--insecure")
+
+
+def test_a_certificate_for_another_host(start):
+    broker = start("--tls-cert", (pair := tls.authority().issue(names="DNS:example.org")).cert, "--tls-key", pair.key)
+    code, words = refused(Commands(broker.address, "rsockets"), "ping", "--count", "1", "--ca", tls.authority().file)
+    assert (code, words) == (
+        3, "The certificate of %s:%d is for another host: connect by a name that it has." % broker.address)
+    broker.stop()
+
+
+def test_who_shows_no_certificate_or_a_strangers(cli):
+    pair = tls.stranger().issue("/CN=reader", "")
+    told = refused(cli, "ping", "--count", "1", "--ca", tls.authority().file)
+    assert told == (1, "The broker refused the connection: it wants a certificate of its clients, and was shown none.")
+    told = refused(cli, "ping", "--count", "1", "--ca", tls.authority().file, "--cert", pair.cert, "--key", pair.key)
+    assert told == (1, "The broker refused the connection: it does not trust the certificate that it was shown.")
+
+
+def test_the_wrong_scheme(broker):
+    code, words = refused(Commands(broker.address, "rsocket"), "ping", "--count", "1")
+    assert (code, words) == (1, "The broker refused the connection: This port speaks TLS: connect with rsockets://.")
+    code, words = refused(Commands(broker.address, "rsocket"), "ping", "--ca", "x")
+    assert code == 2 and "--url rsockets://" in words
+
+
+def test_files_that_cannot_be_used(cli):
+    assert refused(cli, "ping", "--ca", "/nowhere.pem") == (
+        2, "TLS: cannot read the certificates of authorities in /nowhere.pem: No such file or directory.")
+    assert refused(cli, "ping", "--key", "/nowhere.key") == (2, "--key needs its certificate: give --cert too.")
