@@ -2,7 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test swift-test test-tsan wire-test budget bench docs lint format clean
+.PHONY: help deps build release install deb run test swift-test test-tsan wire-test budget bench docs lint format
+.PHONY: clean
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -22,8 +23,22 @@ help: ## list the targets
 deps: ## install the Debian packages that are missing, and check for Swift
 	@.ci/deps
 
-build: deps ## build .build/release/forebayd (the broker) and .build/release/forebay (the client)
-	@swift build -c release --static-swift-stdlib $(SWIFT_FLAGS)
+build: deps release ## build .build/release/forebayd (the broker) and .build/release/forebay (the client)
+
+# As build, where it is known what is there.
+release:
+	@swift build -c release --static-swift-stdlib -Xlinker -z -Xlinker now $(SWIFT_FLAGS)
+
+# Where make install puts things; DESTDIR is put before every path.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+export PREFIX SYSCONFDIR DESTDIR
+
+install: ## put what make build built under PREFIX (/usr/local): programs, units, manual pages, completions
+	@Packaging/install
+
+deb: build ## make a Debian package of it in .build
+	@Packaging/deb
 
 run: build ## start the broker in the foreground; Ctrl-C ends it
 	@exec .build/release/forebayd $(ARGS)

@@ -18,6 +18,7 @@ import PackageDescription
 //                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
+//   forebay, Server ─ Manual      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
 // declared here does not compile.
@@ -66,8 +67,8 @@ let package = Package(
         .target(
             name: "Server",
             dependencies: [
-                "Access", "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "CAdminPage", "TLS",
-                "Replay", "Bytes",
+                "Access", "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "CAdminPage",
+                "Manual", "TLS", "Replay", "Bytes",
             ], swiftSettings: hot),
         .target(
             name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
@@ -85,9 +86,10 @@ let package = Package(
         .executableTarget(
             name: "pipeline", dependencies: ["Forebay", "Streams"], path: "Examples/Pipeline", swiftSettings: strict),
         .target(name: "Measure", swiftSettings: strict),
+        .target(name: "Manual", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
-            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "TLS"],
+            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"],
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
@@ -139,6 +141,7 @@ let package = Package(
         .executableTarget(
             name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
+        .testTarget(name: "ManualTests", dependencies: ["Manual"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

@@ -2,13 +2,17 @@
 #include "CLinux.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 _Static_assert(FB_READABLE == EPOLLIN && FB_WRITABLE == EPOLLOUT && FB_ERROR == EPOLLERR && FB_HANGUP == EPOLLHUP &&
@@ -119,6 +123,39 @@ ptrdiff_t fb_send(int fd, const struct iovec *pieces, size_t count) {
     struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = count};
     ssize_t result = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     return result < 0 ? -errno : result;
+}
+
+static int socket_option(int fd, int option) {
+    int value = -1;
+    socklen_t length = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, option, &value, &length) < 0 ? -errno : value;
+}
+
+int fb_adopt_listener(int fd) {
+    int family = socket_option(fd, SO_DOMAIN);
+    if (family < 0) return family;
+    if (family != AF_INET && family != AF_INET6) return -EINVAL;
+    if (socket_option(fd, SO_TYPE) != SOCK_STREAM || socket_option(fd, SO_ACCEPTCONN) != 1) return -EINVAL;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return -errno;
+    return checked(fcntl(fd, F_SETFD, FD_CLOEXEC));
+}
+
+int fb_send_datagram(const char *path, const void *bytes, size_t count) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t length = strlen(path);
+    if (length < 2 || length >= sizeof address.sun_path || (*path != '/' && *path != '@')) return -EINVAL;
+    memcpy(address.sun_path, path, length);
+    if (*path == '@') address.sun_path[0] = 0;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -errno;
+    struct timeval patience = {.tv_sec = 1};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+    ssize_t sent = sendto(fd, bytes, count, MSG_NOSIGNAL, (struct sockaddr *)&address, size);
+    int result = sent < 0 ? -errno : 0;
+    close(fd);
+    return result;
 }
 
 int fb_random(void *bytes, size_t count) {

@@ -75,6 +75,8 @@ public struct Limits: Equatable, Sendable {
     /// error.
     public var unreadTime: UInt64 = 10 * second
     public var closeTime: UInt64 = 2 * second
+    /// How long a draining broker waits for a subscriber, for whom messages wait, to ask for the next ones.
+    public var askTime: UInt64 = 1 * second
 
     // Flow
     public var subscriptions = 1_000_000

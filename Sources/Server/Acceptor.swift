@@ -19,6 +19,8 @@ final class Acceptor {
         case idle
         /// A shard's loop ended by itself.
         case failed(shard: Int, SystemError)
+        /// As the shards', of the acceptor itself.
+        case ping
     }
 
     /// How the broker came to its end.
@@ -110,6 +112,7 @@ final class Acceptor {
         case .idle:
             idleShards += 1
             if idleShards == context.inboxes.count { outcome = outcome ?? .drained }
+        case .ping: context.pulse.answer()
         case .failed(let shard, let error):
             context.log.write(.error, "shard failed", [("shard", String(shard)), ("cause", error.description)])
             outcome = .failed

@@ -4,13 +4,21 @@ import Access
 import Core
 import EventLoop
 import Glibc
-import TLS
 
 public enum Broker {
     /// Runs forebayd with this process's command line, and exits.
     public static func main() -> Never {
-        exit(run(CommandLine.arguments))
+        // Swift reads them from /proc; without any, options would go unheeded.
+        let arguments = CommandLine.arguments
+        if arguments.isEmpty {
+            complain("cannot read the command line: mount /proc")
+            exit(1)
+        }
+        exit(run(arguments))
     }
+
+    /// Nanoseconds that may pass between the end of a drain and the end of the process.
+    private static let stopTime: UInt64 = 5_000_000_000
 
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
@@ -25,6 +33,9 @@ public enum Broker {
             case .hashPassword: return HashPassword.run()
             case .help:
                 print(usage, terminator: "")
+                return 0
+            case .print(let text):
+                print(text, terminator: "")
                 return 0
             case .version:
                 print("forebayd \(forebayVersion)")
@@ -76,6 +87,9 @@ public enum Broker {
         Signals.ignoreBrokenPipe()
         let log = try Log(level: options.logLevel, format: options.logFormat)
         defer { log.close() }
+        var manager = ServiceManager(log: log)
+        var configuration = configuration
+        configuration.passed = try passedSockets()
         tellStart(reloader, configuration, log)
         let server: Server
         do throws(StartError) {
@@ -89,27 +103,54 @@ public enum Broker {
         var poller = try Poller()
         try poller.add(signals.descriptor, token: 0, interest: .read)
         try poller.add(server.finished.descriptor, token: 1, interest: .read)
-        var asked = false
+        manager.ready(server.status)
         var running = true
         while running {
-            for event in 0..<(try poller.wait(timeout: nil)) where poller[event].token == 1 { running = false }
+            for event in 0..<(try poller.wait(timeout: manager.timeout())) where poller[event].token == 1 {
+                running = false
+            }
             while let signal = signals.next() {
                 if signal == SIGHUP {
-                    reloader.reload(server, log: log)
+                    reload(&reloader, server, log, &manager)
                 } else {
-                    end(signal, server, log, &asked)
+                    end(signal, server, log, &manager, drainTime: reloader.loaded.options.drainTime)
                 }
             }
+            manager.beat { server.hasPulse() }
         }
         return server.wait()
     }
 
+    /// The sockets that systemd opened; each must have the name of a listener.
+    private static func passedSockets() throws(SystemError) -> PassedSockets {
+        let passed = try PassedSockets.take()
+        let names = Face.all.map(\.name)
+        for entry in passed.entries where !names.contains(entry.name) {
+            throw SystemError(
+                "cannot take the socket \"\(entry.name)\" that was passed as descriptor \(entry.socket)",
+                cause: "FileDescriptorName= of its socket unit must be one of \(names.joined(separator: ", "))")
+        }
+        return passed
+    }
+
+    private static func reload(
+        _ reloader: inout Reloader, _ server: Server, _ log: Log, _ manager: inout ServiceManager
+    ) {
+        if server.isDraining { return }
+        manager.reloading()
+        reloader.reload(server, log: log)
+        manager.ready(server.status)
+    }
+
     /// The first signal drains, the second one does not wait.
-    private static func end(_ signal: Int32, _ server: Server, _ log: Log, _ asked: inout Bool) {
-        if asked { return server.stop() }
-        asked = true
+    private static func end(
+        _ signal: Int32, _ server: Server, _ log: Log, _ manager: inout ServiceManager, drainTime: UInt64
+    ) {
+        if server.isDraining { return server.stop() }
+        let connections = String(server.connectionCount)
+        manager.stopping("Draining \(connections) connections", within: drainTime + stopTime)
         let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
-        log.write(.info, "draining", [("signal", name), ("connections", String(server.connectionCount))])
+        log.write(.info, "draining", [("signal", name), ("connections", connections)])
         server.drain()
     }
 
@@ -122,11 +163,11 @@ public enum Broker {
                 ("open-files", String(start.machine.openFiles)),
                 ("connections", String(configuration.limits.connections)),
             ])
-        if configuration.tls != nil, start.loaded.options.tls.usesKernel {
-            let offered = Machine.kernelSpeaksTLS
-            log.write(.info, "kernel TLS", [("offered", offered ? "yes" : "no, OpenSSL encrypts")])
-        }
         for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
+        if start.loaded.options.tls.usesKernel {
+            let offered = Machine.kernelSpeaksTLS ? "yes" : "no, OpenSSL encrypts"
+            log.write(.info, "kernel TLS", [("offered", offered)])
+        }
     }
 
     /// A failure to start, as a sentence that says what to do.

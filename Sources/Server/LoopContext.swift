@@ -20,6 +20,8 @@ enum InboxItem: Sendable {
     case drain
     /// A question of the admin's, to be answered into its inbox.
     case inquiry(job: UInt64, Inquiry)
+    /// Is anybody there? `LoopContext.pulse` is to be answered.
+    case ping
     /// End the thread now.
     case stop
 }
@@ -42,4 +44,6 @@ struct LoopContext: Sendable {
     var log: Log
     /// What those get whose listener speaks TLS.
     var tls: TLSServer?
+    /// Answered by shards and acceptor.
+    var pulse = Pulse()
 }

@@ -48,10 +48,6 @@ extension Server.Configuration {
         self.init(listen: options.listen, http: options.http, limits: options.limits, drainTime: options.drainTime)
         admin = options.admin
         hostNames = options.hostNames
-        if let settings = try options.tls.settings() {
-            do throws(TLSError) { tls = try TLSServer(settings) } catch { throw UsageError(error.description) }
-        }
-        cleartext = options.tls.cleartext
         access = try options.access.rules(beside: path)
         // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
         if access.table.anonymous != nil { limits.hosts = HostPolicy(hostNames) }
@@ -60,5 +56,11 @@ extension Server.Configuration {
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles) - MachineLimits.reservedFiles(threads: threads)
         limits.connections = max(1, min(limits.connections, files))
+        cleartext = Set(options.tls.cleartext)
+        do throws(TLSError) {
+            tls = try options.tls.settings.map { (settings) throws(TLSError) in try TLSServer(settings) }
+        } catch {
+            throw UsageError(error.description)
+        }
     }
 }

@@ -4,7 +4,6 @@
 
 import Access
 import Core
-import TLS
 
 /// A setting whose value is another one after a reload.
 struct Change: Equatable {
@@ -53,17 +52,6 @@ struct Reloader {
         self.machine = machine
     }
 
-    /// Certificate and key may be others although they are named as before.
-    private func reloadTLS(_ server: Server, _ log: Log) {
-        guard server.hasTLS else { return }
-        do throws(TLSError) {
-            try server.reloadTLS()
-            log.write(.info, "reloaded", [("what", "certificate and key of TLS")])
-        } catch {
-            log.write(.error, "not reloaded", [("what", "certificate and key of TLS"), ("cause", error.description)])
-        }
-    }
-
     /// Everything that is checked when the broker is started is checked here before anything changes.
     mutating func reload(_ server: Server, log: Log) {
         let new: Loaded
@@ -86,7 +74,6 @@ struct Reloader {
             return
         }
         (loaded, path) = (merged, read)
-        reloadTLS(server, log)
         log.level = loaded.options.logLevel
         tell(changes, log)
     }

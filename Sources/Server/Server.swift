@@ -32,6 +32,8 @@ public final class Server: Sendable {
         public var cleartext: Set<Face> = []
         /// Nanoseconds that a drain may take.
         public var drainTime: UInt64
+        /// Listening sockets that stand for `listen` and `http`, by the names of `Face.name`.
+        public var passed = PassedSockets()
         /// Who may do what.
         public var access = AccessRules.open
         /// Without users, too, clients of other machines are served.
@@ -64,20 +66,28 @@ public final class Server: Sendable {
     public let finished: Wakeup
     private let context: LoopContext
     private let acceptor: NamedThread
-    private let failure: Failure
+    /// The broker ended for another reason than being told to.
+    private let failure: Flag
+    private let ending = Flag()
     private let adminAddresses: [SocketAddress]
     private let allowsAnonymous: Bool
 
     /// Binds the listeners and starts the threads.
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
-        precondition(configuration.threads > 0 && Face.all.contains { configuration[$0] != nil })
+        precondition(configuration.threads > 0)
+        precondition(Face.all.contains { configuration[$0] != nil } || !configuration.passed.entries.isEmpty)
         let listeners = try Server.listen(configuration)
         allowsAnonymous = configuration.allowsAnonymous
         var shards: [NamedThread] = []
         var logins: LoginService?
         var inboxes: [Inbox<InboxItem>] = []
         var admin = AdminThread()
-        do throws(StartError) { admin = try AdminThread(binding: configuration.admin) } catch {
+        do throws(StartError) {
+            admin = try AdminThread(binding: configuration.admin)
+            try Server.checkOpen(
+                configuration.access, allowsAnonymous: configuration.allowsAnonymous, [], admin: admin.addresses)
+        } catch {
+            admin.stop()
             Listener.closeAll(listeners)
             throw error
         }
@@ -93,8 +103,8 @@ public final class Server: Sendable {
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
                 connections: ConnectionCount(limit: configuration.limits.connections), logins: service,
                 access: configuration.access.table, log: log, tls: configuration.tls)
-            let finished = try Wakeup()
-            let failure = Failure()
+            let finished: Wakeup = try Wakeup()
+            let failure = Flag()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
             try admin.start(context, configuration, bound)
             let threads = shards
@@ -140,15 +150,31 @@ public final class Server: Sendable {
     public func addressesOfAdmin() -> [SocketAddress] { adminAddresses }
 
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
-    public func drain() { context.acceptor.push(.drain) }
+    public func drain() {
+        ending.set()
+        context.acceptor.push(.drain)
+    }
+
+    /// `drain` was called: the broker is not ready for new clients any more.
+    public var isDraining: Bool { ending.isSet }
+
+    /// Whether every thread has come to its inbox since this was asked before; asks them anew if so. The first time it
+    /// is true without asking. Only one thread may call it.
+    public func hasPulse() -> Bool {
+        guard context.pulse.isSteady else { return false }
+        context.pulse.ask(context.inboxes.count + 1)
+        for inbox in context.inboxes { inbox.push(.ping) }
+        context.acceptor.push(.ping)
+        return true
+    }
 
     /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
-    /// topics retain, the time for a drain, and who may do what; streams that are no longer allowed end. Listeners and
-    /// threads stay as they are.
+    /// topics retain, the time for a drain, who may do what, and what the files of TLS hold now; streams that are no
+    /// longer allowed end. Listeners and threads stay as they are.
     /// - Throws: a sentence, with everything as it was, when nobody would have to say who it is although clients of
     ///   other machines can connect.
     public func reload(_ configuration: Configuration) throws(StartError) {
-        try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound)
+        try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound, admin: adminAddresses)
         context.memory.limit = configuration.limits.memory
         context.connections.limit = configuration.limits.connections
         context.acceptor.push(.drainTime(configuration.drainTime))
@@ -160,6 +186,8 @@ public final class Server: Sendable {
         context.admin?.push(.names(HostPolicy(configuration.hostNames)))
         context.admin?.push(.access(configuration.access.table))
         context.logins?.reload(configuration.access)
+        // The files may hold others although they are named as before.
+        if let fresh = configuration.tls { context.tls?.adopt(fresh) }
     }
 
     /// Ends at once; connections are cut.
@@ -171,11 +199,23 @@ public final class Server: Sendable {
         return !failure.isSet
     }
 
+    /// One line that says where it listens.
+    var status: String {
+        "Listening on " + bound.map { "\($0.address) (\($0.face.name))" }.joined(separator: ", ")
+    }
+
     /// Without users, only this machine is served, unless it is wanted otherwise.
     private static func checkOpen(
-        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [Bound]
+        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [Bound], admin: [SocketAddress] = []
     ) throws(StartError) {
         guard access.settings.isOpen, !allowsAnonymous else { return }
+        for address in admin where !address.isLoopback {
+            throw StartError(
+                isAdmin: true,
+                cause: SystemError(
+                    "\(address) would have everybody on the network end and see everything",
+                    cause: "there are no users; configure some, choose 127.0.0.1, or give --allow-anonymous"))
+        }
         for (face, _, address) in bound where !address.isLoopback {
             throw StartError(
                 listener: face,
@@ -184,13 +224,6 @@ public final class Server: Sendable {
                     cause: "there are no users; configure some, listen on 127.0.0.1, or give --allow-anonymous"))
         }
     }
-
-    /// Some listener may speak TLS.
-    public var hasTLS: Bool { context.tls != nil }
-
-    /// Reads certificate and key of TLS again, for new connections. When that fails, all stays as it was. Without TLS
-    /// it does nothing.
-    public func reloadTLS() throws(TLSError) { try context.tls?.reload() }
 
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
@@ -218,7 +251,7 @@ public final class Server: Sendable {
 
     private static func runAcceptor(
         _ listeners: [Listener], _ shards: [NamedThread], _ context: LoopContext, drainTime: UInt64,
-        _ failure: Failure
+        _ failure: Flag
     ) {
         var outcome = Acceptor.Outcome.failed
         do throws(SystemError) {
@@ -238,11 +271,15 @@ public final class Server: Sendable {
         }
     }
 
-    /// The listeners of every protocol that has an endpoint.
+    /// The listeners of every protocol that has an endpoint, or a socket that was passed.
     private static func listen(_ configuration: Configuration) throws(StartError) -> [Listener] {
         var listeners: [Listener] = []
         for face in Face.all {
-            guard let endpoint = configuration[face] else { continue }
+            let passed = configuration.passed.entries.filter { $0.name == face.name }
+            listeners += passed.map {
+                Listener(socket: $0.socket, face: face, isSecure: configuration.isSecure(face))
+            }
+            guard passed.isEmpty, let endpoint = configuration[face] else { continue }
             do throws(SystemError) {
                 listeners += try Listener.open(face, on: endpoint, isSecure: configuration.isSecure(face))
             } catch {
@@ -267,8 +304,8 @@ public final class Server: Sendable {
     }
 }
 
-/// Set when the broker ended for another reason than being told to.
-private final class Failure: Sendable {
+/// Set once, by any thread.
+private final class Flag: Sendable {
     private let flag = Atomic<Bool>(false)
     var isSet: Bool { flag.load(ordering: .acquiring) }
     func set() { flag.store(true, ordering: .releasing) }

@@ -177,6 +177,7 @@ final class ShardLoop<Shard: Engine> {
             case .inquiry(let job, let inquiry):
                 let answer = shard.answer(inquiry, now: now)
                 context.admin?.push(.answer(job: job, shard: index, answer, figures))
+            case .ping: context.pulse.answer()
             case .stop: phase = .stopped
             }
         }

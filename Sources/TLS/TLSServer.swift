@@ -4,19 +4,17 @@ import Synchronization
 
 /// Shared by threads.
 public final class TLSServer: Sendable {
-    public let settings: TLSServerSettings
     private let context: Mutex<TLSContext>
 
     /// Reads the files.
     public init(_ settings: TLSServerSettings) throws(TLSError) {
-        self.settings = settings
         context = Mutex(try TLSContext(settings))
     }
 
-    /// Reads the files again. Connections that are open keep what they have; when it throws, new ones do too.
-    public func reload() throws(TLSError) {
-        let fresh = try TLSContext(settings)
-        context.withLock { $0 = fresh }
+    /// New connections get what `fresh` has; those that are open keep what they have.
+    public func adopt(_ fresh: TLSServer) {
+        let newer = fresh.context.withLock { $0 }
+        context.withLock { $0 = newer }
     }
 
     /// The server's side of a new connection.

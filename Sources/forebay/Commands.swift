@@ -1,8 +1,9 @@
-// Commands: the table of what `forebay` can do. Parsing and `-h` read it; nothing else describes an option.
+// Commands: the table of what `forebay` can do. Parsing, `-h`, the manual page and the completions of shells read it;
+// nothing else describes an option.
 
 enum Command: Equatable {
     case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, closeConnection
-    case closeSubscription, top, ping, bench
+    case closeSubscription, top, ping, bench, completion, manual
 }
 
 let version = "0.1.0"
@@ -115,6 +116,18 @@ let commandTable: [CommandSpec] = [
             ("forebay ping --count 1000 --interval 0", "a thousand, back to back"),
         ]),
     benchSpec,
+    CommandSpec(
+        id: .completion, path: ["completion"], operands: ["SHELL"],
+        summary: "print a script by which bash, zsh or fish completes forebay's command line",
+        details: [
+            "Packages bring it along. Otherwise 'source <(forebay completion bash)' has it in a shell, and in zsh "
+                + "likewise; fish takes 'forebay completion fish | source'. Names of topics are asked of the broker "
+                + "that FOREBAY_URL names, or else of the one on this machine."
+        ],
+        examples: [("forebay completion bash", "for bash")]),
+    CommandSpec(
+        id: .manual, path: ["manual"], summary: "print the source of forebay's manual page",
+        examples: [("forebay manual | man -l -", "read it")]),
 ]
 
 private let subSpec = CommandSpec(

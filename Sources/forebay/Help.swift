@@ -2,31 +2,26 @@
 
 enum Help {
     static let width = 96
+    static let title = "the client of the Forebay broker: topics whose subscribers say how much they can take"
+    static let examples = [
+        "vmstat 1 | forebay pub host.vmstat --stdin",
+        "forebay sub host.vmstat --replay 10 --request 5",
+        "forebay sub host.vmstat --interactive",
+        "forebay subs",
+    ]
+    static let exitCodes: [(code: Int32, says: String)] = [
+        (ExitCode.done, "done"), (ExitCode.failure, "failure reported by the broker"), (ExitCode.usage, "usage"),
+        (ExitCode.connection, "could not connect, or connection lost"),
+    ]
 
     static func program(_ commands: [CommandSpec] = commandTable) -> String {
-        var out = """
-            forebay – the client of the Forebay broker: topics whose subscribers say how much they can take.
-
-            Usage: forebay COMMAND [OPTION…]
-
-
-            """
+        var out = "forebay – \(title).\n\nUsage: forebay COMMAND [OPTION…]\n\n"
         out += "Commands\n"
         out += table(commands.map { (synopsis($0), $0.summary) })
         out += "\nOptions of every command\n" + options(commonOptions)
-        out += """
-
-            Examples
-              vmstat 1 | forebay pub host.vmstat --stdin
-              forebay sub host.vmstat --replay 10 --request 5
-              forebay sub host.vmstat --interactive
-              forebay subs
-
-            Exit codes: 0 done · 1 failure reported by the broker · 2 usage · 3 could not connect, or connection lost
-            'forebay COMMAND -h' explains one command.
-
-            """
-        return out
+        out += "\nExamples\n" + examples.map { "  \($0)\n" }.joined()
+        out += "\nExit codes: " + exitCodes.map { "\($0.code) \($0.says)" }.joined(separator: " · ")
+        return out + "\n'forebay COMMAND -h' explains one command.\n"
     }
 
     static func group(_ word: String, _ commands: [CommandSpec] = commandTable) -> String {

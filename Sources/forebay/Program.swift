@@ -48,6 +48,12 @@ enum Program {
                 return ExitCode.done
             }
             guard let command = arguments.command else { return ExitCode.usage }
+            if let text = try OwnManual.text(command.id, arguments) {
+                var output = Output()
+                output.buffer.append(text)
+                output.drain()
+                return ExitCode.done
+            }
             return try run(command.id, arguments, brokerAddress(arguments))
         } catch let error as UsageError {
             tell(error.message)
@@ -129,6 +135,7 @@ enum Program {
             return try top.run()
         case .topicInfo, .topicComplete, .topicFail, .topicDelete, .closeConnection, .closeSubscription:
             return try Control(command, arguments, over: address.transport).run(address)
+        case .completion, .manual: preconditionFailure("they need no broker")
         }
     }
 

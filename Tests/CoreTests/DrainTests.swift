@@ -27,8 +27,10 @@ import Testing
         #expect(answers.contains { $0.hasPrefix("5:! 202 The broker is shutting down") })
         #expect(answers.contains { $0.hasPrefix("7:! 202 The broker is shutting down") })
         broker.advance(seconds: 1)
+        #expect(publisher.isClosed && !measured.isClosed)
+        broker.advance(seconds: 1)
         #expect(measured.received().count == 4 && measured.isClosed)
-        #expect(publisher.isClosed && !eager.isClosed)
+        #expect(!eager.isClosed)
         eager.read(.max)
         broker.advance(seconds: 1)
         let lines = eager.received()
@@ -36,5 +38,26 @@ import Testing
         #expect(lines.last?.hasPrefix("0:! 102") == true)
         #expect(broker.shards.allSatisfy { $0.isIdle })
         #expect(broker.shards.allSatisfy { $0.open(peer: "127.0.0.1:1", face: .rsocket, now: broker.now) == nil })
+    }
+
+    /// As clients do that ask again when half of what they asked for has come.
+    @Test func whoAsksAgainGetsAllThatWaits() {
+        let broker = TestBroker()
+        let reader = broker.connect(0)
+        let silent = broker.connect(0)
+        for peer in [reader, silent] { peer.subscribe("t", n: 2) }
+        let publisher = broker.connect(0)
+        for number in 1...20 { publisher.publish("t", String(number), stream: UInt32(2 * number + 1)) }
+        _ = (reader.received(), silent.received())
+        for shard in broker.shards { shard.drain(now: broker.now) }
+        for round in 1...9 {
+            broker.advance(seconds: 0.5)
+            #expect(!reader.isClosed)
+            #expect(silent.isClosed == (round > 2))
+            reader.requestN(2)
+            #expect(reader.received().count == 2)
+        }
+        broker.advance(seconds: 0.5)
+        #expect(reader.isClosed)
     }
 }

@@ -55,19 +55,6 @@ import Testing
         ),
         ("--allow-origin http://a --allow-origin * --allow-origin http://b", { $0.limits.cors.origins = .any }),
         ("--threads auto --memory auto", { _ in }),
-        ("--tls-cert c --tls-key k", { ($0.tls.certificate, $0.tls.key) = ("c", "k") }),
-        (
-            "--tls-cert c --tls-key k --tls-client-ca a --tls-verify-client optional --tls-except http",
-            {
-                ($0.tls.certificate, $0.tls.key, $0.tls.clientAuthority) = ("c", "k", "a")
-                $0.tls.verification = .optional
-                $0.tls.cleartext = [.http]
-            }
-        ),
-        (
-            "--tls-cert c --tls-key k --tls-kernel on",
-            { ($0.tls.certificate, $0.tls.key, $0.tls.usesKernel) = ("c", "k", true) }
-        ),
         ("--allow-anonymous", { $0.access.allowsAnonymous = true }),
     ]
 
@@ -105,10 +92,6 @@ import Testing
         ("--threads 2 --threads 3", "--threads is given twice, 2 and 3"),
         ("--listen a:1 --listen b:2", "--listen is given twice, a:1 and b:2: give it once"),
         ("--topics x", "unknown option --topics"), ("--users x", "unknown option --users"),
-        ("--tls-cert c", "give --tls-key too"), ("--tls-key k", "give --tls-cert too"),
-        ("--tls-client-ca a", "there is no TLS"), ("--tls-except admin", "is no listener: they are rsocket, http"),
-        ("--tls-cert c --tls-key k --tls-verify-client required", "give --tls-client-ca too"),
-        ("--tls-verify-client maybe", "none of off, optional, required"), ("--tls-kernel yes", "is none of on, off"),
         ("--unheard", "unknown option --unheard"), ("-x", "unknown option -x"), ("-tx", "unknown option -x"),
         ("extra", "no argument \"extra\""), ("--retain 5 extra more", "no argument \"extra\""),
         ("-- --retain", "no argument \"--retain\""), ("--version=2", "--version=2 takes no value"),

@@ -14,7 +14,6 @@ import grpc
 import raw
 from client import Peer
 from common import End, StreamError
-from conftest import executable
 from grpc_client import pb, services
 
 AUTHENTICATION = 0x7C
@@ -37,10 +36,11 @@ def token_hash(token: str) -> str:
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
-def password_hash(password: str) -> str:
+def password_hash(forebayd: str, password: str) -> str:
     """By forebayd itself."""
-    done = subprocess.run([executable(), "--hash-password"], input=password.encode() + b"\n", capture_output=True,
-                          timeout=30, env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
+    done = subprocess.run([forebayd, "--hash-password"], input=password.encode() + b"\n", timeout=30,
+                          capture_output=True,
+                          env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
     assert done.returncode == 0 and done.stdout.startswith(b"$y$"), done
     return done.stdout.decode().strip()
 

@@ -68,7 +68,7 @@ class Broker:
             command += tls.server().options
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
         environment |= {"SWIFT_BACKTRACE": "enable=no", **(variables or {})}
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
+        self.process = self.spawn(command, environment)
         self.pid = self.process.pid
         self.log, self._lines = [], queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -78,6 +78,9 @@ class Broker:
         addresses = self._listening({name for name, option in listeners.items() if values[option] != "off"})
         self.address, self.http = addresses.get("rsocket"), addresses.get("http")
         self.admin = addresses.get("admin")
+
+    def spawn(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen:
+        return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)
 
     def _read(self):
         for line in self.process.stderr:
@@ -100,10 +103,10 @@ class Broker:
         return addresses
 
     @staticmethod
-    def refusal(*options: str) -> tuple[int, str]:
+    def refusal(*options: str, launcher=(), **how) -> tuple[int, str]:
         """The exit code of a broker that does not start, and its last words."""
-        done = subprocess.run([executable(), *options], capture_output=True, timeout=30, text=True,
-                              env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
+        how = {"env": dict(os.environ, SWIFT_BACKTRACE="enable=no")} | how
+        done = subprocess.run([*launcher, executable(), *options], capture_output=True, timeout=30, text=True, **how)
         return done.returncode, done.stderr.splitlines()[-1]
 
     @staticmethod

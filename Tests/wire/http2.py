@@ -112,7 +112,7 @@ class Wire:
         self.encoder, self.decoder = hpack.Encoder(), hpack.Decoder()
         self.authority = "%s:%d" % address
         self.settings, self.goaway, self.closed, self.pongs, self.acks = {}, None, False, [], 0
-        self.answers, self.ended = {}, set()
+        self.answers, self.ended, self.notified = {}, set(), False
         self._buffer, self.polite = bytearray(), preface is not None
         if preface is not None:
             self.send(preface)
@@ -230,6 +230,8 @@ class Wire:
                     self.flood(frame(SETTINGS, ACK, 0))
         elif isinstance(this, PingFrame):
             self.pongs.append(this.opaque_data)
+        elif isinstance(this, GoAwayFrame) and this.last_stream_id == 0x7FFFFFFF and not this.error_code:
+            self.notified = True  # That the end is near (RFC 9113, 6.8).
         elif isinstance(this, GoAwayFrame):
             if this.error_code or not self.goaway:
                 self.goaway = this.error_code, this.additional_data.decode(errors="replace")

@@ -15,7 +15,6 @@ from rsocket.transports.tcp import TransportTCP
 
 import raw
 from access import *
-from conftest import Broker
 from curl import VERSIONS, Curl, path
 
 PASSWORD = "correct horse: battery"
@@ -23,8 +22,8 @@ SUBSCRIBE, BLOCK, PUBLISH, CONTROL = "subscribe", "block", "publish", "control"
 
 
 @pytest.fixture(scope="module")
-def hashed():
-    return password_hash(PASSWORD)
+def hashed(start):
+    return password_hash(start.executable(), PASSWORD)
 
 
 def users(hashed) -> dict:
@@ -40,8 +39,8 @@ def users(hashed) -> dict:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory, hashed):
-    this = Broker("-c", str(write(tmp_path_factory.mktemp("access"), users(hashed))))
+def guarded(start, tmp_path_factory, hashed):
+    this = start("-c", str(write(tmp_path_factory.mktemp("access"), users(hashed))))
     yield this
     this.stop()
 
@@ -62,8 +61,8 @@ def test_setup_lets_in(guarded, entry):
     (bearer("x") + bearer("root"), "The credentials cannot be read"),
     (bearer("x" * 9000), "The credentials cannot be read"),
 ])
-def test_setup_turns_away(tmp_path, hashed, entry, text):
-    broker = Broker("-c", str(write(tmp_path, users(hashed))))
+def test_setup_turns_away(start, tmp_path, hashed, entry, text):
+    broker = start("-c", str(write(tmp_path, users(hashed))))
     with pytest.raises(Rejected, match=text):
         rsocket(broker, entry)
     # Neither names nor secrets are in the log.
@@ -152,8 +151,8 @@ RSOCKET = {
 
 
 @pytest.mark.parametrize("user", ["only-publish", "only-subscribe", "only-control", "only-block", "nobody"])
-def test_each_permission_over_rsocket(tmp_path, hashed, user):
-    broker = Broker("-c", str(write(tmp_path, users(hashed))))
+def test_each_permission_over_rsocket(start, tmp_path, hashed, user):
+    broker = start("-c", str(write(tmp_path, users(hashed))))
     root = rsocket(broker, bearer("root"))
     for topic in "abcd":
         root.publish(f"t.{topic}", b"old")
@@ -218,12 +217,12 @@ def test_each_permission_over_plain_http(guarded):
                 assert status == (200 if user == f"only-{needed}" else 403), (user, needed)
 
 
-def test_lists_show_what_may_be_seen(tmp_path, hashed):
+def test_lists_show_what_may_be_seen(start, tmp_path, hashed):
     settings = {"users": [
         dict(name="root", token=token_hash("root"), publish=[">"], subscribe=[">"], control=[">", "$SYS.>"]),
         dict(name="alice", token=token_hash("alice"), publish=["a.*"], control=["b"]),
     ]}
-    broker = Broker("-c", str(write(tmp_path, settings)))
+    broker = start("-c", str(write(tmp_path, settings)))
     root, alice = rsocket(broker, bearer("root")), rsocket(broker, bearer("alice"))
     for topic in ("a.x", "a.y", "b", "c"):
         root.publish(topic, b"x")

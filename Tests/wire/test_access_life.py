@@ -15,7 +15,6 @@ from access import *
 from cli.commands import Commands
 from cli.commands import executable as forebay
 from common import DEADLINE, Message
-from conftest import Broker
 from curl import VERSIONS, Curl, path
 from test_access import PASSWORD, guarded, hashed, users
 
@@ -33,14 +32,14 @@ def reload(broker):
     return broker.log[seen:]
 
 
-def test_what_is_withdrawn_ends_and_nothing_else(tmp_path, hashed):
+def test_what_is_withdrawn_ends_and_nothing_else(start, tmp_path, hashed):
     def settings(alice, others=("bob",)):
         named = [dict(name="alice", token=token_hash("alice"), **alice)]
         return {"users": named + [dict(name=name, token=token_hash(name), publish=[">"], subscribe=[">"])
                                   for name in others]}
 
     file = write(tmp_path, settings(dict(subscribe=["a", "b"], publish=["a"]), ("bob", "carol")))
-    broker = Broker("-c", str(file))
+    broker = start("-c", str(file))
     alice, bob, carol = (rsocket(broker, bearer(name)) for name in ("alice", "bob", "carol"))
     kept, lost = alice.subscribe("a"), alice.subscribe("b")
     other, gone = bob.subscribe("b"), carol.subscribe("a")
@@ -96,8 +95,8 @@ def wait_joined(broker, topic, count):
 # Failures are slowed, and counted
 
 
-def test_failed_logins_are_slowed_and_counted(tmp_path, hashed):
-    broker = Broker("-c", str(write(tmp_path, users(hashed))))
+def test_failed_logins_are_slowed_and_counted(start, tmp_path, hashed):
+    broker = start("-c", str(write(tmp_path, users(hashed))))
     root = rsocket(broker, bearer("root"))
     curl = Curl(broker.http, VERSIONS["1.1"])
     statuses = []
@@ -122,23 +121,23 @@ def test_failed_logins_are_slowed_and_counted(tmp_path, hashed):
 # Without users
 
 
-def test_without_users_only_this_machine_is_served(tmp_path):
+def test_without_users_only_this_machine_is_served(start, tmp_path):
     for option in ("--listen", "--http"):
         other = "--http" if option == "--listen" else "--listen"
-        code, words = Broker.refusal(option, "0.0.0.0:0", other, "127.0.0.1:0")
+        code, words = start.refusal(option, "0.0.0.0:0", other, "127.0.0.1:0")
         assert code == 1 and option in words and "--allow-anonymous" in words, words
 
 
-def test_it_serves_others_if_it_is_told_to(tmp_path, hashed):
+def test_it_serves_others_if_it_is_told_to(start, tmp_path, hashed):
     for options in (("--allow-anonymous",), ("-c", str(write(tmp_path, users(hashed))))):
         # On all addresses, asked on this machine's own.
-        broker = Broker("--listen", "0.0.0.0:0", *options)
+        broker = start("--listen", "0.0.0.0:0", *options)
         broker.stop()
 
 
-def test_what_anonymous_clients_may_do(tmp_path, hashed):
+def test_what_anonymous_clients_may_do(start, tmp_path, hashed):
     settings = dict(users(hashed), anonymous={"subscribe": ["public.>"]})
-    broker = Broker("-c", str(write(tmp_path, settings)))
+    broker = start("-c", str(write(tmp_path, settings)))
     peer = rsocket(broker, None)
     rsocket(broker, bearer("root")).publish("public.a", b"x")
     assert isinstance(peer.subscribe("public.a?replay=1", n=1).event(), Message)
@@ -153,9 +152,10 @@ def test_what_anonymous_clients_may_do(tmp_path, hashed):
 # Secrets
 
 
-def test_secrets_are_told_nowhere(tmp_path, hashed):
+def test_secrets_are_told_nowhere(start, tmp_path, hashed):
     file = write(tmp_path, users(hashed))
-    done = subprocess.run([executable(), "--print-config", "-c", str(file)], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([start.executable(), "--print-config", "-c", str(file)], capture_output=True, text=True,
+                          timeout=30)
     assert done.returncode == 0 and "only-publish" in done.stdout
     assert "$y$" not in done.stdout and "sha256" not in done.stdout
 

@@ -281,6 +281,14 @@ users:
     assert ask("api/v1/connections/0-0-1", "operator's", "DELETE").status_code == 404
 
 
+def test_it_is_for_this_machine_where_there_are_no_users(start):
+    options = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0")
+    code, words = start.refusal(*options)
+    assert code == 1 and words.startswith("forebayd: --admin: 0.0.0.0:") and "there are no users" in words
+    assert requests.get("http://127.0.0.1:%d/healthz" % start("--admin", "0.0.0.0:0", "--allow-anonymous").admin[1],
+                        timeout=DEADLINE).text == "ok\n"
+
+
 # Prometheus
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tls
 from common import *
 
 pytestmark = pytest.mark.rsocket
@@ -224,11 +225,15 @@ def test_pages_are_allowed_and_connections_limited_by_a_reload(start, connect, f
             return str(error.code)
 
     assert preflight() == "403"
-    file.write_text("allow-origin: [https://a.org]\nmax-connections: 1\n")
-    reload(own, changed="2")
+    file.write_text("allow-origin: [https://a.org]\n")
+    reload(own, changed="1")
     eventually(preflight, lambda got: got == "https://a.org")
     peer = connect(own)
     peer.numbers("t", 1, 1)
+    # Those of the pages have gone.
+    eventually(lambda: peer.listing("$SYS.connections"), lambda rows: len(rows) == 1)
+    file.write_text("allow-origin: [https://a.org]\nmax-connections: 1\n")
+    reload(own, changed="1")
     with pytest.raises(Exception):
         connect(own).numbers("t", 2, 2)
     eventually(lambda: told(own, "cannot accept connections"), bool)
@@ -250,8 +255,10 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 
 def test_the_sample_file_is_in_order(start, file):
     # The files that it names.
-    for name in ("broker.pem", "broker.key", "clients.pem", "login.pem"):
-        (file.parent / name).write_text(LOGIN)
+    pair = tls.server()
+    for name, path in (("broker.pem", pair.cert), ("broker.key", pair.key), ("clients.pem", tls.authority().file)):
+        (file.parent / name).write_bytes(Path(path).read_bytes())
+    (file.parent / "login.pem").write_text(LOGIN)
     assert start.run("-t", "-c", str(SAMPLE))[0] == 0
     # With every line that is commented out put in, too.
     file.write_text(re.sub(r"(?m)^#(?=[a-z]|  )", "", SAMPLE.read_text()))

@@ -6,6 +6,8 @@ import time
 import pytest
 
 from common import *
+from http2 import SUBSCRIBE, Wire, data, framed, open_of
+from web import Web
 
 
 @pytest.fixture
@@ -91,3 +93,94 @@ def test_a_second_signal_ends_it_at_once(own, connect, topic):
     began = time.monotonic()
     own.process.wait(15)
     assert time.monotonic() - began < 3
+
+
+def test_who_asks_again_gets_all_that_waits(own, connect, topic):
+    """As clients do when half of what they asked for has come. Nobody is waited for who does not ask."""
+    a, b, silent = connect(own), connect(own), connect(own)
+    sub = a.subscribe(topic, n=10)
+    silent.subscribe(topic, n=1)
+    b.joined(topic, 2)
+    b.numbers(topic, 1, 100)
+    own.process.send_signal(signal.SIGTERM)
+    for first in range(1, 100, 10):
+        assert sub.data(10) == numbers(first, first + 9)
+        if first < 91:
+            sub.request(10)
+    silent.end(timeout=14)
+    a.end(timeout=14)
+    assert ended(own) < 5
+
+
+def test_a_time_limit(own, connect, topic):
+    """Someone who asks for little at a time, and for more whenever that has come, does not keep the broker for ever."""
+    a, b = connect(own), connect(own)
+    sub = a.subscribe(f"{topic}?buffer=100000", n=1)
+    b.joined(topic, 1)
+    b.numbers(topic, 1, 1000)
+    began = time.monotonic()
+    own.process.send_signal(signal.SIGTERM)
+    try:
+        while True:
+            sub.take(1)
+            sub.request(1)
+            time.sleep(0.1)
+    except (AssertionError, OSError, EOFError):
+        pass
+    assert own.process.wait(15) == 0
+    assert 9 < time.monotonic() - began
+    assert any('"time over"' in line for line in own.log)
+
+
+@pytest.mark.grpc
+def test_http2_is_told_at_once_that_the_end_is_near(own, topic):
+    """So that calls go elsewhere, while those under way go on."""
+    this, other = Wire(own.http), Web(own)
+    this.send(this.call(1, SUBSCRIBE, open_of(topic, n=1)))
+    this.until(lambda wire: 1 in wire.answers)
+    other.publish(topic, b"1", b"2", b"3")
+    this.until(lambda wire: b"1" in wire.answers[1].body)
+    own.process.send_signal(signal.SIGTERM)
+    this.until(lambda wire: wire.notified)
+    assert not this.goaway and 1 not in this.ended
+    # Two more: a request_n.
+    this.send(data(1, framed(b"\x10\x02")))
+    this.until(lambda wire: b"3" in wire.answers[1].body)
+    refused = this.answer(1)
+    assert refused.status == 14 and "shutting down" in refused.trailers["grpc-message"]
+    verdict = this.over()
+    assert (verdict.what, verdict.code) == ("goaway", 0) and "shutting down" in verdict.text
+    other.close()
+    assert ended(own) < 5
+
+
+@pytest.mark.grpc
+def test_a_call_that_had_not_heard_of_it_is_told(own, topic):
+    this, other = Wire(own.http), Web(own)
+    this.send(this.call(1, SUBSCRIBE, open_of(topic, n=1)))
+    this.until(lambda wire: 1 in wire.answers)
+    other.publish(topic, b"1", b"2")
+    this.until(lambda wire: b"1" in wire.answers[1].body)
+    own.process.send_signal(signal.SIGTERM)
+    this.until(lambda wire: wire.notified)
+    this.send(this.call(3, SUBSCRIBE, open_of(topic, n=1)))
+    assert this.answer(3).status == 14
+    other.close()
+
+
+@pytest.mark.rsocket
+def test_what_waits_for_a_stream_over_http_is_delivered(own, connect, http_version, topic):
+    """A reader that is behind gets it all, then the end that says to come again."""
+    web = Web(own, http_version)
+    lines = web.lines(topic)
+    lines.stop()
+    body = b"x" * 10_000
+    connect(own).publish(topic, *[body] * 300)
+    own.process.send_signal(signal.SIGTERM)
+    eventually(lambda: own.log, lambda log: any("draining" in line for line in log))
+    lines.go()
+    assert [lines.line()["payload"] for _ in range(300)] == [body.decode()] * 300
+    assert lines.line() == {"end": "draining"}
+    assert lines.ended() == 0
+    web.close()
+    assert own.process.wait(15) == 0

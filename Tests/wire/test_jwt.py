@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 import raw
 from access import *
 from common import DEADLINE
-from conftest import Broker
 from curl import VERSIONS, Curl, path
 
 SECRET = b"0123456789abcdef0123456789abcdef"
@@ -34,12 +33,12 @@ def public(algorithm: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory):
+def broker(start, tmp_path_factory):
     folder = tmp_path_factory.mktemp("jwt")
     for algorithm in PRIVATE:
         (folder / algorithm).write_bytes(public(algorithm))
     keys = [dict(id=algorithm.lower(), algorithm=algorithm, file=algorithm) for algorithm in PRIVATE]
-    this = Broker("-c", str(write(folder, {
+    this = start("-c", str(write(folder, {
         "jwt": dict(audience="forebay", issuer="login", keys=keys),
         "users": [dict(name="carol", publish=["carol.>"])],
     })))
@@ -122,12 +121,12 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_attacks(tmp_path, attack):
+def test_attacks(start, tmp_path, attack):
     # A broker each, for failures are slowed.
     for algorithm in PRIVATE:
         (tmp_path / algorithm).write_bytes(public(algorithm))
     keys = [dict(id=algorithm.lower(), algorithm=algorithm, file=algorithm) for algorithm in PRIVATE]
-    broker = Broker("-c", str(write(tmp_path, {"jwt": dict(audience="forebay", issuer="login", keys=keys)})))
+    broker = start("-c", str(write(tmp_path, {"jwt": dict(audience="forebay", issuer="login", keys=keys)})))
     token = ATTACKS[attack]()
     assert publish(broker, token) == 401
     with pytest.raises(Rejected):
@@ -141,9 +140,9 @@ def test_attacks(tmp_path, attack):
 
 
 @pytest.mark.parametrize("algorithm", PRIVATE)
-def test_another_key_of_the_same_kind(tmp_path, algorithm):
+def test_another_key_of_the_same_kind(start, tmp_path, algorithm):
     (tmp_path / "key").write_bytes(public(algorithm))
-    broker = Broker("-c", str(write(tmp_path, {"jwt": {"keys": [dict(id="a", algorithm=algorithm, file="key")]}})))
+    broker = start("-c", str(write(tmp_path, {"jwt": {"keys": [dict(id="a", algorithm=algorithm, file="key")]}})))
     for key, status in ((ANOTHER[algorithm], 401), (PRIVATE[algorithm], 200)):
         assert publish(broker, signed(algorithm, key, headers={"kid": "a"}, aud=None)) == status
     # Without a configured audience a token for one is for somebody else.
@@ -185,8 +184,8 @@ def endless(*requests):
     ("EdDSA", "RS256", "EdDSA takes an Ed25519 key"), ("HS256", "RS256", "HS256 takes a secret"),
     ("RS256", "HS256", "there is no public key as PEM"),
 ])
-def test_keys_that_do_not_fit_are_refused_at_the_start(tmp_path, algorithm, material, words):
+def test_keys_that_do_not_fit_are_refused_at_the_start(start, tmp_path, algorithm, material, words):
     (tmp_path / "key").write_bytes(public(material))
     file = write(tmp_path, {"jwt": {"keys": [dict(id="a", algorithm=algorithm, file="key")]}})
-    code, told = Broker.refusal("-t", "-c", str(file))
+    code, told = start.refusal("-t", "-c", str(file))
     assert code == 2 and words in told and SECRET.decode() not in told, told

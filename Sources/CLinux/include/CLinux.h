@@ -54,6 +54,14 @@ ptrdiff_t fb_peek(int fd, void *bytes, size_t count);
 // Never raises SIGPIPE.
 ptrdiff_t fb_send(int fd, const struct iovec *pieces, size_t count);
 
+// Makes a descriptor that another process passed on non-blocking and close-on-exec; -EINVAL unless it is a listening
+// TCP socket.
+int fb_adopt_listener(int fd);
+
+// Sends one datagram to the socket at `path`, whose first byte may be '@' for an abstract one. Waits up to a second for
+// room.
+int fb_send_datagram(const char *path, const void *bytes, size_t count);
+
 // Fills `bytes` from the kernel's random generator; at most 256 bytes.
 int fb_random(void *bytes, size_t count);
 int fb_name_thread(const char *name);

@@ -165,7 +165,8 @@ extension GRPCConnection {
             forget(call)
             return .failed(call.id, ClientError(reset: code))
         case .closing(let why):
-            let text = why.isEmpty ? "The broker takes no more requests on this connection." : why
+            // Without a reason it is the notice that comes ahead of a shutdown.
+            let text = why.isEmpty ? "The broker is shutting down; connect again later." : why
             if case .open = state { state = .closing(text) }
             return .closing(text)
         case .fatal(let error):

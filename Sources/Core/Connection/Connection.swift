@@ -70,6 +70,9 @@ final class Connection {
     var listings = 0
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
+    /// While the broker drains: when messages were handed over last, as far as is known, and how many had been then.
+    var lastMoved: UInt64 = 0
+    var movedTo: UInt64 = 0
 
     init(handle: Handle, peer: String, face: Face, limits: Limits, pool: BlockPool, now: UInt64) {
         self.handle = handle
@@ -89,6 +92,16 @@ final class Connection {
     var handedOver: Int { output.count + (http?.ready ?? 0) }
     /// All that was to be written has gone.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
+    /// How many messages its subscriptions were handed, and whether more wait for credit.
+    var standing: (delivered: UInt64, isOwed: Bool) {
+        var standing = (delivered: UInt64(0), isOwed: false)
+        for stream in streams where stream.kind == .subscriber {
+            guard let cursor = unsafeDowncast(stream, to: Subscriber.self).knownCursor else { continue }
+            standing.delivered &+= cursor.delivered
+            if cursor.waiting > 0 { standing.isOwed = true }
+        }
+        return standing
+    }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
 
     func attach(_ stream: BoundStream) {

@@ -224,14 +224,19 @@ extension Shard {
         settle(now)
     }
 
-    /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they have
-    /// credit for; a connection is told and closed once there is nothing more for it.
+    /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they give
+    /// credit for; a connection is told and closed once there is nothing more for it, or nothing was asked of it for
+    /// `Limits.askTime`.
     public func drain(now: Instant) {
         moment = now
         draining = true
         for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { topic.refusePublishers(Shard.drainingRefusal) }
         for place in 0..<connections.bound {
-            if let http = connections.at(place)?.http { tellWatchers(http) }
+            guard let connection = connections.at(place) else { continue }
+            connection.lastMoved = now.monotonic
+            guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { continue }
+            tellWatchers(http)
+            flush(connection)
         }
         settle(now)
         // Not at once: what other shards have under way is to arrive before a connection is found to be done.
@@ -244,6 +249,12 @@ extension Shard {
         guard connection.isWritten, connection.hungryCount == 0,
             connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
         else { return }
+        let (delivered, isOwed) = connection.standing
+        if delivered != connection.movedTo {
+            connection.movedTo = delivered
+            connection.lastMoved = now.monotonic
+        }
+        if isOwed, now.monotonic - connection.lastMoved < limits.askTime { return }
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
         fatal(connection, goodbye, now: now)

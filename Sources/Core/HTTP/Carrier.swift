@@ -149,6 +149,13 @@ extension HTTPFace {
         }
     }
 
+    /// Tells the peer to take its next requests elsewhere, while those on their way are still answered. Over HTTP/1.1
+    /// the answers tell it; false then.
+    func tellOfEnd() -> Bool {
+        session?.pointee.shutdownNotice()
+        return session != nil
+    }
+
     /// Asks for a sign of life, which HTTP/1.1 has none of.
     func ping(_ number: UInt64) { session?.pointee.ping(number) }
 

@@ -103,20 +103,27 @@ private final class Worker: Sendable {
     }
 
     func stop() {
+        waiting.stop()
         inbox.push(.stop)
         thread.join()
     }
 }
 
-/// How many wait for one thread.
+/// How many wait for one thread, and whether it is to look at them.
 private final class Waiting: Sendable {
     private let count = Atomic<Int>(0)
+    private let stopped = Atomic<Bool>(false)
 
     func add(limit: Int) -> Bool {
         if count.wrappingAdd(1, ordering: .relaxed).newValue <= limit { return true }
         remove()
         return false
     }
+
+    /// Nobody waits for them any more: not each of a full queue is looked at before the thread ends.
+    func stop() { stopped.store(true, ordering: .releasing) }
+
+    var isStopped: Bool { stopped.load(ordering: .acquiring) }
 
     func remove() { count.wrappingSubtract(1, ordering: .relaxed) }
 }
@@ -151,6 +158,7 @@ private struct Desk: ~Copyable {
             inbox.clearWake()
             inbox.drain { items.append($0) }
             for item in items {
+                if waiting.isStopped { return }
                 switch item {
                 case .job(let job): look(at: job)
                 case .rules(let rules): authenticator.adopt(rules)

@@ -18,6 +18,8 @@ struct Invocation: Equatable, Sendable {
         case check
         /// Tell what is in force, and start nothing.
         case printConfig
+        /// Print what is made from the table of settings.
+        case print(String)
         /// Make the hash of a password from the standard input.
         case hashPassword
         case help
@@ -46,6 +48,12 @@ struct Invocation: Equatable, Sendable {
                 return invocation
             case "version":
                 invocation.action = .version
+                return invocation
+            case "completion":
+                invocation.action = .print(try BrokerManual.completion(value))
+                return invocation
+            case "manual":
+                invocation.action = .print(try BrokerManual.manual(value))
                 return invocation
             case "test": invocation.action = .check
             case "print-config": invocation.action = .printConfig

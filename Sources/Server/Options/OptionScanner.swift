@@ -12,7 +12,8 @@ struct OptionScanner: ~Copyable {
     private static let table: [(name: String, letter: Character?, operand: Operand)] =
         Setting.all.filter { !$0.isRecords }.map { ($0.name, nil, $0.shape == .truth ? .optional : .needed) } + [
             ("config", "c", .needed), ("test", "t", .none), ("print-config", nil, .none),
-            ("hash-password", nil, .none), ("version", "V", .none),
+            ("completion", nil, .needed), ("manual", nil, .needed), ("hash-password", nil, .none),
+            ("version", "V", .none),
             ("help", "h", .none),
         ]
     /// Long options come back as this plus their place in the table, out of the way of letters.

@@ -12,12 +12,12 @@ public struct Options: Equatable, Sendable {
     public var admin: Endpoint? = Options.defaultAdmin
     /// Names under which HTTP and the admin listener may be asked, beside addresses and localhost.
     public var hostNames = HostPolicy.Names.listed([])
+    /// Certificate and key of the listeners.
+    public var tls = TLSOptions()
     /// Event-loop threads; nil for one per CPU.
     public var threads: Int?
     /// Bytes of all logs and queues; nil for a quarter of what the cgroup or machine has.
     public var memory: Int?
-    /// Certificate and key of the listeners.
-    public var tls = TLSOptions()
     /// Who may do what.
     public var access = AccessOptions()
     /// Nanoseconds that a drain may take.
@@ -48,12 +48,12 @@ public struct Options: Equatable, Sendable {
         if let listen, listen == http, listen.port != 0 {
             faults.append("\(subject("listen")) and \(subject("http")) are the same: give them different ports")
         }
+        faults += tls.faults(subject)
         if limits.payload > limits.reassembly {
             faults.append(
                 "\(subject("max-payload")) is more than \(subject("max-unfinished")): a message in fragments would "
                     + "never be complete")
         }
-        if let fault = tls.fault { faults.append(fault) }
         return faults
     }
 }

@@ -57,6 +57,8 @@ struct Setting: Sendable {
     var isSecret = false
     /// The name of a file that has to be there and to be readable; relative to the folder of the file it is named in.
     var isPath = false
+    /// All that it may be, where that is one of a few words.
+    var words: [String] = []
 
     var option: String { "--\(name)" }
     var variable: String { "FOREBAY_" + name.uppercased().split(separator: "-").joined(separator: "_") }
@@ -170,12 +172,14 @@ extension Setting {
         _ name: String, _ placeholder: String, _ path: OptionsPath<V>, _ words: [(word: String, value: V)],
         _ about: String
     ) -> Setting {
-        value(name, placeholder, path, about) { text throws(ValueFault) in
+        var setting = value(name, placeholder, path, about) { text throws(ValueFault) in
             if let found = words.first(where: { $0.word == text }) { return found.value }
             throw ValueFault("is none of \(words.map(\.word).joined(separator: ", "))")
         } write: { value in
             words.first { $0.value == value }?.word ?? ""
         }
+        setting.words = words.map(\.word)
+        return setting
     }
 
     /// Any text that is not empty.

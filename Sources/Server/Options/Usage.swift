@@ -17,6 +17,8 @@ let usage =
                                   \(ConfigurationFile.standard) if that is there
           -t, --test              check the file and all other settings, and start nothing
           --print-config          print what is in force and where it came from, and start nothing
+          --completion SHELL      print a script by which bash, zsh or fish completes the command line
+          --manual PART           print a manual page (program, file) or a configuration file (sample)
           --hash-password         read a password, print its hash for a user of the file, and start nothing
           -V, --version           print the version
           -h, --help              print this

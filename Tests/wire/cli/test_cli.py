@@ -200,8 +200,8 @@ USAGE = [
     ([], "Say what to do"), (["sbu", "t"], "did you mean 'sub'?"), (["sub"], "needs TOPIC"),
     (["sub", "t", "--buffer", "x"], "--buffer takes a number from 1 to 2147483647, not 'x'."),
     (["sub", "t", "--interactive"], "needs a terminal"), (["pub", "t"], "Say what to publish"),
-    (["sub", "t", "--url", "https://127.0.0.1:7691"], "does not speak https://"),
-    (["sub", "t", "--url", "rsockets://h"], "does not speak rsockets://"),
+    (["sub", "t", "--url", "wss://127.0.0.1:7691"], "does not speak wss://"),
+    (["sub", "t", "--url", "ws://h"], "does not speak ws://"),
     (["sub", b"\xff"], "not UTF-8"),
 ]
 

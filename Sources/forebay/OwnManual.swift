@@ -1,0 +1,71 @@
+// OwnManual: forebay's manual page and completions, from the table of commands.
+
+import Manual
+
+enum OwnManual {
+    /// What `forebay completion` and `forebay manual` print; nil for other commands.
+    static func text(_ command: Command, _ arguments: Arguments) throws(UsageError) -> String? {
+        switch command {
+        case .completion:
+            guard let shell = Shell(rawValue: arguments.operands[0]) else {
+                throw UsageError(
+                    "There is no completion for '\(arguments.operands[0])': the shells are "
+                        + "\(Arguments.list(Shell.allCases.map(\.rawValue), "and")).")
+            }
+            return manual().completion(for: shell)
+        case .manual: return manual().page()
+        default: return nil
+        }
+    }
+
+    static func manual(_ commands: [CommandSpec] = commandTable) -> Manual {
+        Manual(
+            "forebay", section: 1, version: version, title: Help.title, synopsis: ["forebay COMMAND [OPTION]…"],
+            description: [
+                "A client of the Forebay broker, in which every subscriber says how many messages it can take and "
+                    + "never gets more. It subscribes, publishes, shows what the broker sees, and measures.",
+                "Options may stand before or after operands, and common ones before the command. A long option may be "
+                    + "written --option=value. What follows -- is no option.",
+            ],
+            commands: commands.map(ManualCommand.init), options: commonOptions.map(ManualOption.init),
+            sections: [
+                ManualSection(
+                    "ENVIRONMENT",
+                    items: [("FOREBAY_URL", "the broker, where --url is not given")]),
+                ManualSection(
+                    "EXIT STATUS", items: Help.exitCodes.map { (String($0.code), $0.says) }),
+            ],
+            examples: Help.examples.map { ManualExample($0) }, seeAlso: ["forebayd(8)"])
+    }
+}
+
+extension ManualCommand {
+    fileprivate init(_ spec: CommandSpec) {
+        self.init(
+            spec.path, operands: spec.operands.map(ManualOperand.init(named:)), summary: spec.summary,
+            details: spec.details, options: spec.options.map(ManualOption.init),
+            examples: spec.examples.map { ManualExample($0.line, $0.says) })
+    }
+}
+
+extension ManualOperand {
+    fileprivate init(named name: String) {
+        switch name {
+        case "TOPIC", "[TOPIC]", "NAME": self.init(name, values: .topic)
+        case "SHELL": self.init(name, values: .words(Shell.allCases.map(\.rawValue)))
+        default: self.init(name)
+        }
+    }
+}
+
+extension ManualOption {
+    fileprivate init(_ spec: OptionSpec) {
+        let values: ManualValues =
+            switch spec.kind {
+            case .choice(let words), .numberOr(let words, _): .words(words)
+            case .text where spec.value == "FILE": .file
+            case .flag, .number, .decimal, .text: .any
+            }
+        self.init(spec.name, short: spec.short, value: spec.value, help: spec.help, values: values)
+    }
+}

@@ -1,0 +1,87 @@
+// The threads that look at credentials: answers find their shard, a full queue refuses, and an end is not waited for.
+
+import Access
+import Core
+import EventLoop
+import Testing
+
+@testable import Core
+@testable import Server
+
+@Suite struct LoginServiceTests {
+    private static func rules() throws -> AccessRules {
+        var settings = AccessSettings()
+        settings.users = [UserSettings(name: "alice", password: PasswordHash.make(of: Array("secret".utf8)))]
+        return try AccessRules(settings)
+    }
+
+    private static func request(_ number: UInt64, _ password: String, from address: String) -> LoginRequest {
+        LoginRequest(
+            ticket: LoginTicket(
+                connection: ConnectionID(index: 0, generation: 0), exchange: .max, number: number),
+            credential: .password(user: "alice", Array(password.utf8)), address: address)
+    }
+
+    /// The next answer in an inbox: its ticket's number, and who was let in.
+    private static func answer(_ inbox: Inbox<InboxItem>) throws -> (number: UInt64, user: String?) {
+        var poller = try Poller()
+        try poller.add(inbox.descriptor, token: 0, interest: .read)
+        var found: (UInt64, String?)?
+        while found == nil {
+            try #require(try poller.wait(timeout: 60_000_000_000) > 0, "no answer came")
+            inbox.clearWake()
+            inbox.drain { item in
+                guard case .authenticated(let ticket, let outcome) = item else { return }
+                if case .accepted(let principal) = outcome {
+                    found = (ticket.number, principal.user)
+                } else {
+                    found = (ticket.number, nil)
+                }
+            }
+        }
+        return found!
+    }
+
+    @Test func answersGoToTheShardThatAsked() throws {
+        let inboxes = [try Inbox<InboxItem>(), try Inbox<InboxItem>()]
+        let service = try LoginService(try LoginServiceTests.rules(), inboxes: inboxes, log: try silentLog())
+        let now = Clock.monotonic()
+        for (shard, password, user) in [(1, "secret", "alice"), (0, "secret", "alice"), (1, "wrong", nil)] {
+            let number = UInt64.random(in: 0...UInt64.max)
+            #expect(service.submit(LoginServiceTests.request(number, password, from: "a"), from: shard, now: now))
+            let answer = try LoginServiceTests.answer(inboxes[shard])
+            #expect(answer.number == number && answer.user == user)
+        }
+        // Others' rules hold from the reload on.
+        service.reload(.open)
+        #expect(service.submit(LoginServiceTests.request(7, "secret", from: "a"), from: 0, now: now))
+        #expect(try LoginServiceTests.answer(inboxes[0]).user == nil)
+        service.stop()
+    }
+
+    @Test func aFullQueueRefusesAndIsNotWaitedFor() throws {
+        let service = try LoginService(
+            try LoginServiceTests.rules(), inboxes: [try Inbox<InboxItem>()], log: try silentLog())
+        let now = Clock.monotonic()
+        var taken = 0
+        // Each takes the time of a hash, so that all of them take many seconds.
+        for number in 0..<4096 {
+            let request = LoginServiceTests.request(
+                UInt64(number), "wrong", from: "10.0.\(number >> 8).\(number & 255)")
+            if service.submit(request, from: 0, now: now) { taken += 1 }
+        }
+        #expect(taken >= LoginService.workers * LoginService.queue && taken < 2048)
+        let before = Clock.monotonic()
+        service.stop()
+        #expect(Clock.monotonic() - before < 4_000_000_000)
+    }
+
+    @Test func whatWaitedTooLongIsRefused() throws {
+        let inbox = try Inbox<InboxItem>()
+        let service = try LoginService(try LoginServiceTests.rules(), inboxes: [inbox], log: try silentLog())
+        let late = Clock.monotonic() - LoginService.patience
+        #expect(service.submit(LoginServiceTests.request(1, "secret", from: "a"), from: 0, now: late))
+        #expect(try LoginServiceTests.answer(inbox).user == nil)
+        service.stop()
+    }
+}

@@ -1,0 +1,200 @@
+"""Manual pages and completions, by man and by the shells themselves."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from commands import *
+
+
+@pytest.fixture
+def scheme():
+    """Once is enough."""
+    return "rsocket"
+
+
+OPTION = re.compile(r"--[a-z][a-z-]+")
+
+
+def man(page: bytes, width=100) -> str:
+    """A page as people read it, which man has nothing to say against."""
+    done = subprocess.run(["man", "--warnings", "-l", "-"], input=page, capture_output=True, timeout=60,
+                          env=dict(os.environ, MANWIDTH=str(width), LC_ALL="C.UTF-8", MANPAGER="cat", TERM="dumb",
+                                   GROFF_NO_SGR="1", MANROFFOPT="-c"))
+    assert done.returncode == 0 and done.stderr == b"", done.stderr.decode()
+    return re.sub(".\b", "", done.stdout.decode())
+
+
+def helps(forebay) -> dict[str, str]:
+    """What -h says, by command; "" for the program's."""
+    program = forebay.ok("-h").decode()
+    commands = re.findall(r"^  ((?:(?:topic|close) )?[a-z]+)(?: |$)", program.split("\nOptions")[0], re.MULTILINE)
+    assert {"sub", "pub", "topic info", "bench"} <= set(commands)
+    return {"": program} | {name: forebay.ok(*name.split(), "-h").decode() for name in commands}
+
+
+def test_the_page_has_every_option_and_example(forebay):
+    page = man(forebay.ok("manual"))
+    for heading in ("NAME", "SYNOPSIS", "COMMANDS", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES", "SEE ALSO"):
+        assert re.search(f"^{heading}$", page, re.MULTILINE)
+    for command, text in helps(forebay).items():
+        part = page
+        if command:
+            start = page.index(f"\n   forebay {command}\n")
+            part = re.split(r"\n(?:   \S|[A-Z])", page[start + 1:])[0] + page[page.index("OPTIONS OF EVERY"):]
+        for option in OPTION.findall(text.split("\nOptions")[1].split("\nExamples")[0]):
+            assert option in part, (command, option)
+        for line in re.findall(r"^  (.*?)(?:  +# .*)?$", text.split("\nExamples\n")[1], re.MULTILINE):
+            assert " ".join(line.split()) in " ".join(part.split()), (command, line)
+
+
+def forebayd(*words) -> bytes:
+    done = subprocess.run([Path(executable()).with_name("forebayd"), *words], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_brokers_page_has_every_option():
+    page, told = man(forebayd("--manual", "program")), forebayd("-h").decode()
+    for heading in ("SYNOPSIS", "OPTIONS", "SIGNALS", "ENVIRONMENT", "FILES", "EXIT STATUS", "EXAMPLES", "SEE ALSO"):
+        assert re.search(f"^{heading}$", page, re.MULTILINE)
+    options = set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", told, re.MULTILINE))
+    assert {"--listen", "--log-level", "--config", "--print-config"} <= options
+    assert options == set(re.findall(r"^       (?:-\w, )?(--[a-z-]+)", page, re.MULTILINE))
+
+
+def test_the_page_of_the_file_has_every_key(tmp_path):
+    page, sample = man(forebayd("--manual", "file")), forebayd("--manual", "sample").decode()
+    keys = set(re.findall(r"^#([a-z-]+):", sample, re.MULTILINE))
+    assert {"listen", "log-level", "topics", "retain"} <= keys
+    assert keys == set(re.findall(r"^       ([a-z-]+): ", page, re.MULTILINE)) | {"listen"}
+    file = tmp_path / "forebayd.yaml"
+    # With none of the defaults written out, and with all that there are.
+    for text in (sample, re.sub(r"^#([a-z-]+: )", r"\1", sample, flags=re.MULTILINE)):
+        file.write_text(text)
+        forebayd("-t", "-c", file)
+
+
+# Completions. Each shell is asked what it would offer.
+
+BASH = """
+source "$1"; shift
+COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+handler=$(complete -p "$1"); handler=${handler#complete -F }
+${handler% *} "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+def offered_by_bash(program, script, *words, environment) -> list[str]:
+    """Words are as bash breaks the line up."""
+    done = subprocess.run(["bash", "-u", "-c", BASH, "bash", script, program, *words], capture_output=True, timeout=60,
+                          env=environment, text=True)
+    # compopt is for a real line only.
+    assert done.stderr.replace("compopt: not currently executing completion function", "").count("\n") <= 1
+    return done.stdout.split()
+
+
+def offered_by_fish(program, script, *words, environment) -> list[str]:
+    line = " ".join([program, *words]).replace(" = ", "=")
+    done = subprocess.run(["fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", script, line],
+                          capture_output=True, timeout=60, env=environment, text=True)
+    assert done.stderr == "", done.stderr
+    found = [answer.split("\t")[0] for answer in done.stdout.splitlines()]
+    return [answer.split("=")[-1] for answer in found]
+
+
+ZSH = r"""
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "PS1=; TERM=dumb; unsetopt beep; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D
+zstyle ':completion:*' list-grouped false
+zstyle ':completion:*:default' list-prompt ''
+null() { compadd() { local -a all; builtin compadd -O all \"\$@\"; print -rn -- \"\${(j: :)all} \" >> $2;
+  builtin compadd \"\$@\" }; _main_complete; print END >> $2 }
+zle -C null complete-word null; bindkey '^T' null"
+zpty -w z "print READY"
+zpty -r z answer '*READY*READY*'
+zpty -w -n z "$3"$'\x14'
+for i in {1..300}; do [[ -f $2 && $(<$2) == *END* ]] && break; sleep 0.1; done
+zpty -d z
+"""
+
+
+def offered_by_zsh(program, script, *words, environment) -> list[str]:
+    folder = Path(script).parent / "functions"
+    folder.mkdir(exist_ok=True)
+    (folder / f"_{program}").write_text(Path(script).read_text())
+    answer = folder / "answer"
+    answer.unlink(missing_ok=True)
+    line = " ".join([program, *words]).replace(" = ", "=")
+    subprocess.run(["zsh", "-f", "-c", ZSH, "zsh", str(folder), str(answer), line], timeout=60, env=environment,
+                   capture_output=True)
+    found = answer.read_text().split()
+    assert found[-1] == "END"
+    return [word.rstrip("=") for word in found[:-1]]
+
+
+OFFERED = {"bash": offered_by_bash, "fish": offered_by_fish, "zsh": offered_by_zsh}
+
+
+@pytest.fixture(params=OFFERED)
+def offered(request, forebay, tmp_path):
+    """What a shell offers in the place of the last word."""
+    script, brokers = tmp_path / "script", tmp_path / "brokers"
+    script.write_bytes(forebay.ok("completion", request.param))
+    brokers.write_bytes(forebayd("--completion", request.param))
+    environment = dict(os.environ, FOREBAY_URL=forebay.url, HOME=str(tmp_path), TERM="dumb", LC_ALL="C.UTF-8",
+                       PATH=f"{Path(executable()).parent}:{os.environ['PATH']}")
+
+    def ask(*words, program="forebay", **variables) -> set[str]:
+        file = str(script if program == "forebay" else brokers)
+        return set(OFFERED[request.param](program, file, *words, environment=environment | variables))
+
+    return ask
+
+
+def test_completion(forebay, offered, topic):
+    forebay.ok("pub", topic, "x")
+    assert {"sub", "pub", "topic", "topics", "subs", "conns", "ping", "bench", "completion"} <= offered("")
+    assert offered("top") >= {"topic", "topics"} and "sub" not in offered("top")
+    assert offered("topic", "") >= {"info", "complete", "fail", "delete"}
+    assert "sub" not in offered("topic", "")
+    assert offered("sub", "x", "--over") == {"--overflow"}
+    assert {"--replay", "--request", "--json"} <= offered("sub", "--")
+    assert "--replay" not in offered("pub", "--") and "--stdin" in offered("pub", "--")
+    assert "--message" in offered("topic", "fail", "--") and "--message" not in offered("topic", "info", "--")
+    assert offered("sub", "--overflow", "dr") == {"drop-oldest", "drop-newest"}
+    assert offered("sub", "--overflow", "=", "dr") == {"drop-oldest", "drop-newest"}
+    assert offered("--url", "sub", "topic", "f") >= {"fail"}
+    assert offered("completion", "") >= {"bash", "zsh", "fish"}
+
+
+def test_the_broker_is_completed(offered, tmp_path):
+    assert offered("--log-l", program="forebayd") == {"--log-level"}
+    assert offered("--log-level", "w", program="forebayd") == {"warn"}
+    assert offered("--log-format", "=", "j", program="forebayd") == {"json"}
+    assert offered("--manual", "", program="forebayd") == {"program", "file", "sample"}
+    (tmp_path / "one.yaml").touch()
+    found = offered("-c", str(tmp_path / "on"), program="forebayd")
+    assert any(word.endswith("one.yaml") for word in found), found
+
+
+def test_topics_are_completed(forebay, offered, topic):
+    forebay.ok("pub", topic, "x")
+    assert topic in offered("sub", topic[:5])
+    assert topic in offered("topic", "info", topic[:5])
+    assert topic not in offered("pub", topic, topic[:5])
+
+
+def test_without_a_broker_no_topics_are_offered(forebay, offered, topic):
+    forebay.ok("pub", topic, "x")
+    assert topic in offered("sub", topic[:5])
+    assert topic not in offered("sub", topic[:5], FOREBAY_URL="rsocket://127.0.0.1:1")
+
+
+def test_an_unknown_shell_is_told_which_there_are(forebay):
+    done = forebay.run("completion", "tcsh")
+    assert done.returncode == 2 and b"bash, zsh and fish" in done.stderr

@@ -1,0 +1,241 @@
+"""What `make install` and `make deb` make of the release build: a package that can be unpacked and run, and units that
+systemd takes."""
+
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from common import *
+
+pytestmark = pytest.mark.rsocket
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*words, **how) -> str:
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, **how)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+def built() -> Path:
+    """Where the programs are: statically linked ones, as those of the debug build cannot be shipped."""
+    named = os.environ.get("FOREBAY_RELEASE")
+    folder = Path(named) if named else ROOT / ".build" / "release"
+    assert (folder / "forebayd").exists(), f"There is no release build in {folder}: run `make build`."
+    return folder
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("package")
+    return Path(run(ROOT / "Packaging/deb", env=dict(os.environ, BUILD=built(), OUTPUT=folder)).strip())
+
+
+@pytest.fixture(scope="module")
+def unpacked(package, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("root")
+    run("dpkg-deb", "-x", package, folder)
+    run("dpkg-deb", "-e", package, folder / "DEBIAN")
+    return folder
+
+
+def fields(package) -> dict[str, str]:
+    return dict(re.findall(r"^(\S+): (.*)$", run("dpkg-deb", "-f", package), re.MULTILINE))
+
+
+def test_lintian_has_nothing_to_say(package):
+    """But for what is about Debian's own packages."""
+    told = run("lintian", "--allow-root", "--fail-on", "error,warning", "--suppress-tags",
+               "initial-upload-closes-no-bugs", package)
+    assert told == ""
+
+
+def test_the_same_programs_make_the_same_package(package, tmp_path):
+    again = run(ROOT / "Packaging/deb", env=dict(os.environ, BUILD=built(), OUTPUT=tmp_path, TZ="Asia/Tokyo"),
+                umask=0o077).strip()
+    assert hashlib.sha256(package.read_bytes()).digest() == hashlib.sha256(Path(again).read_bytes()).digest()
+
+
+def test_dependencies_are_those_that_the_programs_load(package, unpacked):
+    depends = fields(package)["Depends"]
+    for program in ("forebayd", "forebay"):
+        loaded = re.findall(r"NEEDED +(\S+)", run("objdump", "-p", unpacked / "usr/bin" / program))
+        assert not [name for name in loaded if "swift" in name.lower() or "Foundation" in name]
+        for name in loaded:
+            owner = run("dpkg-query", "--search", f"*/{name}").split(":")[0]
+            assert re.search(rf"(^|, ){re.escape(owner)}( |,|$)", depends), (name, owner, depends)
+
+
+def test_every_file_is_roots_and_old(package):
+    data = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        members = archive.getmembers()
+    assert {(one.uid, one.gid) for one in members} == {(0, 0)} and len({one.mtime for one in members}) == 1
+    assert {oct(one.mode) for one in members} == {"0o755", "0o644"}
+    names = {one.name for one in members}
+    for name in ("usr/bin/forebayd", "usr/bin/forebay", "lib/systemd/system/forebayd.service",
+                 "lib/systemd/system/forebayd.socket", "usr/share/man/man1/forebay.1.gz",
+                 "usr/share/bash-completion/completions/forebay", "usr/share/zsh/vendor-completions/_forebay",
+                 "usr/share/fish/vendor_completions.d/forebay.fish", "usr/share/man/man8/forebayd.8.gz",
+                 "usr/share/man/man5/forebayd.yaml.5.gz", "usr/share/bash-completion/completions/forebayd",
+                 "etc/forebay/forebayd.yaml", "usr/share/doc/forebay/copyright"):
+        assert "./" + name in names, name
+
+
+def test_the_unpacked_programs_run(unpacked, start, topic, monkeypatch):
+    monkeypatch.setenv("FOREBAYD", str(unpacked / "usr/bin/forebayd"))
+    broker = start()
+    url = "rsocket://%s:%d" % broker.address
+    client = unpacked / "usr/bin/forebay"
+    run(client, "pub", topic, "hello", "--url", url)
+    assert run(client, "sub", topic, "--replay", "1", "--count", "1", "--url", url) == "hello\n"
+    assert Path(f"/proc/{broker.pid}/exe").resolve() == unpacked / "usr/bin/forebayd"
+    broker.stop()
+
+
+def test_the_configuration_is_in_order_and_is_kept(unpacked):
+    """dpkg asks before it writes over a file that was changed."""
+    assert (unpacked / "DEBIAN/conffiles").read_text() == "/etc/forebay/forebayd.yaml\n"
+    run(unpacked / "usr/bin/forebayd", "-t", "-c", unpacked / "etc/forebay/forebayd.yaml")
+
+
+def test_systemd_takes_the_units(unpacked, tmp_path):
+    """And finds little to be afraid of. The programs that the units name are elsewhere here."""
+    units = []
+    for unit in (unpacked / "lib/systemd/system").iterdir():
+        units.append(tmp_path / unit.name)
+        units[-1].write_text(unit.read_text().replace("/usr/bin/forebayd", f"{unpacked}/usr/bin/forebayd"))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True)
+    assert done.returncode == 0 and not [line for line in done.stderr.splitlines() if "forebay" in line], done.stderr
+    exposure = run("systemd-analyze", "security", "--offline=true", tmp_path / "forebayd.service")
+    assert float(re.search(r"Overall exposure level.*: ([0-9.]+)", exposure)[1]) < 2
+
+
+def test_the_watchdog_and_the_end_have_time(unpacked):
+    unit = (unpacked / "lib/systemd/system/forebayd.service").read_text()
+    seconds = {name: int(re.search(rf"^{name}=(\d+)$", unit, re.MULTILINE)[1])
+               for name in ("WatchdogSec", "TimeoutStopSec")}
+    assert seconds["TimeoutStopSec"] > 10 + 2 and seconds["WatchdogSec"] >= 10
+    assert "Type=notify\n" in unit
+    assert "ExecStart=/usr/bin/forebayd --config /etc/forebay/forebayd.yaml\n" in unit
+
+
+# The scripts that dpkg runs, with commands that only take notes.
+
+@pytest.fixture
+def scripts(unpacked, tmp_path):
+    """Runs one, and tells which commands it ran."""
+    notes, folder = tmp_path / "notes", tmp_path / "bin"
+    folder.mkdir()
+    for name in ("adduser", "deb-systemd-helper", "deb-systemd-invoke", "systemctl", "getent"):
+        (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{notes}\n[ {name} != getent ]\n')
+        (folder / name).chmod(0o755)
+
+    def script(name, *words) -> list[str]:
+        notes.write_text("")
+        run("sh", "-e", unpacked / "DEBIAN" / name, *words, env={"PATH": f"{folder}:/usr/bin:/bin"})
+        return notes.read_text().splitlines()
+
+    return script
+
+
+def test_installing_makes_a_user_and_enables_the_service(scripts):
+    ran = scripts("postinst", "configure", "")
+    assert any(line.startswith("adduser --system --group") and line.endswith(" forebay") for line in ran)
+    assert "deb-systemd-helper enable forebayd.service" in ran
+    assert not any(line.startswith("adduser") for line in scripts("postinst", "abort-upgrade", "0.0.9"))
+
+
+def test_removing_and_purging(scripts):
+    for words in (["remove"], ["upgrade", "0.2"]):
+        assert not any("purge" in line for line in scripts("prerm", *words) + scripts("postrm", *words))
+    assert isinstance(scripts("postrm", "purge"), list)
+
+
+# make install
+
+def test_make_install_has_the_same_files_elsewhere(unpacked, tmp_path):
+    run("make", "-C", ROOT, "--no-print-directory", "install", "PREFIX=/opt/forebay", "SYSCONFDIR=/opt/etc",
+        f"DESTDIR={tmp_path}", env=dict(os.environ, BUILD=built()))
+    unit = (tmp_path / "opt/forebay/lib/systemd/system/forebayd.service").read_text()
+    assert "ExecStart=/opt/forebay/bin/forebayd --config /opt/etc/forebay/forebayd.yaml\n" in unit
+    assert "@" not in unit.replace("@system-service", "").replace(
+        "@privileged @resources", "")
+    assert not [path for path in tmp_path.iterdir() if path.name != "opt"]
+    for path in ("bin/forebayd", "bin/forebay", "share/man/man1/forebay.1", "share/zsh/site-functions/_forebay"):
+        assert (tmp_path / "opt/forebay" / path).is_file(), path
+
+
+def test_make_install_leaves_a_configuration_as_it_is(tmp_path):
+    file = tmp_path / "etc/forebay/forebayd.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("retain: 7\n")
+    run(ROOT / "Packaging/install", env=dict(os.environ, BUILD=built(), DESTDIR=tmp_path, PREFIX="/usr"))
+    assert file.read_text() == "retain: 7\n"
+
+
+# What is made elsewhere, and lies beside the compose file then.
+PENDING = {"./alerts.yaml", "./grafana-dashboard.json"}
+
+# Docker/, as far as that can be seen without an engine; Docker/rehearse goes further.
+
+def test_hadolint_has_nothing_to_say():
+    assert run(Path(sys.executable).with_name("hadolint"), ROOT / "Docker/Dockerfile") == ""
+
+
+def test_the_image_is_built_with_what_the_broker_needs():
+    """Every library that building needs is installed, and every path that is copied or run is there."""
+    text = (ROOT / "Docker/Dockerfile").read_text()
+    for package in re.findall(r"\blib\S+-dev\b", (ROOT / ".ci/deps").read_text()):
+        assert re.search(rf"\b{re.escape(package)}\b", text), package
+    for path in re.findall(r"\b(?:Packaging|Docker|Sources)/\w+", text):
+        assert (ROOT / path).exists(), path
+    ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    # What the package is made of goes along.
+    assert not {"Packaging", "Sources", "Tests", "Protocol", "Package.swift", "README.md", "Makefile"} & set(ignored)
+    user = re.search(r"^USER (\d+):(\d+)$", text, re.MULTILINE)
+    assert user and int(user[1]) > 0 and int(user[2]) > 0
+
+
+def test_the_compose_file_fits_what_lies_beside_it():
+    folder = ROOT / "Docker"
+    compose = yaml.safe_load((folder / "compose.yaml").read_text())
+    services = compose["services"]
+    assert services.keys() == {"forebay", "prometheus", "grafana"}
+    for name, service in services.items():
+        for port in service["ports"]:
+            assert str(port).startswith("127.0.0.1:"), "nothing of it is for other machines"
+        for volume in service.get("volumes", []):
+            source, target, *mode = volume.split(":")
+            if source.startswith("."):
+                assert ((folder / source).is_file() or source in PENDING) and mode == ["ro"], source
+            else:
+                assert source in compose["volumes"], source
+    broker = services["forebay"]
+    assert (folder / broker["build"]["context"] / broker["build"]["dockerfile"]).is_file()
+    assert broker["read_only"] and broker["cap_drop"] == ["ALL"]
+
+
+def test_prometheus_and_grafana_find_each_other():
+    folder = ROOT / "Docker"
+    compose = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
+    prometheus = yaml.safe_load((folder / "prometheus.yml").read_text())
+    target = prometheus["scrape_configs"][0]["static_configs"][0]["targets"][0]
+    host, port = target.split(":")
+    assert f"--admin=0.0.0.0:{port}" in compose[host]["command"]
+    mounted = dict(volume.split(":")[:2] for service in compose.values() for volume in service.get("volumes", []))
+    for rules in prometheus["rule_files"]:
+        assert mounted[f"./{rules}"] == f"/etc/prometheus/{rules}"
+    source = yaml.safe_load((folder / "grafana/datasources.yaml").read_text())["datasources"][0]
+    assert source["url"] == "http://prometheus:9090" and "127.0.0.1:9090:9090" in compose["prometheus"]["ports"]
+    provider = yaml.safe_load((folder / "grafana/dashboards.yaml").read_text())["providers"][0]
+    assert mounted["./grafana-dashboard.json"].startswith(provider["options"]["path"] + "/")
