@@ -49,9 +49,9 @@ extension Server.Configuration {
         admin = options.admin
         hostNames = options.hostNames
         access = try options.access.rules(beside: path)
-        allowsAnonymous = options.access.allowsAnonymous
         // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
-        limits.hosts = HostPolicy(hostNames)
+        if access.table.anonymous != nil { limits.hosts = HostPolicy(hostNames) }
+        allowsAnonymous = options.access.allowsAnonymous
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles) - MachineLimits.reservedFiles(threads: threads)

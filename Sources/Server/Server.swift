@@ -60,7 +60,7 @@ public final class Server: Sendable {
         }
     }
 
-    private typealias Bound = (face: Face, isSecure: Bool, address: SocketAddress)
+    typealias Bound = (face: Face, isSecure: Bool, address: SocketAddress)
     private let bound: [Bound]
     /// Readable once the broker has ended.
     public let finished: Wakeup
@@ -69,8 +69,8 @@ public final class Server: Sendable {
     /// The broker ended for another reason than being told to.
     private let failure: Flag
     private let ending = Flag()
-    private let allowsAnonymous: Bool
     private let adminAddresses: [SocketAddress]
+    private let allowsAnonymous: Bool
 
     /// Binds the listeners and starts the threads.
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
@@ -82,7 +82,12 @@ public final class Server: Sendable {
         var logins: LoginService?
         var inboxes: [Inbox<InboxItem>] = []
         var admin = AdminThread()
-        do throws(StartError) { admin = try AdminThread(binding: configuration.admin) } catch {
+        do throws(StartError) {
+            admin = try AdminThread(binding: configuration.admin)
+            try Server.checkOpen(
+                configuration.access, allowsAnonymous: configuration.allowsAnonymous, [], admin: admin.addresses)
+        } catch {
+            admin.stop()
             Listener.closeAll(listeners)
             throw error
         }
@@ -90,19 +95,18 @@ public final class Server: Sendable {
         adminAddresses = admin.addresses
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
-            let service = try LoginService(configuration.access, inboxes: inboxes, log: log)
+            let service = try LoginService(configuration.access, inboxes: inboxes, admin: admin.inbox, log: log)
             logins = service
             let limits = Server.limits(configuration, admin: adminAddresses)
             let context = LoopContext(
-                limits: limits,
-                memory: MemoryBudget(limit: configuration.limits.memory),
+                limits: limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
                 connections: ConnectionCount(limit: configuration.limits.connections), logins: service,
                 access: configuration.access.table, log: log, tls: configuration.tls)
             let finished: Wakeup = try Wakeup()
             let failure = Flag()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
-            try admin.start(context, configuration, bound.map { ($0.face, $0.address) })
+            try admin.start(context, configuration, bound)
             let threads = shards
             let adminThread = admin
             let drainTime = configuration.drainTime
@@ -123,9 +127,6 @@ public final class Server: Sendable {
             admin.stop()
             throw StartError(cause: error)
         }
-        for address in adminAddresses {
-            log.write(.info, "listening", [("protocol", "admin"), ("address", address.description)])
-        }
         for (face, isSecure, address) in bound {
             let tls = isSecure ? [("tls", "on")] : []
             log.write(.info, "listening", [("protocol", face.name), ("address", address.description)] + tls)
@@ -133,6 +134,9 @@ public final class Server: Sendable {
                 let reason = "passwords and tokens can be read on the network"
                 log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
             }
+        }
+        for address in adminAddresses {
+            log.write(.info, "listening", [("protocol", "admin"), ("address", address.description)])
         }
     }
 
@@ -170,7 +174,7 @@ public final class Server: Sendable {
     /// - Throws: a sentence, with everything as it was, when nobody would have to say who it is although clients of
     ///   other machines can connect.
     public func reload(_ configuration: Configuration) throws(StartError) {
-        try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound)
+        try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound, admin: adminAddresses)
         context.memory.limit = configuration.limits.memory
         context.connections.limit = configuration.limits.connections
         context.acceptor.push(.drainTime(configuration.drainTime))
@@ -179,8 +183,9 @@ public final class Server: Sendable {
             inbox.push(.limits(limits))
             inbox.push(.access(configuration.access.table))
         }
-        context.logins?.reload(configuration.access)
         context.admin?.push(.names(HostPolicy(configuration.hostNames)))
+        context.admin?.push(.access(configuration.access.table))
+        context.logins?.reload(configuration.access)
         // The files may hold others although they are named as before.
         if let fresh = configuration.tls { context.tls?.adopt(fresh) }
     }
@@ -201,9 +206,16 @@ public final class Server: Sendable {
 
     /// Without users, only this machine is served, unless it is wanted otherwise.
     private static func checkOpen(
-        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [Bound]
+        _ access: AccessRules, allowsAnonymous: Bool, _ bound: [Bound], admin: [SocketAddress] = []
     ) throws(StartError) {
         guard access.settings.isOpen, !allowsAnonymous else { return }
+        for address in admin where !address.isLoopback {
+            throw StartError(
+                isAdmin: true,
+                cause: SystemError(
+                    "\(address) would have everybody on the network end and see everything",
+                    cause: "there are no users; configure some, choose 127.0.0.1, or give --allow-anonymous"))
+        }
         for (face, _, address) in bound where !address.isLoopback {
             throw StartError(
                 listener: face,

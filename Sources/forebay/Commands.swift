@@ -3,8 +3,7 @@
 
 enum Command: Equatable {
     case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, closeConnection
-    case closeSubscription, top, ping, bench
-    case completion, manual
+    case closeSubscription, top, ping, bench, completion, manual
 }
 
 let version = "0.1.0"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
+import access
 from common import DEADLINE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,6 +250,43 @@ def test_large_requests_are_refused(admin):
         one.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
                     b"content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n")
         assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
+
+
+def test_users_need_the_permission_to_control(start, topic, tmp_path):
+    file = tmp_path / "broker.yaml"
+    file.write_text(f"""
+users:
+  - name: operator
+    token: {access.token_hash("operator's")}
+    control: [">", "$SYS.>"]
+  - name: watcher
+    token: {access.token_hash("watcher's")}
+    control: ["$SYS.stats"]
+""")
+    admin = Admin(start("-c", str(file), "--admin", "127.0.0.1:0"))
+
+    def ask(path, token=None, method="GET"):
+        headers = {"authorization": "Bearer " + token} if token else {}
+        return admin(path, method, headers=headers)
+
+    for path in ("healthz", "readyz", "", "script.js"):
+        assert ask(path).status_code == 200, path
+    for path in ("metrics", "api/v1/overview", "api/v1/topics"):
+        assert ask(path).status_code == 401, path
+        assert ask(path, "nobody's").status_code == 401, path
+        assert ask(path, "operator's").status_code == 200, path
+    assert ask("metrics", "watcher's").status_code == 200
+    assert ask("api/v1/connections", "watcher's").status_code == 403
+    assert ask("api/v1/connections/0-0-1", "watcher's", "DELETE").status_code == 403
+    assert ask("api/v1/connections/0-0-1", "operator's", "DELETE").status_code == 404
+
+
+def test_it_is_for_this_machine_where_there_are_no_users(start):
+    options = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0")
+    code, words = start.refusal(*options)
+    assert code == 1 and words.startswith("forebayd: --admin: 0.0.0.0:") and "there are no users" in words
+    assert requests.get("http://127.0.0.1:%d/healthz" % start("--admin", "0.0.0.0:0", "--allow-anonymous").admin[1],
+                        timeout=DEADLINE).text == "ok\n"
 
 
 # Prometheus

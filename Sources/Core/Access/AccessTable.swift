@@ -31,7 +31,7 @@ public final class AccessTable: Sendable {
     private let certificates: [String: Principal]
     private let keys: Set<String>
     /// Who brings no credentials; nil if such peers are turned away.
-    let anonymous: Principal?
+    public let anonymous: Principal?
     /// There are neither users nor keys: whatever credentials a peer brings, there is nothing to compare them with.
     public let isOpen: Bool
 

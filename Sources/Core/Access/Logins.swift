@@ -15,7 +15,7 @@ public struct LoginTicket: Sendable, Hashable {
     /// Of the exchange over HTTP; not used for RSocket.
     var exchange: UInt32
     /// Never given out twice.
-    var number: UInt64
+    public var number: UInt64
 }
 
 /// Credentials to be looked at; to be answered by `Shard.authenticated`, whatever comes of it.
@@ -24,6 +24,19 @@ public struct LoginRequest: Sendable {
     public var credential: Credential
     /// The peer's address without its port: those who guess are slowed down by it.
     public var address: String
+}
+
+extension LoginRequest {
+    /// The `authorization` of a request that is none of the engine's; `number` is its asker's own.
+    public init(number: UInt64, authorization: String, address: String) throws(Problem) {
+        do throws(Refusal) {
+            credential = try Credential(authorization: authorization)
+        } catch {
+            throw error.problem
+        }
+        ticket = LoginTicket(connection: ConnectionID(index: 0, generation: 0), exchange: 0, number: number)
+        self.address = address
+    }
 }
 
 /// What became of credentials.
@@ -41,6 +54,14 @@ public enum LoginOutcome: Sendable {
 }
 
 extension LoginOutcome {
+    /// Who it is.
+    public func admitted() throws(Problem) -> Principal {
+        switch result {
+        case .success(let principal): return principal
+        case .failure(let refusal): throw refusal.problem
+        }
+    }
+
     var result: Result<Principal, Refusal> {
         switch self {
         case .accepted(let principal): .success(principal)

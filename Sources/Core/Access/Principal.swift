@@ -38,7 +38,7 @@ public final class Principal: Sendable {
     static let `operator` = Principal(user: nil, permissions: .all, proof: .none)
 
     /// "User 'alice'", for a sentence.
-    var title: String { user.map { "User '\($0)'" } ?? "Without credentials one" }
+    public var title: String { user.map { "User '\($0)'" } ?? "Without credentials one" }
 }
 
 /// What tells who a peer is. It is a secret: it has no description, and is not written anywhere.

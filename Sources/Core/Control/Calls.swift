@@ -73,6 +73,15 @@ public struct ControlCall: Sendable {
         }
     }
 
+    /// What one has to be permitted to control: the topic, or the list that the other things are in.
+    public var permitted: String {
+        switch subject {
+        case .topic(let name, _): name
+        case .connection: SystemList.connections.name
+        case .subscription: SystemList.subscriptions.name
+        }
+    }
+
     /// It changes nothing.
     public var isReading: Bool {
         if case .topic(_, .info) = subject { true } else { false }

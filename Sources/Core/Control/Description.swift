@@ -56,8 +56,8 @@ extension Shard {
         var object = JSONObject()
         object.add("id", row.id)
         object.add("peer", row.peer)
-        if let user = (connection.http?.login?.principal ?? connection.principal)?.user { object.add("user", user) }
         object.add("protocol", connection.protocolName)
+        if let user = (connection.http?.login?.principal ?? connection.principal)?.user { object.add("user", user) }
         object.add("shard", index)
         object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
         object.add("streams", connection.streams.count)

@@ -20,7 +20,7 @@ public struct SubscriptionFigures: Sendable {
     public var topic: String
     public var connection: String
     public var peer: String
-    /// Nil: it is an anonymous one's.
+    /// Nil where there are none.
     public var user: String?
     public var stream: UInt32
     public var policy: Overflow
@@ -254,8 +254,8 @@ extension Shard {
         return SubscriptionFigures(
             id: subscriber.id, topic: subscriber.mirror.name, connection: text(subscriber.connection.id),
             peer: subscriber.connection.peer, user: subscriber.principal.user, stream: subscriber.stream,
-            policy: subscriber.options.overflow, buffer: subscriber.options.buffer,
-            requested: credit.isUnbounded ? nil : credit.requested,
+            policy: subscriber.options.overflow,
+            buffer: subscriber.options.buffer, requested: credit.isUnbounded ? nil : credit.requested,
             outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: cursor?.delivered ?? 0,
             waiting: cursor?.waiting ?? 0, dropped: cursor?.dropped ?? 0, missed: cursor?.missedAtStart ?? 0,
             next: cursor?.cursor.value ?? 0, lag: lag, age: age, behind: behind(subscriber, now: now),

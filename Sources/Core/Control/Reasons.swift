@@ -79,8 +79,8 @@ public enum RefusalReason: Int, TallyKey {
 
     init(_ status: GRPCStatus) {
         switch status {
-        case .permissionDenied: self = .forbidden
         case .unauthenticated: self = .unauthenticated
+        case .permissionDenied: self = .forbidden
         case .notFound: self = .notFound
         case .deadlineExceeded: self = .timeout
         case .resourceExhausted: self = .limit

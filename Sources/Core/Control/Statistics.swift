@@ -21,7 +21,6 @@ public struct ShardCounters: Sendable {
     public var limits = Tally<LimitReached>()
     public var protocolErrors: UInt64 = 0
     public var connectionsOpened: UInt64 = 0
-    public var subscriptionsOpened: UInt64 = 0
     /// Credentials that were looked at and were right; logins that came to nothing; requests that were not allowed.
     public var loginsAccepted: UInt64 = 0
     public var loginsRefused: UInt64 = 0
@@ -29,6 +28,7 @@ public struct ShardCounters: Sendable {
     /// Connections that were secured by TLS, and those that were not to be.
     public var handshakes: UInt64 = 0
     public var handshakeFailures: UInt64 = 0
+    public var subscriptionsOpened: UInt64 = 0
     public var bytesIn: UInt64 = 0
     public var bytesOut: UInt64 = 0
 
@@ -50,12 +50,12 @@ public struct ShardCounters: Sendable {
         limits.add(other.limits)
         protocolErrors &+= other.protocolErrors
         connectionsOpened &+= other.connectionsOpened
+        subscriptionsOpened &+= other.subscriptionsOpened
         loginsAccepted &+= other.loginsAccepted
         loginsRefused &+= other.loginsRefused
         denied &+= other.denied
         handshakes &+= other.handshakes
         handshakeFailures &+= other.handshakeFailures
-        subscriptionsOpened &+= other.subscriptionsOpened
         bytesIn &+= other.bytesIn
         bytesOut &+= other.bytesOut
         connections += other.connections

@@ -306,12 +306,6 @@ extension Shard {
         return carriedMetadata.readable
     }
 
-    private func tooLarge(_ count: Int) -> GRPCError {
-        reached(.payload)
-        return GRPCError(
-            .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
-    }
-
     // A call's end
 
     /// The peer gave up, or is given up: what stands behind the exchange goes.

@@ -66,4 +66,10 @@ extension Shard {
         finish(exchange, refusal.status, refusal.message, end: end, dropped: exchange.dropped)
         count(refusal.kind)
     }
+
+    func tooLarge(_ count: Int) -> GRPCError {
+        reached(.payload)
+        return GRPCError(
+            .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
+    }
 }

@@ -51,11 +51,14 @@ enum AdminCall: Sendable {
         }
     }
 
-    /// It may be asked for by whoever watches over the broker, without a word of who that is.
-    var isProbe: Bool {
+    /// What one has to be permitted to control, where there are users; nil for what everybody may see: the page's
+    /// files, in which there is nothing to hide, and whether the broker is alive.
+    var permitted: String? {
         switch self {
-        case .alive, .ready: true
-        default: false
+        case .file, .alive, .ready: nil
+        case .metrics, .info, .stats, .overview: "$SYS.stats"
+        case .list(let list, _, _): list.name
+        case .control(let call): call.permitted
         }
     }
 }

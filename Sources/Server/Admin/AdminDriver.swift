@@ -16,6 +16,8 @@ final class AdminClient {
     var call: Result<AdminCall, Problem>?
     /// Host and port that it was asked of.
     var authority: String?
+    /// What it says of who asks.
+    var authorization: String?
     /// The question to the shards that it waits for.
     var job: UInt64?
     var isAmbiguous = false
@@ -50,6 +52,7 @@ final class AdminClient {
         job = nil
         answer = nil
         authority = nil
+        authorization = nil
         isAmbiguous = false
         bodyCount = 0
         lastSign = now
@@ -80,7 +83,8 @@ final class AdminDriver: MicroDaemon {
         client.lastSign = loop.now
         client.isAmbiguous = head.isAmbiguous
         client.authority = head.plain.authority
-        client.call = call(head, AdminHead(plain: head.plain, fetchSite: fetchSite, peer: client.peer))
+        client.authorization = head.plain.authorization
+        client.call = call(head, AdminHead(plain: head.plain, fetchSite: fetchSite))
         connection.stage = head.hasBody ? .uploading : .waiting
         // The library throws away what comes behind a head that may be read in two ways, and ends the connection.
         guard head.isAmbiguous else { return .goOn }

@@ -13,6 +13,10 @@ enum AdminItem: Sendable {
     case answer(job: UInt64, shard: Int, InquiryAnswer, LoopFigures)
     /// The broker begins to shut down gently.
     case draining
+    /// What became of credentials.
+    case authenticated(LoginTicket, LoginOutcome)
+    /// Who may do what from now on.
+    case access(AccessTable)
     /// Under these names it may be asked from now on.
     case names(HostPolicy)
     /// End the thread now.
@@ -41,6 +45,9 @@ final class AdminLoop {
     private var jobs: [UInt64: Job] = [:]
     private var nextJob: UInt64 = 0
     private var queue: [AdminClient] = []
+    private var login: AdminLogin
+    /// Those whose credentials are looked at.
+    private var unknown: [UInt64: AdminClient] = [:]
     private var known: [ShardFigures]
     private var isDraining = false
     private var isStopped = false
@@ -61,6 +68,7 @@ final class AdminLoop {
         self.inbox = inbox
         self.context = context
         self.settings = settings
+        login = AdminLogin(context)
         known = Array(repeating: ShardFigures(), count: context.inboxes.count)
         try poller.add(inbox.descriptor, token: AdminLoop.inboxToken, interest: .read)
         for (index, listener) in listeners.enumerated() {
@@ -119,6 +127,18 @@ final class AdminLoop {
             ask(questions, for: number)
             if let outcome = job.gathering.outcome { finish(number, job, outcome) }
         case .draining: isDraining = true
+        case .authenticated(let ticket, let outcome):
+            guard let client = unknown.removeValue(forKey: ticket.number), case .success(let call)? = client.call else {
+                return
+            }
+            switch login.check(outcome, for: call) {
+            case .goOn, .wait: enqueue(client)
+            case .refuse(let problem):
+                client.job = nil
+                client.set(AdminAnswer(problem))
+                driver.resume(client.micro)
+            }
+        case .access(let access): login.access = access
         case .names(let names): settings.guarding.hosts = names
         case .stop: isStopped = true
         }
@@ -182,12 +202,22 @@ final class AdminLoop {
         switch call {
         case .failure(let problem): client.set(AdminAnswer(problem))
         case .success(.file(let file)): client.set(file.answer(http: settings.httpOrigin(for: client.authority)))
-        case .success:
-            // A number that no job has: it waits for its turn.
-            client.job = 0
-            queue.append(client)
-            startJobs()
+        case .success(let call):
+            switch login.check(call, client.authorization, peer: client.peer, now: now) {
+            case .goOn: enqueue(client)
+            case .wait(let number):
+                client.job = 0
+                unknown[number] = client
+            case .refuse(let problem): client.set(AdminAnswer(problem))
+            }
         }
+    }
+
+    private func enqueue(_ client: AdminClient) {
+        // A number that no job has: it waits for its turn.
+        client.job = 0
+        queue.append(client)
+        startJobs()
     }
 
     private func startJobs() {
@@ -225,6 +255,7 @@ final class AdminLoop {
         if let number = client.job { jobs[number] = nil }
         client.job = nil
         queue.removeAll { $0 === client }
+        if let number = unknown.first(where: { $0.value === client })?.key { unknown[number] = nil }
         startJobs()
     }
 

@@ -4,19 +4,28 @@ import Core
 import EventLoop
 import HTTP2
 
+/// Where the broker listens.
+struct BoundListener: Sendable {
+    var name: String
+    var address: SocketAddress
+    /// It speaks TLS.
+    var isSecure: Bool
+}
+
 struct AdminSettings: Sendable {
     var guarding: AdminGuard
     /// Where the broker listens, by protocol, as the log tells it.
-    var listeners: [(name: String, address: SocketAddress)]
+    var listeners: [BoundListener]
     /// On the monotonic clock.
     var started: UInt64
 
     /// Where a page that came from `authority` finds the broker's HTTP listener; nil when there is none. A listener on
     /// all addresses is found under the name that the page was asked for by.
     func httpOrigin(for authority: String?) -> String? {
-        guard let address = listeners.first(where: { $0.name == "http" })?.address else { return nil }
-        guard address.isUnspecified, let authority else { return "http://\(address)" }
-        return "http://\(HostPolicy.host(of: authority)):\(address.port)"
+        guard let http = listeners.first(where: { $0.name == "http" }) else { return nil }
+        let scheme = http.isSecure ? "https" : "http"
+        guard http.address.isUnspecified, let authority else { return "\(scheme)://\(http.address)" }
+        return "\(scheme)://\(HostPolicy.host(of: authority)):\(http.address.port)"
     }
 
     /// Under which origins browsers know the page.
@@ -39,6 +48,6 @@ struct AdminSettings: Sendable {
 /// What `/api/v1/info` tells beside figures.
 struct BrokerInfo {
     var limits: Limits
-    var listeners: [(name: String, address: SocketAddress)]
+    var listeners: [BoundListener]
     var httpOrigin: String?
 }

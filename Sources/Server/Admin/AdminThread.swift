@@ -28,12 +28,13 @@ struct AdminThread: Sendable {
 
     /// - Parameter bound: where the broker's other listeners are.
     mutating func start(
-        _ context: LoopContext, _ configuration: Server.Configuration, _ bound: [(face: Face, address: SocketAddress)]
+        _ context: LoopContext, _ configuration: Server.Configuration, _ bound: [Server.Bound]
     ) throws(SystemError) {
         guard let inbox else { return }
         let settings = AdminSettings(
-            guarding: AdminGuard(hosts: HostPolicy(configuration.hostNames), access: .everyone),
-            listeners: bound.map { ($0.face.name, $0.address) } + addresses.map { ("admin", $0) },
+            guarding: AdminGuard(hosts: HostPolicy(configuration.hostNames)),
+            listeners: bound.map { BoundListener(name: $0.face.name, address: $0.address, isSecure: $0.isSecure) }
+                + addresses.map { BoundListener(name: "admin", address: $0, isSecure: false) },
             started: Clock.monotonic())
         let sockets = sockets
         thread = try NamedThread.start("forebay-admin") {

@@ -154,6 +154,15 @@ enum Metrics {
         out.single(
             "forebay_protocol_errors_total", .counter, "Connections ended because their client broke the protocol.",
             counters.protocolErrors)
+        out.family("forebay_logins_total", .counter, "Credentials that were looked at, or missing, by what came of it.")
+        out.sample(["result": "accepted"], counters.loginsAccepted)
+        out.sample(["result": "refused"], counters.loginsRefused)
+        out.single(
+            "forebay_requests_denied_total", .counter, "Requests that their user had no permission for.",
+            counters.denied)
+        out.family("forebay_tls_handshakes_total", .counter, "Handshakes of TLS, by what came of them.")
+        out.sample(["result": "done"], counters.handshakes)
+        out.sample(["result": "failed"], counters.handshakeFailures)
         out.family("forebay_limit_reached_total", .counter, "How often a limit was reached, by its name.")
         for limit in LimitReached.allCases { out.sample(["limit": limit.name], limits[limit]) }
     }

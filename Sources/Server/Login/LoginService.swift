@@ -21,11 +21,13 @@ final class LoginService: Sendable {
     private let threads: [Worker]
 
     /// Starts the threads. `stop` ends them.
-    init(_ rules: AccessRules, inboxes: [Inbox<InboxItem>], log: Log) throws(SystemError) {
+    init(
+        _ rules: AccessRules, inboxes: [Inbox<InboxItem>], admin: Inbox<AdminItem>? = nil, log: Log
+    ) throws(SystemError) {
         var threads: [Worker] = []
         do throws(SystemError) {
             for index in 0..<LoginService.workers {
-                threads.append(try Worker(index, rules, inboxes: inboxes, log: log))
+                threads.append(try Worker(index, rules, inboxes: inboxes, admin: admin, log: log))
             }
         } catch {
             for worker in threads { worker.stop() }
@@ -34,7 +36,8 @@ final class LoginService: Sendable {
         self.threads = threads
     }
 
-    /// Hands in credentials; the answer comes to the shard's inbox. False: too many wait already.
+    /// Hands in credentials; the answer comes to the shard's inbox, or beyond the last shard to the admin's. False: too
+    /// many wait already.
     func submit(_ request: LoginRequest, from shard: Int, now: UInt64) -> Bool {
         threads[LoginService.worker(of: request.address)].submit(request, from: shard, now: now)
     }
@@ -74,7 +77,9 @@ private final class Worker: Sendable {
     private let waiting: Waiting
     private let thread: NamedThread
 
-    init(_ index: Int, _ rules: AccessRules, inboxes: [Inbox<InboxItem>], log: Log) throws(SystemError) {
+    init(
+        _ index: Int, _ rules: AccessRules, inboxes: [Inbox<InboxItem>], admin: Inbox<AdminItem>?, log: Log
+    ) throws(SystemError) {
         let inbox = try Inbox<Item>()
         let waiting = Waiting()
         let secret = try (0..<4).map { _ throws(SystemError) in try Machine.random() }
@@ -84,7 +89,7 @@ private final class Worker: Sendable {
             let bytes = secret.flatMap { word in withUnsafeBytes(of: word) { Array($0) } }
             var desk = Desk(
                 authenticator: Authenticator(rules, secret: bytes), inbox: inbox, waiting: waiting, inboxes: inboxes,
-                log: log)
+                admin: admin, log: log)
             desk.run()
         }
         self.inbox = inbox
@@ -129,16 +134,18 @@ private struct Desk: ~Copyable {
     private let inbox: Inbox<Worker.Item>
     private let waiting: Waiting
     private let inboxes: [Inbox<InboxItem>]
+    private let admin: Inbox<AdminItem>?
     private let log: Log
 
     init(
         authenticator: consuming Authenticator, inbox: Inbox<Worker.Item>, waiting: Waiting,
-        inboxes: [Inbox<InboxItem>], log: Log
+        inboxes: [Inbox<InboxItem>], admin: Inbox<AdminItem>?, log: Log
     ) {
         self.authenticator = authenticator
         self.inbox = inbox
         self.waiting = waiting
         self.inboxes = inboxes
+        self.admin = admin
         self.log = log
     }
 
@@ -177,7 +184,11 @@ private struct Desk: ~Copyable {
             // The name may be a password that was typed in the wrong place.
             log.write(.debug, "login refused", [("address", address), ("reason", reason)])
         }
-        inboxes[job.shard].push(.authenticated(job.request.ticket, outcome))
+        if job.shard < inboxes.count {
+            inboxes[job.shard].push(.authenticated(job.request.ticket, outcome))
+        } else {
+            admin?.push(.authenticated(job.request.ticket, outcome))
+        }
     }
 }
 

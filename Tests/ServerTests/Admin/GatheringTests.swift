@@ -160,12 +160,16 @@ struct GatheringTests {
                 "http://127.0.0.1:7692", "http://localhost:7692", "http://b.example:7692",
             ])
         #expect(AdminSettings.origins(of: all, names: .any).contains("http://127.0.0.1:7691"))
-        let guarding = AdminGuard(hosts: HostPolicy(), access: .everyone)
-        let settings = AdminSettings(guarding: guarding, listeners: [("http", all[0])], started: 0)
+        let guarding = AdminGuard(hosts: HostPolicy())
+        let settings = AdminSettings(guarding: guarding, listeners: [listener(all[0])], started: 0)
         #expect(settings.httpOrigin(for: "b.example:7692") == "http://b.example:7691")
-        let fixed = AdminSettings(guarding: guarding, listeners: [("http", address[0])], started: 0)
+        let fixed = AdminSettings(guarding: guarding, listeners: [listener(address[0])], started: 0)
         #expect(fixed.httpOrigin(for: "localhost:7692") == "http://127.0.0.1:7692")
         #expect(AdminSettings(guarding: guarding, listeners: [], started: 0).httpOrigin(for: "a") == nil)
+    }
+
+    private func listener(_ address: SocketAddress) -> BoundListener {
+        BoundListener(name: "http", address: address, isSecure: false)
     }
 
     private struct Missing: Error {}

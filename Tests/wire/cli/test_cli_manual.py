@@ -30,7 +30,7 @@ def man(page: bytes, width=100) -> str:
 def helps(forebay) -> dict[str, str]:
     """What -h says, by command; "" for the program's."""
     program = forebay.ok("-h").decode()
-    commands = re.findall(r"^  ((?:topic )?[a-z]+)(?: |$)", program.split("\nOptions")[0], re.MULTILINE)
+    commands = re.findall(r"^  ((?:(?:topic|close) )?[a-z]+)(?: |$)", program.split("\nOptions")[0], re.MULTILINE)
     assert {"sub", "pub", "topic info", "bench"} <= set(commands)
     return {"": program} | {name: forebay.ok(*name.split(), "-h").decode() for name in commands}
 

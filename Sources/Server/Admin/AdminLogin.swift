@@ -1,0 +1,73 @@
+// AdminLogin: who may ask the admin listener for what, where there are users: those with the permission to control it,
+// shown as over plain HTTP. Credentials are looked at on the threads that look at all others.
+
+import Core
+import HTTP2
+
+struct AdminLogin {
+    /// What a request is to do next.
+    enum Verdict {
+        case goOn
+        /// The answer of a thread that looks at its credentials, under this number.
+        case wait(UInt64)
+        case refuse(Problem)
+    }
+
+    var access: AccessTable
+    private let service: LoginService?
+    /// What the service takes this thread for.
+    private let place: Int
+    private var number: UInt64 = 0
+
+    init(_ context: LoopContext) {
+        access = context.access
+        service = context.logins
+        place = context.inboxes.count
+    }
+
+    /// - Parameter peer: address and port.
+    mutating func check(_ call: AdminCall, _ authorization: String?, peer: String, now: UInt64) -> Verdict {
+        guard let needed = call.permitted, !access.isOpen else { return .goOn }
+        do throws(Problem) {
+            guard let authorization else {
+                guard let anonymous = access.anonymous else {
+                    throw Problem(.unauthenticated, "Say who asks, by Basic or Bearer authorization.")
+                }
+                try check(anonymous, needed)
+                return .goOn
+            }
+            number += 1
+            let request = try LoginRequest(
+                number: number, authorization: authorization, address: AdminLogin.address(of: peer))
+            guard let service, service.submit(request, from: place, now: now) else {
+                throw Problem(.busy, "Too many wait for their credentials to be looked at; try again later.")
+            }
+            return .wait(number)
+        } catch {
+            return .refuse(error)
+        }
+    }
+
+    /// The credentials were looked at.
+    func check(_ outcome: LoginOutcome, for call: AdminCall) -> Verdict {
+        do throws(Problem) {
+            let principal = try outcome.admitted()
+            if let needed = call.permitted { try check(principal, needed) }
+            return .goOn
+        } catch {
+            return .refuse(error)
+        }
+    }
+
+    private func check(_ principal: Principal, _ needed: String) throws(Problem) {
+        guard !principal.permissions.allow(.control, needed) else { return }
+        throw Problem(
+            principal.user == nil ? .unauthenticated : .forbidden,
+            "\(principal.title) may not control \(needed), which this takes.")
+    }
+
+    /// Those who guess are slowed down by it.
+    private static func address(of peer: String) -> String {
+        peer.lastIndex(of: ":").map { String(peer[..<$0]) } ?? peer
+    }
+}
