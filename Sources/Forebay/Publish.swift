@@ -135,7 +135,8 @@ extension ForebayError {
     static let badProperties = ForebayError(
         .invalid,
         "A content type is at most 128 characters of ASCII, a message has at most "
-            + "\(MessageProperties.mostHeaders) headers, and a header's name at most \(CarriedMetadata.longestName) bytes.")
+            + "\(MessageProperties.mostHeaders) headers, and a header's name at most "
+            + "\(CarriedMetadata.longestName) bytes.")
 
     static let unknownOutcome = ForebayError(
         .outcomeUnknown, "The connection was lost before the broker answered: it may have taken the message, or not.")

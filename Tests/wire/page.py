@@ -17,6 +17,10 @@ KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "Home": 36, "End": 35, "ArrowLeft":
         "ArrowDown": 40, " ": 32}
 
 
+class Gone(Exception):
+    """The page that was asked, as another is loaded in its place."""
+
+
 def high(descriptor: int) -> int:
     copy = fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64)
     os.close(descriptor)
@@ -57,9 +61,17 @@ class Page:
 
     def value(self, expression: str):
         """Of JavaScript."""
-        result = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        while True:
+            try:
+                result = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+                break
+            except Gone:  # With the page that was there until now.
+                pass
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
+
+    def reload(self):
+        self._call("Page.reload")
 
     def text(self, selector: str) -> str:
         """As it is shown; "" where there is none."""
@@ -136,7 +148,10 @@ class Page:
         while True:
             message = self._next()
             if message.get("id") == self._number:
-                assert "error" not in message, f"{method}: {message['error']}"
+                error = message.get("error")
+                if error and "navigated or closed" in error["message"]:
+                    raise Gone
+                assert not error, f"{method}: {error}"
                 return message["result"]
             self._note(message)
 

@@ -25,12 +25,16 @@ class Limited:
     def __init__(self, start, *options: str):
         self.broker = start("--admin", "127.0.0.1:0", *options)
         self.opened = []
+        # Where there are users, one of them asks for the metrics.
+        self.who = ("alice", "secret") if "-c" in options else None
 
     def reached(self) -> dict[str, int]:
         """How often each limit was, as far as it was."""
         with requests.Session() as session:
             session.trust_env = False
-            text = session.get("http://%s:%d/metrics" % self.broker.admin, timeout=DEADLINE).text
+            answer = session.get("http://%s:%d/metrics" % self.broker.admin, auth=self.who, timeout=DEADLINE)
+            assert answer.status_code == 200, answer.text
+            text = answer.text
         family = 'forebay_limit_reached_total{limit="'
         rows = [line.removeprefix(family).split('"} ') for line in text.splitlines() if line.startswith(family)]
         return {name: int(count) for name, count in rows if int(count)}
@@ -72,7 +76,7 @@ def limited(start):
 def users(start, tmp_path):
     """Options for a broker with two users."""
     hashed = access.password_hash(start.executable(), "secret")
-    everything = dict.fromkeys(("publish", "subscribe", "control", "block"), [">"])
+    everything = dict.fromkeys(("publish", "subscribe", "control", "block"), [">", "$SYS.>"])
     return lambda **settings: ("-c", str(access.write(tmp_path, {
         "users": [{"name": name, "password": hashed, **everything} for name in ("alice", "bob")], **settings})))
 
