@@ -43,7 +43,7 @@ import Testing
             var options = ForebayOptions()
             options.limits.message = limit
             let client = try await ForebayClient.connect(broker.url(wire), options)
-            try await client.topic("t").publish([UInt8](repeating: 1, count: 1 << 10))
+            try await client.topic("t").publish([UInt8](repeating: 1, count: 4 << 10))
             let failure = await error { for try await _ in client.topic("t").messages(replay: .all) {} }
             #expect(failure?.code == .messageTooLarge)
             try await client.topic("t").publish("the client goes on")
