@@ -12,7 +12,8 @@ import PackageDescription
 //                      ├─ TLS ─ COpenSSL, EventLoop
 //                      ├─ Configuration ─ CYAML
 //                      ├─ EventLoop ─ CLinux
-//                      └─ CMicroHTTPD
+//                      ├─ CMicroHTTPD
+//                      └─ CAdminPage           (the admin page's files)
 //   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
@@ -60,9 +61,14 @@ let package = Package(
         .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .target(
+            name: "CAdminPage",
+            exclude: ["index.html", "style.css", "script.js", "kit.js", "tables.js", "tail.js", "icon.svg"],
+            cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
+        .target(
             name: "Server",
             dependencies: [
-                "Access", "Configuration", "Core", "HTTP2", "EventLoop", "CLinux", "CMicroHTTPD", "Manual", "TLS",
+                "Access", "Bytes", "Configuration", "Core", "HTTP2", "EventLoop", "CAdminPage", "CLinux", "CMicroHTTPD",
+                "Manual", "Replay", "TLS",
             ],
             swiftSettings: hot),
         .target(
@@ -120,7 +126,8 @@ let package = Package(
         .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: strict),
         .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
         .testTarget(
-            name: "ServerTests", dependencies: ["Server", "Access", "Configuration", "Core", "EventLoop", "TLS"],
+            name: "ServerTests",
+            dependencies: ["Server", "Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS"],
             swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],

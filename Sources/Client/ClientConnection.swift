@@ -146,6 +146,9 @@ public enum ControlCall: Equatable, Sendable {
     /// What subscriptions are told; nil leaves it to the broker.
     case failTopic(String, message: String?)
     case deleteTopic(String)
+    /// By the ids of the lists.
+    case closeConnection(String)
+    case closeSubscription(UInt64)
 }
 
 /// What the broker has lists of.

@@ -26,6 +26,16 @@ struct MessageBatch: Sendable {
         count += 1
     }
 
+    /// Bytes of the first message, at least 1; nil if there is none.
+    var firstSize: Int? {
+        var size: Int?
+        forEach { metadata, payload in
+            size = Swift.max(1, payload.count + (metadata?.count ?? 0))
+            return false
+        }
+        return size
+    }
+
     mutating func removeAll() {
         bytes.removeAll(keepingCapacity: false)
         count = 0

@@ -23,6 +23,8 @@ public struct Limits: Equatable, Sendable {
     public var payload = 1 << 20
     /// Metadata of one message or request.
     public var metadata = 64 << 10
+    /// The headers of an HTTP request, with 32 for each.
+    public var headers = 16 << 10
     /// What a message is charged beside its bytes.
     public static let messageOverhead = 64
     /// Outgoing payloads above this are fragmented.
@@ -69,12 +71,27 @@ public struct Limits: Equatable, Sendable {
     public var heartbeat: UInt64 = 15 * second
     /// Pages of which other origins may use plain HTTP.
     public var cors = CORSPolicy()
+    /// Names under which plain HTTP may be asked.
+    public var hosts = HostPolicy()
     /// How long a connection may leave more than `controlOutput` unread, and how long it may take to read a closing
     /// error.
     public var unreadTime: UInt64 = 10 * second
     public var closeTime: UInt64 = 2 * second
     /// How long a draining broker waits for a subscriber, for whom messages wait, to ask for the next ones.
     public var askTime: UInt64 = 1 * second
+
+    // Users. Those without credentials are one user together.
+    public var connectionsPerUser = 100_000
+    public var subscriptionsPerUser = 1_000_000
+    /// Topics that a user was the first to use.
+    public var topicsPerUser = 100_000
+    /// Messages, and bytes of payload and metadata, that a user may publish in a second; 0 is any number.
+    public var publishRate = 0
+    public var publishBytes = 0
+    /// For how long a user who does not publish saves that up.
+    public var publishBurst: UInt64 = second
+    /// Those who wait until they may publish more are looked at so often at most.
+    public static let paceInterval: UInt64 = second / 100
 
     // Flow
     public var subscriptions = 1_000_000
@@ -127,13 +144,18 @@ public struct Limits: Equatable, Sendable {
     /// A whole message of a gRPC call: payload, metadata, and what protobuf adds.
     var messageFrame: Int { Swift.min(payload + metadata + 1024, 1 << 30) }
 
-    var ofHTTP: HTTP2Limits { HTTP2Limits() }
+    var ofHTTP: HTTP2Limits {
+        var limits = HTTP2Limits()
+        limits.maxStreams = Swift.min(limits.maxStreams, streamsPerConnection)
+        limits.maxHeaderList = headers
+        return limits
+    }
 
     /// Those that a request over plain HTTP is held to.
     var ofPlain: PlainLimits {
         var limits = PlainLimits()
         limits.body = payload
-        limits.headers = ofHTTP.maxHeaderList
+        limits.headers = headers
         return limits
     }
 }

@@ -11,8 +11,8 @@ public struct Mail: Sendable {
 
     enum Content: Sendable {
         // From a subscriber's shard to a topic's owner
-        case attach(name: String, shard: Int)
-        case detach(epoch: UInt64, shard: Int, dropped: UInt64)
+        case attach(name: String, shard: Int, Account?)
+        case detach(epoch: UInt64, shard: Int, MirrorPast)
         case progress(epoch: UInt64, shard: Int, MirrorProgress)
 
         // From the owner to a subscriber's shard
@@ -25,7 +25,7 @@ public struct Mail: Sendable {
         case items(StreamKey, ConnectionID, MessageBatch)
         case frames(StreamKey, ConnectionID, FrameBatch)
         case publisherEnded(StreamKey, name: String, PublisherEnd)
-        case fire(name: String, ConnectionID, shard: Int, MessageBatch)
+        case fire(name: String, ConnectionID, shard: Int, MessageBatch, Account?)
 
         // From the owner to a publisher's shard
         case notice(StreamKey, PublisherNotice)
@@ -111,6 +111,14 @@ struct MirrorProgress: Sendable, Equatable {
     var subscriptions: Int
     /// Messages that the view's subscriptions have lost since it was made.
     var dropped: UInt64
+    /// Messages that they were handed.
+    var delivered: UInt64
+}
+
+/// What a view that is no more has had.
+struct MirrorPast: Sendable {
+    var dropped: UInt64 = 0
+    var delivered: UInt64 = 0
 }
 
 /// The opening of a channel, or an acknowledged publish, with its first message.
@@ -122,6 +130,8 @@ struct PublishRequest: Sendable {
     var message: MessageBatch
     /// The publisher's half is already complete.
     var complete: Bool
+    /// The user who publishes.
+    var account: Account?
 }
 
 /// How a publisher's half ended.

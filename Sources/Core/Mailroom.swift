@@ -12,8 +12,8 @@ extension Shard {
 
     private func open(_ content: Mail.Content, now: Instant) {
         switch content {
-        case .attach(let name, let shard): attach(name, from: shard, now: now)
-        case .detach(let epoch, let shard, let dropped): unlink(epoch, shard, dropped: dropped, now: now)
+        case .attach(let name, let shard, let account): attach(name, from: shard, account, now: now)
+        case .detach(let epoch, let shard, let past): unlink(epoch, shard, past, now: now)
         case .progress(let epoch, let shard, let progress):
             topics[epoch]?.heard(progress, from: shard, now: now)
 
@@ -38,9 +38,9 @@ extension Shard {
             channel.topic.ended(channel, end, now: now)
             // A complete channel whose first message is parked lives on until that is appended.
             if channel.topic.channels[key] == nil { remoteChannels[key] = nil }
-        case .fire(let name, let connection, let shard, let batch):
+        case .fire(let name, let connection, let shard, let batch, let account):
             tellProcessed(batch.weight, shard, connection)
-            takeFire(batch, name: name, now: now)
+            takeFire(batch, name: name, account, now: now)
 
         case .notice(let key, let notice): hear(notice, key.handle)
         case .processed(let id, let bytes):

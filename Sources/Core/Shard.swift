@@ -17,6 +17,7 @@ public final class Shard {
     let shards: Int
     private(set) var limits: Limits
     let memory: MemoryBudget
+    let quotas: Quotas
     let pool: BlockPool
     private var source: RandomSource
     private(set) var plainFace: PlainFace
@@ -28,7 +29,6 @@ public final class Shard {
     // Connections and their streams
     var connections = Slab<Connection>()
     var streams = Slab<BoundStream>()
-    var perAddress: [String: Int] = [:]
     var subscriptionCount = 0
     private var lastSubscription: UInt64 = 0
     /// Streams of plain HTTP that can be given credit.
@@ -52,6 +52,15 @@ public final class Shard {
     /// Publishers with messages for other shards, sent at the end of the turn.
     var outgoing: [Publisher] = []
 
+    // Users, by name; nil are the anonymous
+    var meters: [String?: Meter] = [:]
+    /// Those that hold tokens for the turn at work.
+    var touchedMeters: [Meter] = []
+    /// How fast each user may publish.
+    private(set) var rates: PublishRates
+    /// When those who wait for tokens may go on.
+    var nextPayment = UInt64.max
+
     var counters = ShardCounters()
     /// On the shard that owns `$SYS.stats`: the figures of all shards.
     var statistics: Statistics
@@ -74,19 +83,22 @@ public final class Shard {
     /// - Parameters:
     ///   - index: this shard's place among `count`.
     ///   - memory: the budget that all shards of the broker share.
+    ///   - quotas: what is counted over all of them.
     ///   - seed: randomness for epochs; the only randomness that the engine gets.
     ///   - access: who may do what, until `reload`.
     public init(
-        index: Int, count: Int, limits: Limits, memory: MemoryBudget, seed: UInt64, access: AccessTable = .open,
-        now: Instant
+        index: Int, count: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas = Quotas(), seed: UInt64,
+        access: AccessTable = .open, now: Instant
     ) {
         self.index = index
         self.access = access
         shards = count
         self.limits = limits
         self.memory = memory
+        self.quotas = quotas
+        rates = PublishRates(limits)
         source = RandomSource(seed: seed)
-        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors)
+        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
         pool = BlockPool(budget: memory)
         effects = Effects(shards: count)
         statistics = Statistics(shards: count)
@@ -101,7 +113,10 @@ public final class Shard {
     public func adopt(_ limits: Limits, now: Instant) {
         moment = now
         self.limits = limits
-        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors)
+        rates = PublishRates(limits)
+        // Those who wait are looked at by the new rates.
+        payWaiting(now: now)
+        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
         for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) {
             topic.retain(limits.retention(of: topic.name), now: now)
         }
@@ -113,7 +128,7 @@ public final class Shard {
     // Effects
 
     /// When `fire` is to be called at the latest, on the monotonic clock.
-    public var deadline: UInt64? { nextTick }
+    public var deadline: UInt64? { Swift.min(nextTick, nextPayment) }
 
     /// No connection is left: a draining shard is done.
     public var isIdle: Bool { connections.count == 0 }
@@ -133,7 +148,9 @@ public final class Shard {
     }
 
     /// The shard that a topic lives on, by its name.
-    func owner(of name: String) -> Int {
+    func owner(of name: String) -> Int { Shard.owner(of: name, among: shards) }
+
+    static func owner(of name: String, among shards: Int) -> Int {
         // FNV-1a: any spread will do, but each shard must find the same.
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
@@ -157,6 +174,7 @@ public final class Shard {
 
     /// Carries on until nothing that the input touched is unsettled.
     func settle(_ now: Instant) {
+        if !touchedMeters.isEmpty { putTokensBack() }
         sendOutgoing()
         while !dirtyTopics.isEmpty || !dirtyMirrors.isEmpty {
             while let topic = dirtyTopics.popLast() { topic.settle(now: now) }

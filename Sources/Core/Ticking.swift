@@ -10,11 +10,16 @@ extension Shard {
     /// `deadline` has passed.
     public func fire(now: Instant) {
         moment = now
+        if now.monotonic >= nextPayment {
+            payWaiting(now: now)
+            settle(now)
+        }
         guard now.monotonic >= nextTick else { return }
         nextTick = now.monotonic + Shard.tickInterval
         for place in 0..<connections.bound {
             if let connection = connections.at(place) { tick(connection, now: now) }
         }
+        tickMeters(now: now)
         for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) {
             topic.tick(now: now)
             if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
@@ -38,6 +43,7 @@ extension Shard {
             break
         case .new:
             guard time - connection.openedAt >= limits.setupTime else { return }
+            reached(.setupTime)
             if connection.http?.http1 != nil {
                 return close(connection, reason: "no request came to its end in time", now: now)
             }
@@ -63,6 +69,7 @@ extension Shard {
         let silent = now.monotonic - connection.lastHeard
         if silent >= connection.lifetime {
             let seconds = connection.lifetime / Limits.second
+            reached(connection.http == nil ? .lifetime : .httpSilence)
             fatal(
                 connection,
                 error(.connectionError, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
@@ -74,6 +81,7 @@ extension Shard {
             sayProbe(on: connection)
         }
         if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
+            reached(.unreadTime)
             close(connection, reason: "it left its answers unread", now: now)
             return
         }
@@ -83,10 +91,11 @@ extension Shard {
         }
         if let http = connection.http, let session = http.session {
             if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
+                reached(.reassemblyTime)
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
                 return fatal(connection, error(.connectionError, reason), now: now)
             }
-            counters.streamErrors &+= http.takeErrors()
+            http.takeErrors(into: &counters)
             expire(http, now: now)
             feedCrowded(http, now: now)
             sendHeartbeats(http, now: now)
@@ -127,9 +136,8 @@ extension Shard {
 
     private func tellStatistics(now: Instant) {
         nextStatistics = now.monotonic + Limits.second
-        counters.connections = connections.count
-        counters.subscriptions = subscriptionCount
-        counters.topics = names.count
+        forgetMeters()
+        let counters = currentCounters()
         let owner = owner(of: SystemTopic.stats)
         if owner == index {
             statistics.take(counters, from: index)

@@ -86,6 +86,13 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
 
     public var isIPv6: Bool { family == AF_INET6 }
 
+    /// It stands for all addresses of the machine.
+    public var isUnspecified: Bool {
+        withUnsafeBytes(of: storage) { bytes in
+            isIPv6 ? bytes[8..<24].allSatisfy { $0 == 0 } : bytes[4..<8].allSatisfy { $0 == 0 }
+        }
+    }
+
     public var port: UInt16 {
         // The port stands behind the family, in both.
         get { UInt16(bigEndian: withUnsafeBytes(of: storage) { $0.load(fromByteOffset: 2, as: UInt16.self) }) }

@@ -10,15 +10,23 @@ public struct RSocketError: Error, Sendable, Equatable {
         case connection
     }
 
+    /// The limits of a connection that errors tell of.
+    public enum Bound: Sendable, Equatable {
+        case payload, metadata, keepaliveData, streams, reassembly, reassemblyTime
+    }
+
     public var code: ErrorCode
     /// A sentence that tells the person at the other end what to change.
     public var message: String
     public var scope: Scope
+    /// The limit that was reached; nil where none was.
+    public var bound: Bound?
 
-    public init(code: ErrorCode, message: String, scope: Scope) {
+    public init(code: ErrorCode, message: String, scope: Scope, bound: Bound? = nil) {
         self.code = code
         self.message = message
         self.scope = scope
+        self.bound = bound
     }
 
     /// The stream to answer on: 0 for the connection.
@@ -33,7 +41,7 @@ public struct RSocketError: Error, Sendable, Equatable {
         RSocketError(code: code, message: message, scope: .connection)
     }
 
-    static func stream(_ id: UInt32, _ code: ErrorCode, _ message: String) -> RSocketError {
-        RSocketError(code: code, message: message, scope: .stream(id))
+    static func stream(_ id: UInt32, _ code: ErrorCode, _ message: String, bound: Bound? = nil) -> RSocketError {
+        RSocketError(code: code, message: message, scope: .stream(id), bound: bound)
     }
 }

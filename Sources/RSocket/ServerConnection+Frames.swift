@@ -112,9 +112,11 @@ extension ServerConnection {
     ) -> Event? {
         guard header.stream == 0 else { return nil }
         guard bytes.count == length else {
-            return fatal(
+            var error = RSocketError.connection(
                 .connectionError,
                 "A KEEPALIVE frame has \(length) bytes; at most \(limits.maxKeepaliveData) of data are allowed.")
+            error.bound = .keepaliveData
+            return fatal(error)
         }
         switch decode(header, bytes) {
         case .frame(.keepalive(let respond, let position, let data)):

@@ -60,7 +60,8 @@ extension ServerConnection {
         if streams.count >= limits.maxStreams && kind != .fireAndForget {
             return .stream(
                 stream, .rejected,
-                "The connection has \(limits.maxStreams) streams, the most allowed: end some, or connect once more.")
+                "The connection has \(limits.maxStreams) streams, the most allowed: end some, or connect once more.",
+                bound: .streams)
         }
         return nil
     }
@@ -156,7 +157,7 @@ extension ServerConnection {
         .stream(
             header.stream, .rejected,
             "A \(header.typeName) frame has \(length) bytes; at most \(limits.maxPayload) of data and "
-                + "\(limits.maxMetadata) of metadata are allowed.")
+                + "\(limits.maxMetadata) of metadata are allowed.", bound: .payload)
     }
 
     private func tooLarge(_ stream: UInt32, metadata: Int, data: Int) -> RSocketError? {
@@ -164,12 +165,13 @@ extension ServerConnection {
             return .stream(
                 stream, .rejected,
                 "A message has at least \(data) bytes of data; at most \(limits.maxPayload) are "
-                    + "allowed.")
+                    + "allowed.", bound: .payload)
         }
         if metadata > limits.maxMetadata {
             return .stream(
                 stream, .rejected,
-                "A message has at least \(metadata) bytes of metadata; at most \(limits.maxMetadata) are allowed.")
+                "A message has at least \(metadata) bytes of metadata; at most \(limits.maxMetadata) are allowed.",
+                bound: .metadata)
         }
         return nil
     }
@@ -192,7 +194,8 @@ extension ServerConnection {
             return .stream(
                 partial.stream, .rejected,
                 "The connection's unfinished fragmented messages need more than \(limits.maxReassembly) bytes, or are "
-                    + "more than \(limits.maxPartials): send fewer of them at a time.")
+                    + "more than \(limits.maxPartials): send fewer of them at a time.",
+                bound: .reassembly)
         }
         return nil
     }

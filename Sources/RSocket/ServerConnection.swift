@@ -213,7 +213,8 @@ public struct ServerConnection: ~Copyable {
     private mutating func nextExpired() -> Event? {
         while phase == .open, let partial = reassembly.oldest, partial.since < expiry {
             let error = RSocketError.stream(
-                partial.stream, .rejected, "The fragments of a message took too long to come: send them together.")
+                partial.stream, .rejected, "The fragments of a message took too long to come: send them together.",
+                bound: .reassemblyTime)
             if let index = streams.find(partial.stream) { return refuse(at: index, error) }
             reassembly.remove(partial.stream)
         }

@@ -106,6 +106,7 @@ final class Acceptor {
             drainDeadline = now + drainTime
             closeListeners()
             for inbox in context.inboxes { inbox.push(.drain) }
+            context.admin?.push(.draining)
         case .drainTime(let time): drainTime = time
         case .stop: outcome = outcome ?? .stopped
         case .idle:
@@ -126,6 +127,7 @@ final class Acceptor {
             } catch {
                 let advice = error.code == EMFILE ? "; raise the limit on open files (ulimit -n)" : ""
                 refusals.count(error.cause + advice)
+                context.connections.noteRefusal()
                 resumeAt = now + Acceptor.pause
                 try watch([])
                 return
@@ -133,6 +135,7 @@ final class Acceptor {
             guard let (fd, peer) = accepted else { return }
             guard context.connections.add() else {
                 close(fd)
+                context.connections.noteRefusal()
                 refusals.count("the broker has \(context.connections.limit) connections, its limit")
                 continue
             }

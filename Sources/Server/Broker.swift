@@ -172,6 +172,7 @@ public enum Broker {
 
     /// A failure to start, as a sentence that says what to do.
     static func explain(_ error: StartError, _ options: Options) -> String {
+        if error.isAdmin, let endpoint = options.admin { return explainAdmin(error.cause, endpoint) }
         guard let face = error.listener, let endpoint = face == .http ? options.http : options.listen else {
             return error.description
         }
@@ -189,6 +190,21 @@ public enum Broker {
             return "port \(port) needs privileges: choose \(face.option) \(unprivileged)"
         default:
             return error.description
+        }
+    }
+
+    private static func explainAdmin(_ cause: SystemError, _ endpoint: Endpoint) -> String {
+        switch cause.code {
+        case EADDRINUSE:
+            return "port \(endpoint.port) for the admin listener is taken: stop the other process, choose --admin "
+                + "\(Endpoint(host: endpoint.host, port: 0)), or turn it off with --admin off"
+        case EADDRNOTAVAIL:
+            return "this machine has no address \(endpoint.host): choose --admin 127.0.0.1:\(endpoint.port)"
+        case EACCES where endpoint.port < 1024:
+            let unprivileged = Endpoint(host: endpoint.host, port: Options.defaultAdmin.port)
+            return "port \(endpoint.port) needs privileges: choose --admin \(unprivileged)"
+        default:
+            return "--admin: \(cause)"
         }
     }
 

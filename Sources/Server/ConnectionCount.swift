@@ -6,6 +6,8 @@ import Synchronization
 final class ConnectionCount: Sendable {
     private let count = Atomic<Int>(0)
     private let most: Atomic<Int>
+    private let refusals = Atomic<Int>(0)
+    private let overLimit = Atomic<Int>(0)
 
     init(limit: Int) { most = Atomic(limit) }
 
@@ -19,12 +21,21 @@ final class ConnectionCount: Sendable {
     func add() -> Bool {
         if count.add(1, ordering: .relaxed).newValue <= limit { return true }
         remove()
+        overLimit.add(1, ordering: .relaxed)
         return false
     }
 
     func remove() {
         count.subtract(1, ordering: .relaxed)
     }
+
+    /// A connection was closed at once.
+    func noteRefusal() { refusals.add(1, ordering: .relaxed) }
+
+    /// How often there would have been one too many.
+    var limitReached: UInt64 { UInt64(overLimit.load(ordering: .relaxed)) }
+
+    var refused: UInt64 { UInt64(refusals.load(ordering: .relaxed)) }
 
     var value: Int { count.load(ordering: .relaxed) }
 }

@@ -14,24 +14,29 @@ struct Listener: Sendable {
     /// A listener for each address of `endpoint`. When a name has several, what this machine does not have is left out,
     /// and port 0 becomes one port for all.
     static func open(_ face: Face, on endpoint: Endpoint, isSecure: Bool = false) throws(SystemError) -> [Listener] {
-        var listeners: [Listener] = []
+        try bind(endpoint).map { Listener(socket: $0, face: face, isSecure: isSecure) }
+    }
+
+    /// The same for who is none of the faces.
+    static func bind(_ endpoint: Endpoint) throws(SystemError) -> [Int32] {
+        var sockets: [Int32] = []
         var port = endpoint.port
         var last = SystemError("cannot listen on \(endpoint)", cause: "it has no address")
         for var address in try endpoint.resolve() {
             do throws(SystemError) {
                 address.port = port
                 let socket = try Socket.listen(on: address)
-                listeners.append(Listener(socket: socket, face: face, isSecure: isSecure))
+                sockets.append(socket)
                 port = Socket.localAddress(socket)?.port ?? port
             } catch {
                 last = error
                 if [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.code) { continue }
-                closeAll(listeners)
+                for socket in sockets { close(socket) }
                 throw error
             }
         }
-        if listeners.isEmpty { throw last }
-        return listeners
+        if sockets.isEmpty { throw last }
+        return sockets
     }
 
     static func closeAll(_ listeners: [Listener]) {
@@ -80,9 +85,12 @@ extension Face {
 public struct StartError: Error, CustomStringConvertible, Sendable {
     /// The listener that could not be bound; nil when it was something else.
     public var listener: Face?
+    /// It was the admin listener.
+    public var isAdmin = false
     public var cause: SystemError
 
     public var description: String {
-        listener.map { "\($0.option): \(cause)" } ?? cause.description
+        if isAdmin { return "--admin: \(cause)" }
+        return listener.map { "\($0.option): \(cause)" } ?? cause.description
     }
 }

@@ -18,6 +18,8 @@ enum InboxItem: Sendable {
     case limits(Limits)
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
+    /// A question of the admin's, to be answered into its inbox.
+    case inquiry(job: UInt64, Inquiry)
     /// Is anybody there? `LoopContext.pulse` is to be answered.
     case ping
     /// End the thread now.
@@ -29,9 +31,13 @@ struct LoopContext: Sendable {
     var limits: Limits
     /// What all logs and queues together may hold.
     var memory: MemoryBudget
+    /// What is counted over all shards.
+    var quotas = Quotas()
     /// By shard.
     var inboxes: [Inbox<InboxItem>]
     var acceptor: Inbox<Acceptor.Command>
+    /// Nil without an admin listener.
+    var admin: Inbox<AdminItem>?
     var connections: ConnectionCount
     /// Who looks at credentials; without it they cannot be looked at.
     var logins: LoginService?

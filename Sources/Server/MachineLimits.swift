@@ -2,6 +2,7 @@
 
 import Core
 import EventLoop
+import HTTP2
 import TLS
 
 struct MachineLimits: Equatable, Sendable {
@@ -25,7 +26,7 @@ struct MachineLimits: Equatable, Sendable {
 
     /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
     /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads }
+    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads + AdminLimits.connections }
 
     /// What settings come to here where that is not what is written.
     func effective(_ options: Options, _ configuration: Server.Configuration) -> [String: String] {
@@ -45,8 +46,12 @@ extension Server.Configuration {
     /// nothing.
     init(_ options: Options, path: String?, machine: MachineLimits) throws(UsageError) {
         self.init(listen: options.listen, http: options.http, limits: options.limits, drainTime: options.drainTime)
+        admin = options.admin
+        hostNames = options.hostNames
         access = try options.access.rules(beside: path)
         allowsAnonymous = options.access.allowsAnonymous
+        // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
+        limits.hosts = HostPolicy(hostNames)
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles) - MachineLimits.reservedFiles(threads: threads)

@@ -1,13 +1,14 @@
-// Server: a running broker. Its threads are one acceptor and one loop per shard; they share no state but inboxes, the
-// log and a count.
+// Server: a running broker. Its threads are one acceptor, one loop per shard, and the admin listener's; they share no
+// state but inboxes, the log and a count.
 //
 //     acceptor ──accepted, drain, stop──▶ inbox of each shard ◀──mail── other shards
-//         ▲────────────idle, failed──────────┘
+//         ▲────────────idle, failed──────────┘  ▲──inquiry── admin ◀──answer──┘
 
 import Access
 import Core
 import EventLoop
 import Glibc
+import HTTP2
 import Synchronization
 import TLS
 
@@ -18,6 +19,10 @@ public final class Server: Sendable {
         /// one of them is somewhere.
         public var listen: Endpoint?
         public var http: Endpoint?
+        /// Where the admin listener is; nil is nowhere.
+        public var admin: Endpoint?
+        /// Names, beside addresses and localhost, under which the admin listener may be asked.
+        public var hostNames: HostPolicy.Names = .listed([])
         /// Shards, each with a thread; at least 1.
         public var threads: Int
         public var limits: Limits
@@ -65,6 +70,7 @@ public final class Server: Sendable {
     private let failure: Flag
     private let ending = Flag()
     private let allowsAnonymous: Bool
+    private let adminAddresses: [SocketAddress]
 
     /// Binds the listeners and starts the threads.
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
@@ -75,34 +81,50 @@ public final class Server: Sendable {
         var shards: [NamedThread] = []
         var logins: LoginService?
         var inboxes: [Inbox<InboxItem>] = []
+        var admin = AdminThread()
+        do throws(StartError) { admin = try AdminThread(binding: configuration.admin) } catch {
+            Listener.closeAll(listeners)
+            throw error
+        }
+        let bound = Server.addresses(of: listeners)
+        adminAddresses = admin.addresses
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
             let service = try LoginService(configuration.access, inboxes: inboxes, log: log)
             logins = service
+            let limits = Server.limits(configuration, admin: adminAddresses)
             let context = LoopContext(
-                limits: configuration.limits, memory: MemoryBudget(limit: configuration.limits.memory),
-                inboxes: inboxes, acceptor: try Inbox(),
+                limits: limits,
+                memory: MemoryBudget(limit: configuration.limits.memory),
+                inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
                 connections: ConnectionCount(limit: configuration.limits.connections), logins: service,
                 access: configuration.access.table, log: log, tls: configuration.tls)
             let finished: Wakeup = try Wakeup()
             let failure = Flag()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }
+            try admin.start(context, configuration, bound.map { ($0.face, $0.address) })
             let threads = shards
+            let adminThread = admin
             let drainTime = configuration.drainTime
             acceptor = try NamedThread.start("forebay-accept") {
                 Server.runAcceptor(listeners, threads, context, drainTime: drainTime, failure)
+                adminThread.stop()
                 finished.signal()
             }
             self.context = context
             self.finished = finished
             self.failure = failure
-            bound = Server.addresses(of: listeners)
+            self.bound = bound
         } catch {
             for inbox in inboxes { inbox.push(.stop) }
             for shard in shards { shard.join() }
             logins?.stop()
             Listener.closeAll(listeners)
+            admin.stop()
             throw StartError(cause: error)
+        }
+        for address in adminAddresses {
+            log.write(.info, "listening", [("protocol", "admin"), ("address", address.description)])
         }
         for (face, isSecure, address) in bound {
             let tls = isSecure ? [("tls", "on")] : []
@@ -119,6 +141,9 @@ public final class Server: Sendable {
     public func addresses(_ face: Face) -> [SocketAddress] {
         bound.filter { $0.face == face }.map(\.address)
     }
+
+    /// Those of the admin listener.
+    public func addressesOfAdmin() -> [SocketAddress] { adminAddresses }
 
     /// Begins to shut down: takes no connections or streams, delivers what is buffered, at most for `drainTime`.
     public func drain() {
@@ -149,11 +174,13 @@ public final class Server: Sendable {
         context.memory.limit = configuration.limits.memory
         context.connections.limit = configuration.limits.connections
         context.acceptor.push(.drainTime(configuration.drainTime))
+        let limits = Server.limits(configuration, admin: adminAddresses)
         for inbox in context.inboxes {
-            inbox.push(.limits(configuration.limits))
+            inbox.push(.limits(limits))
             inbox.push(.access(configuration.access.table))
         }
         context.logins?.reload(configuration.access)
+        context.admin?.push(.names(HostPolicy(configuration.hostNames)))
         // The files may hold others although they are named as before.
         if let fresh = configuration.tls { context.tls?.adopt(fresh) }
     }
@@ -189,12 +216,19 @@ public final class Server: Sendable {
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
 
+    /// With the page of the admin listener among those that may use HTTP.
+    private static func limits(_ configuration: Configuration, admin addresses: [SocketAddress]) -> Limits {
+        var limits = configuration.limits
+        limits.cors.ownPages = AdminSettings.origins(of: addresses, names: configuration.hostNames)
+        return limits
+    }
+
     private static func startShard(_ index: Int, _ context: LoopContext) throws(SystemError) -> NamedThread {
         try NamedThread.start("forebay-\(index)") {
             do throws(SystemError) {
                 let shard = Shard(
                     index: index, count: context.inboxes.count, limits: context.limits, memory: context.memory,
-                    seed: try Machine.random(), access: context.access,
+                    quotas: context.quotas, seed: try Machine.random(), access: context.access,
                     now: Instant(monotonic: Clock.monotonic(), wall: Clock.wall()))
                 try ShardLoop(index: index, context: context, shard: shard).run()
             } catch {

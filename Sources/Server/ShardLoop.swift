@@ -16,12 +16,13 @@ final class ShardLoop<Shard: Engine> {
     private(set) var context: LoopContext
     let shard: Shard
     private let inbox: Inbox<InboxItem>
+    private let index: Int
+    private var figures = LoopFigures()
     var poller: Poller
     var connections = ConnectionTable()
     var lingering = LingerQueue()
     let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
-    private let index: Int
     /// The connections that this turn writes to; the engine collects the next turn's meanwhile.
     private var flushing: [ConnectionID] = []
     /// Made when the first connection speaks HTTP/1.1.
@@ -95,6 +96,7 @@ final class ShardLoop<Shard: Engine> {
         carryOut()
         deliver()
         tellIdle()
+        figures.record(Clock.monotonic() - now.monotonic)
     }
 
     private var timeout: UInt64? {
@@ -172,6 +174,9 @@ final class ShardLoop<Shard: Engine> {
             case .drain:
                 if phase == .running { phase = .draining }
                 shard.drain(now: now)
+            case .inquiry(let job, let inquiry):
+                let answer = shard.answer(inquiry, now: now)
+                context.admin?.push(.answer(job: job, shard: index, answer, figures))
             case .ping: context.pulse.answer()
             case .stop: phase = .stopped
             }

@@ -2,7 +2,8 @@
 // nothing else describes an option.
 
 enum Command: Equatable {
-    case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, ping, bench
+    case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, closeConnection
+    case closeSubscription, top, ping, bench
     case completion, manual
 }
 
@@ -72,6 +73,33 @@ let commandTable: [CommandSpec] = [
     CommandSpec(
         id: .conns, path: ["conns"], summary: "list the connections",
         examples: [("forebay conns", "a table"), ("forebay conns --json", "one JSON object a line")]),
+    CommandSpec(
+        id: .closeConnection, path: ["close", "connection"], operands: ["ID"],
+        summary: "close a client's connection, by its id in 'forebay conns'",
+        details: ["The client is told that an operator did; it may connect again."],
+        examples: [("forebay close connection 0-3-7", "")]),
+    CommandSpec(
+        id: .closeSubscription, path: ["close", "subscription"], operands: ["ID"],
+        summary: "end a subscription, by its id in 'forebay subs'",
+        details: ["Its connection stays. The client is told that an operator did; it may subscribe again."],
+        examples: [("forebay close subscription 42", "")]),
+    CommandSpec(
+        id: .top, path: ["top"], summary: "watch the broker: topics with their rates, and who is slow",
+        details: [
+            "A subscription is slow when messages have been waiting for it for a while: 'no credit' when its client "
+                + "has not asked for more, 'not reading' when it does not read what was sent.",
+            "Keys: b w d c t sort by behind, waiting, dropped, credit and topic, r the other way round; the space bar "
+                + "pauses; q quits.",
+        ],
+        options: [
+            OptionSpec(
+                name: "interval", value: "SECONDS", kind: .decimal(0.1...3600), help: "between two looks; default 1"),
+            OptionSpec(
+                name: "sort", value: "BY", kind: .choice(TopOrder.allCases.map(\.name)),
+                help: "what comes first: behind (default), waiting, dropped, credit or topic"),
+            OptionSpec(name: "once", kind: .flag, help: "print one picture, for a program or a pipe, and end"),
+        ],
+        examples: [("forebay top", "until q"), ("forebay top --once | head -20", "a picture for a report")]),
     CommandSpec(
         id: .ping, path: ["ping"], summary: "measure round trips to the broker",
         details: [

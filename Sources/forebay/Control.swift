@@ -4,7 +4,7 @@ import Bytes
 import Client
 import Glibc
 
-/// The topic commands that are one question and one answer.
+/// The commands that are one question and one answer.
 struct Control {
     private let command: Command
     private let name: String
@@ -23,11 +23,35 @@ struct Control {
             case .topicComplete: .completeTopic(name)
             case .topicFail: .failTopic(name, message: arguments.text("message"))
             case .topicDelete: .deleteTopic(name)
+            case .closeConnection: .closeConnection(name)
+            case .closeSubscription: .closeSubscription(try Control.number(name))
             default: .topicInfo(name)
             }
-        if name.isEmpty { throw UsageError("The topic's name is empty: give one like host.vmstat.") }
+        if name.isEmpty {
+            throw UsageError(
+                command == .closeConnection
+                    ? "The id is empty: 'forebay conns' tells those that there are."
+                    : "The topic's name is empty: give one like host.vmstat.")
+        }
         if transport == .rsocket, call.route.tags == nil {
             throw UsageError("The name and the message must each fit into \(Route.tagLimit) bytes, percent-encoded.")
+        }
+    }
+
+    private static func number(_ text: String) throws(UsageError) -> UInt64 {
+        guard let number = UInt64(text) else {
+            throw UsageError("'\(text)' is no subscription's id: 'forebay subs' tells those that there are.")
+        }
+        return number
+    }
+
+    private var outcome: String {
+        switch command {
+        case .topicComplete: "completed"
+        case .topicFail: "failed"
+        case .closeConnection: "closed"
+        case .closeSubscription: "ended"
+        default: "deleted"
         }
     }
 
@@ -42,8 +66,7 @@ struct Control {
         } else if command == .topicInfo {
             output.buffer.append(JSON(answer).flatMap(Table.details) ?? SafeText.line(answer) + "\n")
         } else {
-            let what = command == .topicComplete ? "completed" : command == .topicFail ? "failed" : "deleted"
-            output.buffer.append("\(SafeText.line(name)) is \(what)\n")
+            output.buffer.append("\(SafeText.line(name)) is \(outcome)\n")
         }
         output.drain()
         return ExitCode.done

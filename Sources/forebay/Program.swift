@@ -130,7 +130,10 @@ enum Program {
         case .topics: return try Listing(.topics, json: arguments.has("json")).run(address)
         case .subs: return try Listing(.subscriptions, json: arguments.has("json")).run(address)
         case .conns: return try Listing(.connections, json: arguments.has("json")).run(address)
-        case .topicInfo, .topicComplete, .topicFail, .topicDelete:
+        case .top:
+            var top = try Top(arguments, address)
+            return try top.run()
+        case .topicInfo, .topicComplete, .topicFail, .topicDelete, .closeConnection, .closeSubscription:
             return try Control(command, arguments, over: address.transport).run(address)
         case .completion, .manual: preconditionFailure("they need no broker")
         }

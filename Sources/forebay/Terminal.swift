@@ -6,14 +6,15 @@ import Glibc
 struct Terminal: ~Copyable {
     private var isTaken = false
 
+    /// - Parameter what: needs it.
     /// - Throws: a sentence when there is no person to see and press keys.
-    static func check() throws(UsageError) {
+    static func check(for what: String = "--interactive") throws(UsageError) {
         guard isatty(0) == 1, isatty(1) == 1 else {
-            throw UsageError("--interactive needs a terminal for both input and output.")
+            throw UsageError("\(what) needs a terminal for both input and output.")
         }
         let term = getenv("TERM").map { String(cString: $0) } ?? ""
         if term.isEmpty || term == "dumb" {
-            throw UsageError("--interactive needs a terminal that can move its cursor; TERM is '\(term)'.")
+            throw UsageError("\(what) needs a terminal that can move its cursor; TERM is '\(term)'.")
         }
     }
 

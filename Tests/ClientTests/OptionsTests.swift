@@ -107,12 +107,12 @@ import Testing
     @Test func mistakesGetASentence() {
         #expect(
             refusal().hasPrefix(
-                "Say what to do: sub, pub, topics, topic, subs, conns, ping, bench, "
+                "Say what to do: sub, pub, topics, topic, subs, conns, close, top, ping, bench, "
                     + "completion or manual."))
         #expect(
             refusal("sup", "t")
                 == "There is no command 'sup' (did you mean 'sub'?). There are sub, pub, topics, topic, subs, "
-                + "conns, ping, bench, completion and manual."
+                + "conns, close, top, ping, bench, completion and manual."
         )
         #expect(refusal("sub").hasPrefix("'forebay sub' needs TOPIC"))
         #expect(refusal("sub", "a", "b").contains("does not know what to do with 'b'"))

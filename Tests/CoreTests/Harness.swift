@@ -9,6 +9,7 @@ import RSocket
 final class TestBroker {
     private(set) var shards: [Shard] = []
     let memory: MemoryBudget
+    let quotas = Quotas()
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private var clients: [Int: [ConnectionID: TestClient]] = [:]
     private(set) var log: [LogRecord] = []
@@ -25,8 +26,8 @@ final class TestBroker {
         for index in 0..<count {
             shards.append(
                 Shard(
-                    index: index, count: count, limits: limits, memory: memory, seed: UInt64(index) + 7, access: access,
-                    now: now))
+                    index: index, count: count, limits: limits, memory: memory, quotas: quotas, seed: UInt64(index) + 7,
+                    access: access, now: now))
             clients[index] = [:]
         }
     }

@@ -283,8 +283,9 @@ private final class Scenario {
             #expect(shard.subscriptionCount == 0 && shard.connections.count == 0 && shard.streams.count == 0)
             #expect(shard.mirrors.isEmpty && shard.mirrorsByEpoch.isEmpty && shard.remoteChannels.isEmpty)
             #expect(shard.topics.values.allSatisfy { TopicName.isSystem($0.name) })
-            #expect(shard.perAddress.isEmpty && shard.effects.mail.allSatisfy(\.isEmpty))
+            #expect(shard.meters.isEmpty && shard.effects.mail.allSatisfy(\.isEmpty))
         }
+        #expect(broker.quotas.isUnused, "seed \(books.seed)")
         let rest = broker.shards.flatMap(\.topics.values).reduce(0) { $0 + $1.log.memory }
         let spare = shards * BlockPool.spares * Block.size
         #expect(broker.memory.used <= rest + spare, "seed \(books.seed): \(broker.memory.used) bytes are left")

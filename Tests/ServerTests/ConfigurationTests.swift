@@ -34,6 +34,10 @@ struct Sample: Sendable, CustomTestStringConvertible {
         Sample(
             "allow-origin", "https://a.org, https://b.org", as: ["https://a.org", "https://b.org"], wrong: "a.org",
             "is no origin: write it as browsers do"),
+        Sample("admin", "off", wrong: "7692", "is no address: write HOST:PORT"),
+        Sample(
+            "host-name", "a.example, b", as: ["a.example", "b"], wrong: "a:80",
+            "is no host's name: write it without port"),
         Sample("threads", "3", wrong: "0", "is no number from 1 to 256, or auto"),
         Sample("memory", "64m", as: ["64M"], wrong: "1K", "is no size from 16M to 65536G"),
         Sample("drain-time", "0s", as: ["0ms"], wrong: "10", "is no time from 0ms to 1h, for example 500ms, 30s or 5m"),
@@ -45,9 +49,16 @@ struct Sample: Sendable, CustomTestStringConvertible {
         Sample("topic-idle", "2h", wrong: "0s", "is no time from 1s to 365d"),
         Sample("block-limit", "60s", as: ["1m"], wrong: "999ms", "is no time from 1s to 1d"),
         Sample("max-connections", "17", wrong: "0", "is no number from 1 to 10000000"),
+        Sample("max-connections-per-user", "17", wrong: "0", "is no number from 1 to 10000000"),
         Sample("max-connections-per-address", "17", wrong: "-1", "is no number from 1 to 10000000"),
         Sample("max-streams", "17", wrong: "1e3", "is no number from 1 to 1000000"),
         Sample("max-subscriptions", "17", wrong: "many", "is no number from 1 to 100000000"),
+        Sample("max-subscriptions-per-user", "17", wrong: "0", "is no number from 1 to 100000000"),
+        Sample("max-topics-per-user", "17", wrong: "0", "is no number from 1 to 10000000"),
+        Sample("max-headers", "4K", wrong: "32K", "is no size from 1K to 24K"),
+        Sample("publish-rate", "100", wrong: "0", "is no number from 1 to 1000000000"),
+        Sample("publish-bytes", "1M", wrong: "0", "is no size from 1 to 1024G"),
+        Sample("publish-burst", "5s", wrong: "9ms", "is no time from 10ms to 1h"),
         Sample("max-topics", "17", wrong: "off", "is no number from 1 to 10000000"),
         Sample("max-payload", "64K", wrong: "17M", "is no size from 1 to 16M"),
         Sample("max-metadata", "1K", wrong: "1", "is no size from 64 to 1M"),
@@ -102,8 +113,8 @@ struct Sample: Sendable, CustomTestStringConvertible {
 
     @Test func everySettingHasASample() {
         let sampled = Set(Sample.all.map(\.name))
-        // `admin` has a single value for now; records, and those of TLS, which go together, have tests of their own.
-        for setting in Setting.all where !setting.isRecords && setting.name != "admin" && setting.group != .tls {
+        // Records, and those of TLS, which go together, have tests of their own.
+        for setting in Setting.all where !setting.isRecords && setting.group != .tls {
             #expect(sampled.contains(setting.name), "\(setting.name)")
         }
         #expect(Set(Setting.all.map(\.name)).count == Setting.all.count)

@@ -38,7 +38,10 @@ import Testing
         ("--log-level debug", { $0.logLevel = .debug }), ("--log-level warn", { $0.logLevel = .warning }),
         ("--log-level error", { $0.logLevel = .error }), ("--log-format json", { $0.logFormat = .json }),
         ("--http [::1]:0", { $0.http = Endpoint(host: "::1", port: 0) }),
-        ("--http off --admin off", { $0.http = nil }), ("--listen off", { $0.listen = nil }),
+        ("--http off --admin off", { ($0.http, $0.admin) = (nil, nil) }),
+        ("--admin 127.0.0.1:0", { $0.admin = Endpoint(host: "127.0.0.1", port: 0) }),
+        ("--host-name Broker.local --host-name b", { $0.hostNames = .listed(["broker.local", "b"]) }),
+        ("--host-name * --host-name c", { $0.hostNames = .any }), ("--listen off", { $0.listen = nil }),
         ("--http localhost:8", { $0.http = Endpoint(host: "localhost", port: 8) }),
         ("--listen 127.0.0.1:7691 --http off", { ($0.listen, $0.http) = ($0.http, nil) }),
         (
@@ -83,7 +86,9 @@ import Testing
         ("--allow-origin https://a.org:443", "is no origin"), ("--allow-origin http://[::1]:80", "is no origin"),
         (String(repeating: "--allow-origin http://a ", count: 65), "has 65 elements: write at most 64"),
         ("--log-level loud", "none of debug, info, warn, error"), ("--log-format xml", "is none of text, json"),
-        ("--admin 127.0.0.1:7692", "is none of off"), ("-c", "-c needs a value"), ("-c a --config b", "given twice"),
+        ("--admin 7692", "is no address"),
+        ("--host-name a:80", "is no host's name: write it without port"), ("-c", "-c needs a value"),
+        ("-c a --config b", "given twice"),
         ("--threads 2 --threads 3", "--threads is given twice, 2 and 3"),
         ("--listen a:1 --listen b:2", "--listen is given twice, a:1 and b:2: give it once"),
         ("--topics x", "unknown option --topics"), ("--users x", "unknown option --users"),
@@ -103,7 +108,7 @@ import Testing
     @Test func usageErrorsExitWith2AndHelpWith0() {
         #expect(Broker.run(["forebayd", "-h"]) == 0)
         #expect(Broker.run(["forebayd", "-V"]) == 0)
-        #expect(Broker.run(["forebayd", "--admin", "127.0.0.1:1"]) == 2)
+        #expect(Broker.run(["forebayd", "--admin", "1"]) == 2)
         #expect(Broker.run(["forebayd", "--listen", "off", "--http", "off"]) == 2)
     }
 

@@ -131,6 +131,7 @@ final class ScriptedEngine: Engine {
     func adopt(_ limits: Limits, now: Instant) {}
 
     func drain(now: Instant) { draining = true }
+    func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer { .present }
 
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let peer = peers[id.index] else { return 0 }

@@ -51,14 +51,15 @@ def executable() -> str:
 class Broker:
     """A forebayd process. `options` are added to those that every test needs, and `variables` to its environment. Two
     threads, unless a test or $FOREBAY_THREADS says otherwise. `address` is where RSocket clients connect, `http` where
-    HTTP clients do: host and port, or None for a listener that `options` turn off."""
+    HTTP clients do: host and port, or None for a listener that `options` turn off; `admin` is None unless they turn
+    it on."""
 
     executable = staticmethod(executable)
 
     def __init__(self, *options: str, threads: int = 0, variables: dict[str, str] | None = None):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
-        standard = {"--listen": "127.0.0.1:0", "--http": "127.0.0.1:0", "--log-format": "json",
-                    "--threads": str(threads)}
+        standard = {"--listen": "127.0.0.1:0", "--http": "127.0.0.1:0", "--admin": "off",
+                    "--log-format": "json", "--threads": str(threads)}
         command = [executable(), *options]
         for option, value in standard.items():
             if option not in options:
@@ -73,9 +74,10 @@ class Broker:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         values = dict(zip(command, command[1:]))
-        listeners = {"rsocket": "--listen", "http": "--http"}
+        listeners = {"rsocket": "--listen", "http": "--http", "admin": "--admin"}
         addresses = self._listening({name for name, option in listeners.items() if values[option] != "off"})
         self.address, self.http = addresses.get("rsocket"), addresses.get("http")
+        self.admin = addresses.get("admin")
 
     def spawn(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen:
         return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment)

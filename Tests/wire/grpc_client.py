@@ -330,7 +330,9 @@ class Peer(Observer):
     CONTROL = {"$SYS.info": ("Info", "InfoRequest"), "$SYS.topic.info": ("TopicInfo", "TopicInfoRequest"),
                "$SYS.topic.complete": ("CompleteTopic", "CompleteTopicRequest"),
                "$SYS.topic.fail": ("FailTopic", "FailTopicRequest"),
-               "$SYS.topic.delete": ("DeleteTopic", "DeleteTopicRequest")}
+               "$SYS.topic.delete": ("DeleteTopic", "DeleteTopicRequest"),
+               "$SYS.connection.close": ("CloseConnection", "CloseConnectionRequest"),
+               "$SYS.subscription.close": ("CloseSubscription", "CloseSubscriptionRequest")}
     LISTS = {"$SYS.topics": ("ListTopics", "ListTopicsRequest"),
              "$SYS.subscriptions": ("ListSubscriptions", "ListSubscriptionsRequest"),
              "$SYS.connections": ("ListConnections", "ListConnectionsRequest")}
@@ -371,6 +373,8 @@ class Peer(Observer):
         method, request = self.CONTROL[path]
         if "name" in arguments:
             arguments["topic"] = arguments.pop("name")
+        if path == "$SYS.subscription.close":
+            arguments["id"] = int(arguments["id"])
         try:
             return json.loads(getattr(self.admin, method)(getattr(pb, request)(**arguments), timeout=DEADLINE).json)
         except grpc.RpcError as error:

@@ -225,11 +225,15 @@ def test_pages_are_allowed_and_connections_limited_by_a_reload(start, connect, f
             return str(error.code)
 
     assert preflight() == "403"
-    file.write_text("allow-origin: [https://a.org]\nmax-connections: 1\n")
-    reload(own, changed="2")
+    file.write_text("allow-origin: [https://a.org]\n")
+    reload(own, changed="1")
     eventually(preflight, lambda got: got == "https://a.org")
     peer = connect(own)
     peer.numbers("t", 1, 1)
+    # Those of the pages have gone.
+    eventually(lambda: peer.listing("$SYS.connections"), lambda rows: len(rows) == 1)
+    file.write_text("allow-origin: [https://a.org]\nmax-connections: 1\n")
+    reload(own, changed="1")
     with pytest.raises(Exception):
         connect(own).numbers("t", 2, 2)
     eventually(lambda: told(own, "cannot accept connections"), bool)

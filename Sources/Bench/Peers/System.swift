@@ -94,8 +94,8 @@ struct Launch {
         case .forebay, .forebayHTTP:
             arguments = [
                 "--listen", "127.0.0.1:\(port)", "--http",
-                contender.system == .forebay ? "off" : "127.0.0.1:\(subscriberPort)", "--threads",
-                String(contender.threads), "--log-level", "warn",
+                contender.system == .forebay ? "off" : "127.0.0.1:\(subscriberPort)", "--admin", "off",
+                "--threads", String(contender.threads), "--log-level", "warn",
             ]
             arguments += contender.arguments
         case .grpcio:

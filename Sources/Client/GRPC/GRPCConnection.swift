@@ -342,6 +342,8 @@ extension ControlCall {
         case .completeTopic(let name): .completeTopic(topic: name)
         case .failTopic(let name, let message): .failTopic(topic: name, message: message ?? "")
         case .deleteTopic(let name): .deleteTopic(topic: name)
+        case .closeConnection(let id): .closeConnection(id: id)
+        case .closeSubscription(let id): .closeSubscription(id: id)
         }
     }
 }

@@ -117,6 +117,8 @@ extension ControlCall {
         case .failTopic(let name, let message):
             Route("$SYS.topic.fail", options: [("name", name)] + (message.map { [("message", $0)] } ?? []))
         case .deleteTopic(let name): Route("$SYS.topic.delete", options: [("name", name)])
+        case .closeConnection(let id): Route("$SYS.connection.close", options: [("id", id)])
+        case .closeSubscription(let id): Route("$SYS.subscription.close", options: [("id", String(id))])
         }
     }
 }

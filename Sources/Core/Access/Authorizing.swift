@@ -42,8 +42,12 @@ extension Shard {
 
     /// A control call.
     func expectCall(_ call: ControlCall, of principal: Principal) throws(Refusal) {
-        if case .info = call.action, principal.permissions.show(call.topic) { return }
-        try expect(.control, call.topic, of: principal)
+        switch call.subject {
+        case .topic(let name, .info) where principal.permissions.show(name): break
+        case .topic(let name, _): try expect(.control, name, of: principal)
+        case .connection: try expect(.control, SystemList.connections.name, of: principal)
+        case .subscription: try expect(.control, SystemList.subscriptions.name, of: principal)
+        }
     }
 
     // Lists show what one may see, and leave out the rest.

@@ -80,13 +80,14 @@ extension Shard {
                 return
             }
             guard let principal = unasked(connection) else { throw LoginOutcome.neededRefusal }
-            welcome(connection, principal)
+            try welcome(connection, principal)
         } catch {
             turnAway(connection, error, now: now)
         }
     }
 
-    private func welcome(_ connection: Connection, _ principal: Principal) {
+    private func welcome(_ connection: Connection, _ principal: Principal) throws(Refusal) {
+        try enroll(connection, principal)
         connection.principal = principal
         connection.phase = .open
         connection.rsocket.acceptSetup()
@@ -110,12 +111,12 @@ extension Shard {
                 counters.loginsRefused += 1
                 throw LoginOutcome.neededRefusal
             }
-            exchange.principal = principal
+            try admit(exchange, as: principal)
             return true
         }
         // Most clients say the same in every request of a connection.
         if let login = http.login, isSameSecret(login.authorization, authorization) {
-            exchange.principal = login.principal
+            try admit(exchange, as: login.principal)
             if let expires = login.principal.expires {
                 guard moment.wall < expires else { throw LoginOutcome.expiredRefusal }
                 http.noteExpiry(expires)
@@ -126,6 +127,12 @@ extension Shard {
         exchange.ticket = ask(credential, connection, exchange: exchange.handle.index)
         exchange.authorization = authorization
         return false
+    }
+
+    private func admit(_ exchange: Exchange, as principal: Principal) throws(Refusal) {
+        try enroll(exchange.connection, principal)
+        exchange.principal = principal
+        exchange.meter = exchange.connection.meter
     }
 
     /// A call begins once it is known who makes it, unless anybody may.
@@ -182,7 +189,11 @@ extension Shard {
         case .success(let principal):
             counters.loginsAccepted += 1
             connection.lastHeard = now.monotonic
-            welcome(connection, principal)
+            do throws(Refusal) {
+                try welcome(connection, principal)
+            } catch {
+                return turnAway(connection, error, now: now)
+            }
             resume(connection, now: now)
         case .failure(let refusal): turnAway(connection, refusal, now: now)
         }
@@ -197,7 +208,11 @@ extension Shard {
         switch result {
         case .success(let principal):
             counters.loginsAccepted += 1
-            exchange.principal = principal
+            do throws(Refusal) {
+                try admit(exchange, as: principal)
+            } catch {
+                return finish(exchange, error)
+            }
             if let authorization { http.login = (authorization, principal) }
             if let expires = principal.expires { http.noteExpiry(expires) }
             guard !exchange.isFinished else { return }

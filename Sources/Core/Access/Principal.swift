@@ -34,6 +34,9 @@ public final class Principal: Sendable {
     /// One that may do nothing.
     static let nobody = Principal(user: nil, permissions: .none, proof: .none)
 
+    /// Whoever runs the broker: it sees all.
+    static let `operator` = Principal(user: nil, permissions: .all, proof: .none)
+
     /// "User 'alice'", for a sentence.
     var title: String { user.map { "User '\($0)'" } ?? "Without credentials one" }
 }

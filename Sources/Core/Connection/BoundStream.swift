@@ -14,6 +14,8 @@ class BoundStream {
     var exchange: Exchange?
     /// Who opened it.
     var principal = Principal.nobody
+    /// Where its user is counted.
+    var meter: Meter?
     /// Its place in `connection.streams`.
     var place = 0
 

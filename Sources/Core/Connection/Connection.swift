@@ -27,6 +27,8 @@ final class Connection {
     var output: Output
     /// Who it is, once SETUP has been accepted. Over HTTP: who makes requests without credentials, if they may be made.
     var principal: Principal?
+    /// Where that user is counted, and this connection with it; over HTTP the user of the latest request.
+    var meter: Meter?
     /// SETUP waits until its credentials have been looked at.
     var ticket: UInt64?
     /// Its user is not let in any more.
@@ -74,10 +76,12 @@ final class Connection {
     var lastMoved: UInt64 = 0
     var movedTo: UInt64 = 0
 
-    init(handle: Handle, peer: String, face: Face, limits: Limits, pool: BlockPool, now: UInt64) {
+    init(
+        handle: Handle, peer: String, address: String, face: Face, limits: Limits, pool: BlockPool, now: UInt64
+    ) {
         self.handle = handle
         self.peer = peer
-        address = Connection.address(of: peer)
+        self.address = address
         self.face = face
         openedAt = now
         lastHeard = now
@@ -109,11 +113,13 @@ final class Connection {
         streams.append(stream)
         guard let http else {
             stream.principal = principal ?? .nobody
+            stream.meter = meter
             return rsocket.setHandle(stream.handle.index, stream: stream.stream)
         }
         stream.exchange = http.exchange(of: stream.stream)
         stream.exchange?.bound = stream
         stream.principal = stream.exchange?.principal ?? .nobody
+        stream.meter = stream.exchange?.meter
     }
 
     /// Nothing more of the engine's is said on a stream. RSocket's is over with that; HTTP's lasts until its response
@@ -177,7 +183,7 @@ final class Connection {
     }
 
     /// "127.0.0.1:50312" and "[::1]:50312" without the port.
-    private static func address(of peer: String) -> String {
+    static func address(of peer: String) -> String {
         guard let colon = peer.lastIndex(of: ":") else { return peer }
         return String(peer[..<colon])
     }

@@ -8,15 +8,22 @@ extension Shard {
     /// refuses it.
     public func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
         moment = now
-        guard !draining, connections.count < (limits.connections + shards - 1) / shards else { return nil }
-        let connection = connections.insert { handle in
-            Connection(handle: handle, peer: peer, face: face, limits: limits, pool: pool, now: now.monotonic)
-        }
-        guard perAddress[connection.address, default: 0] < limits.connectionsPerAddress else {
-            connections.remove(connection.handle)
+        guard !draining else { return nil }
+        guard quotas.connections.take(limit: limits.connections) else {
+            reached(.connections)
             return nil
         }
-        perAddress[connection.address, default: 0] += 1
+        let address = Connection.address(of: peer)
+        guard quotas.connect(address, limit: limits.connectionsPerAddress) else {
+            quotas.connections.give()
+            reached(.connectionsPerAddress)
+            return nil
+        }
+        let connection = connections.insert { handle in
+            Connection(
+                handle: handle, peer: peer, address: address, face: face, limits: limits, pool: pool,
+                now: now.monotonic)
+        }
         if connection.http != nil { connection.principal = unasked(connection) }
         counters.connectionsOpened += 1
         log(.debug, "connection opened", [("peer", peer)])
@@ -226,6 +233,7 @@ extension Shard {
         moment = now
         draining = true
         for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { topic.refusePublishers(Shard.drainingRefusal) }
+        refuseParked(Shard.drainingRefusal, now: now)
         for place in 0..<connections.bound {
             guard let connection = connections.at(place) else { continue }
             connection.lastMoved = now.monotonic
@@ -280,6 +288,7 @@ extension Shard {
         sayFatal(error, on: connection)
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose { counters.protocolErrors += 1 }
+        if let limit = LimitReached(error.bound) { reached(limit) }
         updateReading(connection)
         if connection.http?.http1?.isIdle == true { return close(connection, reason: error.message, now: now) }
         flush(connection)
@@ -289,7 +298,7 @@ extension Shard {
     func close(_ connection: Connection, reason: String, now: Instant) {
         guard !connection.isClosed else { return }
         dropStreams(of: connection, now: now)
-        if let http = connection.http { counters.streamErrors &+= http.takeErrors() }
+        if let http = connection.http { http.takeErrors(into: &counters) }
         connection.phase = .closed
         charge(connection)
         connection.output.removeAll()
@@ -297,9 +306,10 @@ extension Shard {
         connection.removeHungry()
         connection.waitingListings.removeAll()
         connections.remove(connection.handle)
-        if let count = perAddress[connection.address] {
-            perAddress[connection.address] = count > 1 ? count - 1 : nil
-        }
+        quotas.connections.give()
+        quotas.disconnect(connection.address)
+        connection.meter?.account.connections.give()
+        connection.meter = nil
         effects.close.append(connection.id)
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
         if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
@@ -325,6 +335,7 @@ extension Shard {
     /// Reading pauses while what was read must wait.
     func updateReading(_ connection: Connection) {
         if connection.output.unreadAnswers > limits.controlOutput {
+            if connection.unreadSince == nil { reached(.controlOutput) }
             connection.unreadSince = connection.unreadSince ?? moment.monotonic
         } else {
             connection.unreadSince = nil

@@ -5,35 +5,7 @@ import RSocket
 
 /// What is wrong with a request: an ERROR on its stream, the status of its call.
 struct Refusal: Error, Sendable {
-    enum Kind: Sendable {
-        /// A bad name, option or value.
-        case invalid
-        /// A limit is reached.
-        case limit
-        /// A message is larger than any may be.
-        case tooLarge
-        /// A publish found no room for too long.
-        case blocked
-        /// A request did not come to its end in time.
-        case timeout
-        /// A publisher sent more than it was granted.
-        case beyondCredit
-        /// The topic has ended.
-        case ended
-        case notFound
-        /// It is not known who asks, or not any more.
-        case unauthenticated
-        /// Not for this peer, or not for any.
-        case forbidden
-        /// What was asked to begin with is not there any more.
-        case gap
-        /// The broker is shutting down.
-        case unavailable
-        /// The topic failed, and its subscriptions with it.
-        case topicFailed
-        /// The subscription's buffer, or the topic's log, was full.
-        case overflow
-    }
+    typealias Kind = RefusalReason
 
     var kind: Kind
     var message: String
@@ -70,7 +42,7 @@ struct Refusal: Error, Sendable {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
         case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .unauthenticated, .forbidden,
-            .gap, .unavailable:
+            .gap, .unavailable, .cutOff:
             .rejected
         }
     }
@@ -86,7 +58,7 @@ struct Refusal: Error, Sendable {
         case .unauthenticated: .unauthenticated
         case .forbidden: .permissionDenied
         case .unavailable: .unavailable
-        case .topicFailed: .aborted
+        case .topicFailed, .cutOff: .aborted
         }
     }
 
@@ -102,7 +74,7 @@ struct Refusal: Error, Sendable {
             case .ended, .topicFailed: .topicEnded
             case .notFound: .notFound
             case .unauthenticated: .unauthenticated
-            case .forbidden: .forbidden
+            case .forbidden, .cutOff: .forbidden
             case .gap: .gap
             case .unavailable: .draining
             }

@@ -40,6 +40,7 @@ extension Shard {
             if let handle, let bound = self.stream(handle, nil) {
                 leave(bound, .cancelled, now: now)
             }
+            if let limit = LimitReached(error.bound) { reached(limit) }
             sayRefused(Refusal(error), on: connection, stream: stream)
         case .drop:
             counters.fireDropped += 1

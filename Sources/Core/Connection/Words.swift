@@ -42,7 +42,7 @@ extension Shard {
         connection.output.control {
             FrameWriter.error(stream: stream, code: refusal.code, message: refusal.message, into: &$0)
         }
-        counters.streamErrors += 1
+        count(refusal.kind)
         flush(connection)
     }
 
@@ -154,7 +154,7 @@ extension Shard {
         queueEnd(on: subscriber.connection) {
             FrameWriter.error(stream: subscriber.stream, code: refusal.code, message: refusal.message, into: &$0)
         }
-        counters.streamErrors += 1
+        count(refusal.kind)
     }
 
     // To who asked for a list, or made a control call

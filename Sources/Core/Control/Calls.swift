@@ -2,36 +2,89 @@
 // shard that owns it.
 
 import Bytes
+import HTTP2
 import Replay
 import RSocket
 
-/// A control call about a topic, as it goes to the topic's owner.
-struct ControlCall: Sendable {
-    enum Action: Sendable {
+/// A control call about a topic, a connection or a subscription, as it goes to the shard that has it.
+public struct ControlCall: Sendable {
+    public enum Action: Sendable {
         case info, complete, delete
         case fail(message: String)
     }
 
-    let topic: String
-    let action: Action
+    enum Subject: Sendable {
+        case topic(String, Action)
+        /// To be closed.
+        case connection(shard: Int, ConnectionID)
+        case subscription(UInt64)
+    }
+
+    let subject: Subject
 
     static let names = [
         "$SYS.info", "$SYS.topic.info", "$SYS.topic.complete", "$SYS.topic.fail", "$SYS.topic.delete",
+        "$SYS.connection.close", "$SYS.subscription.close",
     ]
     static let longestReason = 1024
     /// Why a topic failed that was failed without a word.
-    static let defaultReason = "failed by request"
+    public static let defaultReason = "failed by request"
+
+    /// The same for who is no part of the engine.
+    public static func about(_ topic: String, _ action: Action) throws(Problem) -> ControlCall {
+        do throws(Refusal) { return try ControlCall(action, topic: topic) } catch { throw error.problem }
+    }
+
+    /// Closes the connection of that id, as lists tell it: `SHARD-PLACE-GENERATION`.
+    init(closeConnection id: String) throws(Refusal) {
+        let parts = id.split(separator: "-", omittingEmptySubsequences: false).map { UInt32($0) }
+        guard parts.count == 3, let shard = parts[0], let index = parts[1], let generation = parts[2] else {
+            throw .invalid("'\(id)' is no connection's id; $SYS.connections lists those that there are.")
+        }
+        subject = .connection(shard: Int(shard), ConnectionID(index: index, generation: generation))
+    }
+
+    /// Ends the subscription of that id, as lists tell it.
+    init(closeSubscription id: String) throws(Refusal) {
+        guard id.utf8.allSatisfy({ (48...57).contains($0) }), let number = UInt64(id) else {
+            throw .invalid("'\(id)' is no subscription's id; $SYS.subscriptions lists those that there are.")
+        }
+        subject = .subscription(number)
+    }
+
+    /// The same for who is no part of the engine.
+    public static func closing(_ list: SystemList, id: String) throws(Problem) -> ControlCall {
+        do throws(Refusal) {
+            return try list == .connections ? ControlCall(closeConnection: id) : ControlCall(closeSubscription: id)
+        } catch {
+            throw error.problem
+        }
+    }
 
     init(_ action: Action, topic: String) throws(Refusal) {
         if !TopicName.isSystem(topic), let fault = TopicName.fault(topic) { throw .invalid(fault) }
-        self.topic = topic
-        self.action = action
+        subject = .topic(topic, action)
         if case .info = action { return }
         guard !TopicName.isSystem(topic) else {
             throw Refusal(.forbidden, "'\(topic)' is the broker's own; it cannot be ended or deleted.")
         }
         if case .fail(let message) = action, message.utf8.count > ControlCall.longestReason {
             throw .invalid("The message has more than \(ControlCall.longestReason) bytes; shorten it.")
+        }
+    }
+
+    /// It changes nothing.
+    public var isReading: Bool {
+        if case .topic(_, .info) = subject { true } else { false }
+    }
+
+    /// The shard that it is for.
+    public func home(among shards: Int) -> Int {
+        switch subject {
+        case .topic(let name, _): Shard.owner(of: name, among: shards)
+        // What no shard can have is found to be nowhere by any.
+        case .connection(let shard, _): shard < shards ? shard : 0
+        case .subscription(let id): Int(id % UInt64(shards))
         }
     }
 
@@ -43,6 +96,14 @@ struct ControlCall: Sendable {
         if route.name == "$SYS.info" {
             try route.expect([], for: route.name)
             return nil
+        }
+        if route.name.hasSuffix(".close") {
+            try route.expect(["id"], for: route.name)
+            guard let id = route["id"] else {
+                throw .invalid("\(route.name) needs an id, as the lists tell it: \(route.name)?id=….")
+            }
+            return try route.name == "$SYS.connection.close"
+                ? ControlCall(closeConnection: id) : ControlCall(closeSubscription: id)
         }
         try route.expect(route.name == "$SYS.topic.fail" ? ["name", "message"] : ["name"], for: route.name)
         guard let topic = route["name"] else {
@@ -74,7 +135,7 @@ extension Shard {
             reply(describeBroker(now: now), to: bound)
             return
         }
-        let owner = owner(of: request.topic)
+        let owner = request.home(among: shards)
         if owner == index {
             answer(key(bound), perform(request, now: now))
         } else {
@@ -94,28 +155,62 @@ extension Shard {
         }
     }
 
-    /// Carries out a call about a topic that this shard owns.
+    /// Carries out a call about something that this shard has.
     func perform(_ call: ControlCall, now: Instant) -> Result<Description?, Refusal> {
         do throws(Refusal) {
-            let topic = try existing(call.topic)
-            switch call.action {
-            case .info:
-                return .success(describe(topic))
-            case .complete:
-                guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
-                topic.finish(.completed, now: now)
-            case .fail(let message):
-                guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
-                topic.finish(.failed(message), now: now)
-            case .delete:
-                // As it was: by now it is nothing but a failure that its subscribers still have to hear of.
-                let description = describe(topic)
-                delete(topic, now: now)
-                return .success(description)
+            switch call.subject {
+            case .topic(let name, let action): return .success(try perform(action, on: name, now: now))
+            case .connection(let shard, let id): return .success(try cutOff(id, of: shard, now: now))
+            case .subscription(let id): return .success(try cutOff(subscription: id, now: now))
             }
-            return .success(describe(topic))
         } catch {
             return .failure(error)
         }
+    }
+
+    private func perform(
+        _ action: ControlCall.Action, on name: String, now: Instant
+    ) throws(Refusal) -> Description {
+        let topic = try existing(name)
+        switch action {
+        case .info: break
+        case .complete:
+            guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
+            topic.finish(.completed, now: now)
+        case .fail(let message):
+            guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
+            topic.finish(.failed(message), now: now)
+        case .delete:
+            // As it was: by now it is nothing but a failure that its subscribers still have to hear of.
+            let description = describe(topic, now: now)
+            delete(topic, now: now)
+            return description
+        }
+        return describe(topic, now: now)
+    }
+
+    /// Returns the connection as it was.
+    private func cutOff(_ id: ConnectionID, of shard: Int, now: Instant) throws(Refusal) -> Description {
+        guard shard == index, let connection = find(id) else {
+            throw Refusal(.notFound, "There is no connection \(shard)-\(id.index)-\(id.generation).")
+        }
+        let description = describe(connection, now: now)
+        counters.refusals[.cutOff] &+= 1
+        let reason = "An operator closed this connection."
+        fatal(connection, RSocketError(code: .connectionClose, message: reason, scope: .connection), now: now)
+        return description
+    }
+
+    /// Returns the subscription as it was.
+    private func cutOff(subscription id: UInt64, now: Instant) throws(Refusal) -> Description {
+        for place in 0..<streams.bound {
+            guard let stream = streams.at(place), stream.kind == .subscriber else { continue }
+            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+            guard subscriber.id == id else { continue }
+            let description = describe(subscriber, now: now)
+            fail(subscriber, Refusal(.cutOff, "An operator ended this subscription."))
+            return description
+        }
+        throw Refusal(.notFound, "There is no subscription \(id).")
     }
 }

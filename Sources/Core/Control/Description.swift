@@ -36,65 +36,19 @@ extension Shard {
         return .broker(InfoResponse(json: object.finished(), version: Shard.version))
     }
 
-    func describe(_ topic: Topic) -> Description {
-        var row = TopicRow(
-            json: "", name: topic.name, epoch: topic.epoch, state: TopicRow.State(topic.state), error: "",
-            firstSequence: topic.retained.value, nextSequence: topic.log.end.value)
-        var object = JSONObject()
-        object.add("name", row.name)
-        object.add("epoch", String(row.epoch))
-        object.add("state", topic.state.name)
-        if case .failed(let reason) = topic.state {
-            row.error = reason
-            object.add("error", reason)
-        }
-        object.add("first", row.firstSequence)
-        object.add("next", row.nextSequence)
-        object.add("retained", topic.log.end - topic.retained)
-        object.add("retain", topic.retention.messages)
-        object.add("retain_bytes", topic.retention.bytes)
-        object.add("retain_age_ms", topic.retention.age / 1_000_000)
-        object.add("bytes", topic.log.bytes)
-        object.add("subscriptions", topic.subscriptions)
-        object.add("publishers", topic.channels.count)
-        object.add("published", topic.published)
-        object.add("dropped", topic.dropped)
-        object.add("fire_dropped", topic.fireDropped)
-        object.add("overshoot", topic.overshoot)
-        object.add("parked", topic.parked.count)
-        row.json = object.finished()
-        return .topic(row)
+    func describe(_ topic: Topic, now: Instant) -> Description {
+        let figures = figures(of: topic, now: now)
+        return .topic(
+            TopicRow(
+                json: figures.json, name: figures.name, epoch: figures.epoch, state: TopicRow.State(topic.state),
+                error: figures.error ?? "", firstSequence: figures.first, nextSequence: figures.next))
     }
 
-    func describe(_ subscriber: Subscriber) -> Description {
-        let cursor = subscriber.knownCursor
-        let credit = cursor?.credit ?? subscriber.early
-        var row = SubscriptionRow(
-            json: "", id: subscriber.id, topic: subscriber.mirror.name, connection: text(subscriber.connection.id))
-        var object = JSONObject()
-        object.add("id", row.id)
-        object.add("topic", row.topic)
-        object.add("connection", row.connection)
-        object.add("stream", subscriber.stream)
-        object.add("peer", subscriber.connection.peer)
-        if let user = subscriber.principal.user { object.add("user", user) }
-        object.add("policy", subscriber.options.overflow.name)
-        object.add("buffer", subscriber.options.buffer)
-        if credit.isUnbounded {
-            object.add("requested", "unbounded")
-            object.add("outstanding", "unbounded")
-        } else {
-            object.add("requested", credit.requested)
-            object.add("outstanding", credit.outstanding)
-        }
-        object.add("delivered", cursor?.delivered ?? 0)
-        object.add("waiting", cursor?.waiting ?? 0)
-        object.add("dropped", cursor?.dropped ?? 0)
-        object.add("missed", cursor?.missedAtStart ?? 0)
-        object.add("next", cursor?.cursor.value ?? 0)
-        object.add("meta", subscriber.options.meta)
-        row.json = object.finished()
-        return .subscription(row)
+    func describe(_ subscriber: Subscriber, now: Instant) -> Description {
+        let figures = figures(of: subscriber, now: now)
+        return .subscription(
+            SubscriptionRow(
+                json: figures.json, id: figures.id, topic: figures.topic, connection: figures.connection))
     }
 
     func describe(_ connection: Connection, now: Instant) -> Description {
@@ -103,6 +57,7 @@ extension Shard {
         object.add("id", row.id)
         object.add("peer", row.peer)
         if let user = (connection.http?.login?.principal ?? connection.principal)?.user { object.add("user", user) }
+        object.add("protocol", connection.protocolName)
         object.add("shard", index)
         object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
         object.add("streams", connection.streams.count)
@@ -115,6 +70,14 @@ extension Shard {
         object.add("copied", connection.output.copied)
         row.json = object.finished()
         return .connection(row)
+    }
+}
+
+extension Connection {
+    /// What it speaks, as far as that is known.
+    var protocolName: String {
+        guard let http else { return "rsocket" }
+        return http.http1 == nil ? "http2" : "http1"
     }
 }
 

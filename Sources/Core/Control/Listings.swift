@@ -7,10 +7,10 @@ import Bytes
 import Replay
 import RSocket
 
-enum SystemList: Sendable, CaseIterable {
+public enum SystemList: Sendable, CaseIterable {
     case topics, subscriptions, connections
 
-    var name: String {
+    public var name: String {
         switch self {
         case .topics: "$SYS.topics"
         case .subscriptions: "$SYS.subscriptions"
@@ -18,7 +18,7 @@ enum SystemList: Sendable, CaseIterable {
         }
     }
 
-    init?(name: String) {
+    public init?(name: String) {
         guard let list = SystemList.allCases.first(where: { $0.name == name }) else { return nil }
         self = list
     }
@@ -54,6 +54,7 @@ extension Shard {
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: SystemList, now: Instant
     ) throws(Refusal) {
         guard connection.listings < limits.listingsPerConnection else {
+            reached(.listingsPerConnection)
             throw .rejected(
                 "The connection has \(limits.listingsPerConnection) lists under way, the most allowed; "
                     + "read one to its end.")
@@ -151,30 +152,30 @@ extension Shard {
     /// A page of this shard's rows from place `after` on, of those that `principal` may see, and where the next page
     /// begins.
     func rows(
-        of list: SystemList, after: Int, for principal: Principal, now: Instant
+        of list: SystemList, after: Int, most: Int = Listing.page, for principal: Principal, now: Instant
     ) -> (rows: [Description], next: Int?) {
         var rows: [Description] = []
         var place = after
         switch list {
         case .topics:
-            while place < topicPlaces.bound, rows.count < Listing.page {
+            while place < topicPlaces.bound, rows.count < most {
                 if let topic = topicPlaces.at(place), principal.permissions.show(topic.name) {
-                    rows.append(describe(topic))
+                    rows.append(describe(topic, now: now))
                 }
                 place += 1
             }
             return (rows, place < topicPlaces.bound ? place : nil)
         case .subscriptions:
-            while place < streams.bound, rows.count < Listing.page {
+            while place < streams.bound, rows.count < most {
                 if let stream = streams.at(place), stream.kind == .subscriber {
                     let subscriber = unsafeDowncast(stream, to: Subscriber.self)
-                    if mayList(subscriber, principal) { rows.append(describe(subscriber)) }
+                    if mayList(subscriber, principal) { rows.append(describe(subscriber, now: now)) }
                 }
                 place += 1
             }
             return (rows, place < streams.bound ? place : nil)
         case .connections:
-            while place < connections.bound, rows.count < Listing.page {
+            while place < connections.bound, rows.count < most {
                 if let connection = connections.at(place), mayList(connection, principal) {
                     rows.append(describe(connection, now: now))
                 }

@@ -1,32 +1,53 @@
-// Statistics: counters of each shard, and the figures of the whole broker made from them once a second.
+// Statistics: counters of each shard, and the figures of the whole broker made from them once a second. Metrics, the
+// admin listener's lists and `$SYS.stats` all tell these same figures.
 
-/// What one shard has done since it began, and what it has now.
-struct ShardCounters: Sendable {
-    var published: UInt64 = 0
-    var delivered: UInt64 = 0
-    var fireDropped: UInt64 = 0
-    var streamErrors: UInt64 = 0
-    var protocolErrors: UInt64 = 0
-    var connectionsOpened: UInt64 = 0
+import Replay
+
+/// What one shard has done since it began, and what it has now. Every figure only grows but those of the last group.
+public struct ShardCounters: Sendable {
+    public var published: UInt64 = 0
+    public var delivered: UInt64 = 0
+    /// Messages that subscriptions lost, by their overflow policy.
+    public var dropped = Tally<Overflow>()
+    /// Fire publishes that were not taken.
+    public var fireDropped: UInt64 = 0
+    /// Messages that went past a `block` subscription's buffer.
+    public var overshoot: UInt64 = 0
+    /// Nanoseconds for which publishers of a topic waited for room, summed over topics.
+    public var blocked: UInt64 = 0
+    /// Requests refused and streams failed; and why, as far as the engine says so and not a protocol below it.
+    public var streamErrors: UInt64 = 0
+    public var refusals = Tally<RefusalReason>()
+    public var limits = Tally<LimitReached>()
+    public var protocolErrors: UInt64 = 0
+    public var connectionsOpened: UInt64 = 0
+    public var subscriptionsOpened: UInt64 = 0
     /// Credentials that were looked at and were right; logins that came to nothing; requests that were not allowed.
-    var loginsAccepted: UInt64 = 0
-    var loginsRefused: UInt64 = 0
-    var denied: UInt64 = 0
+    public var loginsAccepted: UInt64 = 0
+    public var loginsRefused: UInt64 = 0
+    public var denied: UInt64 = 0
     /// Connections that were secured by TLS, and those that were not to be.
-    var handshakes: UInt64 = 0
-    var handshakeFailures: UInt64 = 0
-    var bytesIn: UInt64 = 0
-    var bytesOut: UInt64 = 0
+    public var handshakes: UInt64 = 0
+    public var handshakeFailures: UInt64 = 0
+    public var bytesIn: UInt64 = 0
+    public var bytesOut: UInt64 = 0
 
-    var connections = 0
-    var subscriptions = 0
-    var topics = 0
+    public var connections = 0
+    public var subscriptions = 0
+    public var topics = 0
 
-    mutating func add(_ other: ShardCounters) {
+    public init() {}
+
+    public mutating func add(_ other: ShardCounters) {
         published &+= other.published
         delivered &+= other.delivered
+        dropped.add(other.dropped)
         fireDropped &+= other.fireDropped
+        overshoot &+= other.overshoot
+        blocked &+= other.blocked
         streamErrors &+= other.streamErrors
+        refusals.add(other.refusals)
+        limits.add(other.limits)
         protocolErrors &+= other.protocolErrors
         connectionsOpened &+= other.connectionsOpened
         loginsAccepted &+= other.loginsAccepted
@@ -34,11 +55,22 @@ struct ShardCounters: Sendable {
         denied &+= other.denied
         handshakes &+= other.handshakes
         handshakeFailures &+= other.handshakeFailures
+        subscriptionsOpened &+= other.subscriptionsOpened
         bytesIn &+= other.bytesIn
         bytesOut &+= other.bytesOut
         connections += other.connections
         subscriptions += other.subscriptions
         topics += other.topics
+    }
+}
+
+extension Shard {
+    /// The counters, with what there is now.
+    func currentCounters() -> ShardCounters {
+        counters.connections = connections.count
+        counters.subscriptions = subscriptionCount
+        counters.topics = names.count
+        return counters
     }
 }
 
@@ -70,7 +102,10 @@ struct Statistics {
         object.add("published_per_s", rate(total.published, before.published))
         object.add("delivered", total.delivered)
         object.add("delivered_per_s", rate(total.delivered, before.delivered))
+        object.add("dropped", total.dropped.total)
+        object.add("dropped_per_s", rate(total.dropped.total, before.dropped.total))
         object.add("fire_dropped", total.fireDropped)
+        object.add("blocked_ms", total.blocked / 1_000_000)
         object.add("bytes_in", total.bytesIn)
         object.add("bytes_in_per_s", rate(total.bytesIn, before.bytesIn))
         object.add("bytes_out", total.bytesOut)

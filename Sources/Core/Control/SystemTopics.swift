@@ -74,7 +74,7 @@ extension Shard {
 
     /// Appends to a topic of the broker's own, which this shard owns.
     func publishSystem(_ name: String, _ text: String, now: Instant) {
-        guard let topic = try? topic(named: name, now: now) else { return }
+        guard let topic = try? topic(named: name, for: nil, now: now) else { return }
         var text = text
         text.withUTF8 { bytes in
             let payload = UnsafeRawBufferPointer(bytes)

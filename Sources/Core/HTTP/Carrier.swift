@@ -161,10 +161,13 @@ extension HTTPFace {
 
     /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
     /// one too many, or whose headers were too long, among them. Over HTTP/1.1 an error ends the connection.
-    func takeErrors() -> UInt64 {
-        guard let session else { return 0 }
-        let errors = session.pointee.counters.streamErrors
-        defer { countedErrors = errors }
-        return errors &- countedErrors
+    func takeErrors(into counters: inout ShardCounters) {
+        guard let session else { return }
+        let known = session.pointee.counters
+        counters.limits[.streamsPerConnection] &+= known.refused &- countedRefused
+        counters.limits[.headers] &+= known.tooLargeHeaders &- countedHeaders
+        (countedRefused, countedHeaders) = (known.refused, known.tooLargeHeaders)
+        counters.streamErrors &+= known.streamErrors &- countedErrors
+        countedErrors = known.streamErrors
     }
 }

@@ -67,6 +67,7 @@ extension Shard {
             given += bytes.count
             http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
+            subscriber.mirror.delivered &+= UInt64(count)
             flush(connection)
         }
         return false

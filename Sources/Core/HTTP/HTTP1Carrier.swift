@@ -17,6 +17,13 @@ public struct HTTP1Answer: Sendable {
     public var length: Int?
     /// The connection ends behind it.
     public var isLast: Bool
+
+    public init(status: Int, headers: [(name: String, value: String)], length: Int?, isLast: Bool) {
+        self.status = status
+        self.headers = headers
+        self.length = length
+        self.isLast = isLast
+    }
 }
 
 /// What there is of a body.

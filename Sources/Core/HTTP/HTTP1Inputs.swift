@@ -169,6 +169,7 @@ extension Shard {
     func tickHTTP1(_ connection: Connection, _ http: HTTPFace, _ http1: HTTP1Carrier, now: Instant) {
         let isWaiting = http1.isIdle || http1.isComplete
         if isWaiting, now.monotonic - Swift.min(http1.quietSince, now.monotonic) >= limits.httpSilence {
+            reached(.httpSilence)
             let reason = http1.isIdle ? "no request came" : "it left its answer unread"
             return close(connection, reason: reason, now: now)
         }

@@ -18,7 +18,7 @@ public struct HTTP1Request {
     private var lengths = 0
     private var isGRPC = false
     private var fault: Problem?
-    private(set) var plain: PlainRequest
+    public private(set) var plain: PlainRequest
 
     /// - Parameters:
     ///   - target: as it came, percent signs and all; path and query, or a whole URI.
@@ -82,7 +82,7 @@ public struct HTTP1Request {
     public var hasBody: Bool { codings > 0 || lengths > 0 }
 
     /// What is wrong with it, whatever it asks for.
-    var problem: Problem? {
+    public var problem: Problem? {
         if let fault { return fault }
         if hosts > 1 || (hosts == 0 && !isHTTP10) {
             return Problem(.invalid, "A request has one Host, this one has \(hosts); send one.")

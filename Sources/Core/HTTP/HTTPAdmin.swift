@@ -17,6 +17,9 @@ extension Shard {
             case .topicInfo(let topic): try call(try ControlCall(.info, topic: topic), for: exchange, now: now)
             case .completeTopic(let topic): try call(try ControlCall(.complete, topic: topic), for: exchange, now: now)
             case .deleteTopic(let topic): try call(try ControlCall(.delete, topic: topic), for: exchange, now: now)
+            case .closeConnection(let id): try call(try ControlCall(closeConnection: id), for: exchange, now: now)
+            case .closeSubscription(let id):
+                try call(try ControlCall(closeSubscription: String(id)), for: exchange, now: now)
             case .failTopic(let topic, let message):
                 let reason = message.isEmpty ? ControlCall.defaultReason : message
                 try call(try ControlCall(.fail(message: reason), topic: topic), for: exchange, now: now)

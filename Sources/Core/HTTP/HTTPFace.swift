@@ -28,6 +28,8 @@ final class HTTPFace {
     var nextHeartbeat: UInt64?
     /// Errors of the peer's that its session dealt with by itself, as far as the shard's counters have them.
     var countedErrors: UInt64 = 0
+    var countedRefused: UInt64 = 0
+    var countedHeaders: UInt64 = 0
     /// Calls of reflection that are open, at most `Limits.listingsPerConnection`.
     var reflections = 0
     /// Those of them with requests that wait until the answer before is sent.
@@ -218,6 +220,7 @@ final class Exchange {
     var bound: BoundStream?
     /// Who makes the request, once that is known.
     var principal: Principal?
+    var meter: Meter?
     /// It waits until these credentials have been looked at.
     var ticket: UInt64?
     var authorization: String?

@@ -206,8 +206,8 @@ extension Shard {
             say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
             finish(exchange, .ok)
         case .reflection, .reflectionAlpha: try reflect(message, for: exchange)
-        case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .listTopics, .listSubscriptions,
-            .listConnections:
+        case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .closeConnection, .closeSubscription,
+            .listTopics, .listSubscriptions, .listConnections:
             try administer(message, for: exchange, now: now)
         }
     }
@@ -307,7 +307,9 @@ extension Shard {
     }
 
     private func tooLarge(_ count: Int) -> GRPCError {
-        GRPCError(.resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
+        reached(.payload)
+        return GRPCError(
+            .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
     }
 
     // A call's end
@@ -322,7 +324,7 @@ extension Shard {
     func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
         leave(exchange, .cancelled, now: now)
         finish(exchange, error.status, error.message)
-        counters.streamErrors += 1
+        count(RefusalReason(error.status))
     }
 
     /// The client half-closed, so that its credit is all there will be: once that is spent the subscription is over.
@@ -345,6 +347,7 @@ extension Shard {
                 expire(exchange, http, now: now)
             } else if messageDue <= now.monotonic {
                 let seconds = limits.reassemblyTime / Limits.second
+                reached(.reassemblyTime)
                 let reason =
                     exchange.awaitsEnd
                     ? "The call's end did not come within \(seconds) s of its message: half-close behind it."
@@ -368,32 +371,5 @@ extension Shard {
         } else {
             refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
         }
-    }
-}
-
-extension SubscribeOptions {
-    /// Metadata is always on with gRPC, so a gap can always be told.
-    init(_ open: SubscribeOpen) {
-        self.init()
-        switch open.start {
-        case .next: break
-        case .last(let count): start = .last(UInt64(count))
-        case .all: start = .all
-        case .from(let sequence, let epoch):
-            start = .from(SequenceNumber(sequence))
-            self.epoch = epoch
-        }
-        if let buffer = open.buffer { self.buffer = Int(buffer) }
-        overflow =
-            switch open.overflow {
-            case .dropOldest: .dropOldest
-            case .dropNewest: .dropNewest
-            case .replaceNewest: .replaceNewest
-            case .latest: .latest
-            case .fail: .fail
-            case .block: .block
-            }
-        gapFails = open.gapFails
-        meta = true
     }
 }

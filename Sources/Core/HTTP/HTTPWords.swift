@@ -64,6 +64,6 @@ extension Shard {
         if refusal.kind == .topicFailed { end = .failed }
         if refusal.kind == .overflow { end = .overflow }
         finish(exchange, refusal.status, refusal.message, end: end, dropped: exchange.dropped)
-        counters.streamErrors += 1
+        count(refusal.kind)
     }
 }

@@ -174,6 +174,7 @@ extension Shard {
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
             guard http.held + bytes.count <= limits.reassembly else {
+                reached(.reassembly)
                 throw Refusal.unfinished(limit: limits.reassembly).problem
             }
             plain.content.append(bytes)
@@ -220,6 +221,7 @@ extension Shard {
             }
         }
         let seconds = limits.reassemblyTime / Limits.second
+        reached(.reassemblyTime)
         finish(exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
     }
 }

@@ -41,15 +41,17 @@ extension Shard {
     }
 
     func refuse(_ exchange: Exchange, _ plain: PlainExchange, _ problem: Problem) {
+        if problem.kind == .tooLarge { reached(.payload) }
+        if problem.kind == .headersTooLarge { reached(plain.call == nil ? .headers : .metadata) }
         answer(exchange, plainFace.answer(problem, to: plain.request))
-        counters.streamErrors += 1
+        count(RefusalReason(problem.kind))
     }
 
     /// A request comes to nothing, or a stream fails.
     func finish(_ exchange: Exchange, _ plain: PlainExchange, _ refusal: Refusal) {
         guard !exchange.isFinished else { return }
         guard exchange.isAnswered else { return refuse(exchange, plain, refusal.problem) }
-        counters.streamErrors += 1
+        count(refusal.kind)
         if refusal.kind == .unavailable {
             // That is no end of the subscription: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }

@@ -47,6 +47,7 @@ extension Shard {
             http.weigh(exchange)
             http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
+            subscriber.mirror.delivered &+= UInt64(count)
             flush(connection)
         }
         return false

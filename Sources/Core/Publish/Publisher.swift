@@ -11,7 +11,7 @@ final class Publisher: BoundStream {
     /// A channel; else one acknowledged publish.
     let isChannel: Bool
     /// Bytes of the publish that waits for its acknowledgement.
-    let parkedBytes: Int
+    var parkedBytes: Int
     /// That publish found its place, or was refused.
     var isSettled = false
     /// Credit for the broker's half: each acknowledgement costs one.
@@ -26,6 +26,31 @@ final class Publisher: BoundStream {
     var outgoing = MessageBatch()
     /// The owner's part of a channel on this same shard.
     var channel: Channel?
+
+    // What it takes of its user's buckets
+    /// What its owner is to be asked once there are tokens for it; its message is in line meanwhile.
+    var pending: PublishRequest?
+    /// The first message of a channel that came before that.
+    var early = MessageBatch()
+    /// It is in line for tokens with the credit that it was granted.
+    var awaitsTokens = false
+    /// Messages that may come and were paid for, and the bytes that they were expected to have.
+    var paid = 0
+    var paidBytes = 0
+    /// Bytes of a recent message, smoothed; what the next ones are expected to have.
+    private(set) var typical = Publisher.unknownSize
+    static let unknownSize = 1024
+
+    /// Larger ones count at once, smaller ones slowly.
+    func observe(_ size: Int) {
+        typical = size > typical ? size : Swift.max(1, typical - (typical - size) / 8)
+    }
+
+    /// A first message that is not known yet was paid for.
+    func prepay() {
+        paid += 1
+        paidBytes += Publisher.unknownSize
+    }
 
     init(
         name: String, owner: Int, isChannel: Bool, parkedBytes: Int, credit: Credit, connection: Connection,

@@ -20,13 +20,20 @@ extension Shard {
         _ connection: Connection, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
+        guard allowFire(connection, Swift.max(1, payload.count + (metadata?.count ?? 0)), now: now) else {
+            counters.fireDropped += 1
+            return
+        }
         if target.owner == index {
-            try topic(of: target, now: now).fire(metadata: metadata, payload: payload, now: now)
+            try topic(of: target, for: connection.meter?.account, now: now).fire(
+                metadata: metadata, payload: payload, now: now)
         } else {
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             forward(message.weight, of: connection)
-            send(.fire(name: target.name, connection.id, shard: index, message), to: target.owner)
+            send(
+                .fire(name: target.name, connection.id, shard: index, message, connection.meter?.account),
+                to: target.owner)
         }
     }
 
@@ -36,9 +43,12 @@ extension Shard {
         _ connection: Connection, stream: UInt32, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
-        try checkParked(payload.count + (metadata?.count ?? 0), of: connection)
-        if target.owner == index {
-            let topic = try topic(of: target, now: now)
+        let size = payload.count + (metadata?.count ?? 0)
+        try checkParked(size, of: connection)
+        let isPaid =
+            !rates.isLimited || meter(connection, stream).map { take(Swift.max(1, size), $0, now: now) } ?? true
+        if isPaid, target.owner == index {
+            let topic = try topic(of: target, for: meter(connection, stream)?.account, now: now)
             if let sequence = try topic.place(metadata: metadata, payload: payload, now: now) {
                 sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
                 connection.close(stream: stream)
@@ -47,7 +57,7 @@ extension Shard {
         }
         openPublisher(
             connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
-            complete: true, metadata: metadata, payload: payload, now: now)
+            complete: true, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
     }
 
     /// A channel, with its first message if that has come.
@@ -58,22 +68,28 @@ extension Shard {
         try checkPublish(to: name)
         try expect(.publish, name, of: principal(of: connection, stream))
         try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
+        // The first message needs no credit, so it is paid for as a single one is.
+        let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Publisher.unknownSize
+        let isPaid = !rates.isLimited || meter(connection, stream).map { take(size, $0, now: now) } ?? true
         openPublisher(
             connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
-            complete: complete, metadata: metadata, payload: payload, now: now)
+            complete: complete, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
     }
 
     /// The topic of a target that lives here, made if there is none.
-    private func topic(of target: PublishTarget, now: Instant) throws(Refusal) -> Topic {
+    private func topic(
+        of target: PublishTarget, for account: @autoclosure () -> Account?, now: Instant
+    ) throws(Refusal) -> Topic {
         if let place = target.place, let topic = topicPlaces[place] { return topic }
-        let topic = try topic(named: target.name, now: now)
+        let topic = try topic(named: target.name, for: account(), now: now)
         target.place = topic.place
         return topic
     }
 
     /// Whether one more publish of `size` bytes might be parked.
-    private func checkParked(_ size: Int, of connection: Connection) throws(Refusal) {
+    func checkParked(_ size: Int, of connection: Connection) throws(Refusal) {
         guard connection.parkedBytes + size <= limits.parked, connection.parkedCount < limits.parkedCount else {
+            reached(.parked)
             throw .rejected(
                 "\(connection.parkedCount) publishes of this connection wait for their acknowledgement already; "
                     + "wait for some before sending more.")
@@ -82,9 +98,10 @@ extension Shard {
 
     /// A stream that waits for what the topic's owner says to its message: a channel, or without options an
     /// acknowledged publish.
+    /// - Parameter isPaid: false has it wait until its user may publish more.
     private func openPublisher(
         _ connection: Connection, stream: UInt32, name: String, owner: Int, options: PublishOptions?, initialN: UInt32,
-        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
+        complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, isPaid: Bool, now: Instant
     ) {
         let size = (payload?.count ?? 0) + (metadata?.count ?? 0)
         var credit = Credit(mode: .outstanding)
@@ -103,11 +120,21 @@ extension Shard {
         if publisher.isChannel { connection.publishers += 1 }
         let request = PublishRequest(
             name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,
-            connection: connection.id, message: message, complete: complete)
+            connection: connection.id, message: message, complete: complete, account: publisher.meter?.account)
+        guard isPaid else {
+            if let meter = publisher.meter { park(publisher, request, meter, now: now) }
+            return
+        }
+        if payload == nil, rates.isLimited { publisher.prepay() }
+        submit(publisher, request, now: now)
+    }
+
+    /// Asks the topic's owner.
+    func submit(_ publisher: Publisher, _ request: PublishRequest, now: Instant) {
         if publisher.owner == index {
             open(key(publisher), request, now: now)
         } else {
-            forward(message.weight, of: connection)
+            forward(request.message.weight, of: publisher.connection)
             send(.publish(key(publisher), request), to: publisher.owner)
         }
     }
@@ -117,6 +144,8 @@ extension Shard {
         _ publisher: Publisher, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
         now: Instant
     ) {
+        if publisher.pending != nil { return takeEarly(publisher, metadata: metadata, payload: payload, now: now) }
+        charge(1, payload.count + (metadata?.count ?? 0), to: publisher, now: now)
         if publisher.owner != index {
             if publisher.outgoing.count == 0 { outgoing.append(publisher) }
             publisher.outgoing.append(metadata: metadata, payload: payload)
@@ -127,6 +156,14 @@ extension Shard {
 
     /// Later messages of a channel, as they came.
     func items(_ publisher: Publisher, _ run: PayloadRun, now: Instant) {
+        if publisher.pending != nil {
+            run.forEach {
+                takeEarly(publisher, metadata: nil, payload: $0, now: now)
+                return streams[publisher.handle] === publisher
+            }
+            return
+        }
+        charge(run.count, run.data, to: publisher, now: now)
         if publisher.owner != index {
             // Those that were gathered singly came before.
             sendOutgoing(publisher)
@@ -140,6 +177,7 @@ extension Shard {
 
     /// The publisher's half is over, one way or another. A parked acknowledged publish is withdrawn.
     func ended(_ publisher: Publisher, _ end: PublisherEnd, now: Instant) {
+        guard endedPending(publisher, end, now: now) else { return }
         sendOutgoing(publisher)
         if publisher.owner == index {
             if let channel = publisher.channel {
@@ -189,7 +227,7 @@ extension Shard {
     /// Opens a channel, or takes an acknowledged publish.
     func open(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
         do throws(Refusal) {
-            let topic = try topic(named: request.name, now: now)
+            let topic = try topic(named: request.name, for: request.account, now: now)
             topic.publish(key, request, now: now)
             if request.isChannel, let channel = topic.channels[key] { bind(channel, now: now) }
         } catch {
@@ -218,8 +256,8 @@ extension Shard {
         batch.withRun { channel.topic.items(channel, $0, now: now) }
     }
 
-    func takeFire(_ batch: MessageBatch, name: String, now: Instant) {
-        guard let topic = try? topic(named: name, now: now) else {
+    func takeFire(_ batch: MessageBatch, name: String, _ account: Account?, now: Instant) {
+        guard let topic = try? topic(named: name, for: account, now: now) else {
             counters.fireDropped += UInt64(batch.count)
             return
         }
@@ -290,13 +328,20 @@ extension Shard {
     /// grants pile up for it. With RSocket the connection is read no more then.
     private func tellGranted(_ publisher: Publisher) {
         guard publisher.untoldCredit > 0 else { return }
-        guard publisher.exchange == nil || unreadAcknowledgements(publisher) < limits.acknowledgementBacklog else {
-            publisher.connection.hasUntold = true
-            return
-        }
-        let n = publisher.untoldCredit
-        publisher.untoldCredit = 0
+        guard !hasUnread(publisher) else { return }
+        let n = UInt64(affordable(publisher, Int(clamping: publisher.untoldCredit), now: moment))
+        guard n > 0 else { return }
+        publisher.untoldCredit -= n
         sayGranted(n, to: publisher)
+    }
+
+    /// Whether a call's peer has to read earlier answers first; it is told its credit then.
+    func hasUnread(_ publisher: Publisher) -> Bool {
+        guard publisher.exchange != nil, unreadAcknowledgements(publisher) >= limits.acknowledgementBacklog else {
+            return false
+        }
+        publisher.connection.hasUntold = true
+        return true
     }
 
     /// Bytes of answers that a publisher has not read yet.
@@ -335,6 +380,7 @@ extension Shard {
     /// Forgets a publisher: its stream is over.
     func forget(_ publisher: Publisher) {
         settleParked(publisher)
+        leaveTokens(publisher)
         if publisher.isChannel { publisher.connection.publishers -= 1 }
         publisher.channel = nil
     }

@@ -29,6 +29,7 @@ extension Shard {
                 handOver(subscriber, quantum: quantum)
             }
         subscriber.cursor.settle()
+        note(subscriber, now: now)
         if isWaiting, !subscriber.isHungry {
             subscriber.connection.add(hungry: subscriber)
         }
@@ -38,6 +39,26 @@ extension Shard {
         } else if subscriber.exchange != nil {
             endIfSpent(subscriber)
         }
+    }
+
+    /// Figures of a subscription that has got what it gets now.
+    @inline(__always)
+    private func note(_ subscriber: Subscriber, now: Instant) {
+        countLosses(of: subscriber)
+        if subscriber.cursor.waiting == 0 {
+            if subscriber.behindSince != nil { subscriber.behindSince = nil }
+        } else if subscriber.behindSince == nil {
+            subscriber.behindSince = now.monotonic
+        }
+    }
+
+    /// What a subscription has lost since this was last done goes into the counters.
+    func countLosses(of subscriber: Subscriber) {
+        guard subscriber.hasJoined else { return }
+        let dropped = subscriber.cursor.dropped
+        guard dropped != subscriber.countedDropped else { return }
+        counters.dropped[subscriber.options.overflow] &+= dropped &- subscriber.countedDropped
+        subscriber.countedDropped = dropped
     }
 
     /// Returns whether there is more to hand over once the output has room.
@@ -60,6 +81,7 @@ extension Shard {
             guard count > 0 else { return true }
             subscriber.cursor.handOver(count)
             counters.delivered &+= UInt64(count)
+            subscriber.mirror.delivered &+= UInt64(count)
             flush(connection)
         }
         return false

@@ -34,6 +34,8 @@ final class Mirror {
     /// How many of the subscriptions that stood at `told.floor` still do.
     private var atFloor = 0
     private var pastDropped: UInt64 = 0
+    /// Messages that subscriptions here were handed since the view was made.
+    var delivered: UInt64 = 0
     var isDirty = false
     /// The messages as gRPC subscribers get them.
     var entries = EntryCache()
@@ -184,7 +186,7 @@ final class Mirror {
         isDirty = false
         var now = MirrorProgress(
             seen: log.end, needed: log.end, horizon: horizon, floor: nil, subscriptions: members.count,
-            dropped: pastDropped)
+            dropped: pastDropped, delivered: delivered)
         for subscriber in members {
             let cursor = subscriber.cursor
             now.needed = Swift.min(now.needed, cursor.cursor)

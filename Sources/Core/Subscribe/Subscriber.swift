@@ -25,6 +25,10 @@ final class Subscriber: BoundStream {
     var isHungry = false
     /// Under which it can be given credit over plain HTTP; nil if it came otherwise, or has not begun.
     var streamID: SubscriptionID?
+    /// What it has lost, as far as the shard's counters know.
+    var countedDropped: UInt64 = 0
+    /// Since when messages have been waiting for it without a pause, on the monotonic clock; nil while none does.
+    var behindSince: UInt64?
     /// Under `block`: since when its buffer has been full without progress, and where it stood then.
     var fullSince: UInt64?
     var fullAt = SequenceNumber(0)

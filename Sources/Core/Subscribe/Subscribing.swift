@@ -27,14 +27,19 @@ extension Shard {
         try SystemTopic.check(name, options)
         if let fault = TopicName.fault(TopicName.isSystem(name) ? "SYS" : name) { throw .invalid(fault) }
         try expectSubscribe(to: name, options, of: principal(of: connection, stream))
-        guard subscriptionCount < (limits.subscriptions + shards - 1) / shards else {
-            throw .rejected("The broker has \(limits.subscriptions) subscriptions, its limit; try again later.")
-        }
         var credit = Credit(mode: options.demand)
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; ask for 1 or more.")
         }
-        let mirror = try mirror(of: name, now: now)
+        let meter = meter(connection, stream)
+        try countSubscription(for: meter?.account)
+        let mirror: Mirror
+        do throws(Refusal) {
+            mirror = try self.mirror(of: name, for: meter?.account, now: now)
+        } catch {
+            uncountSubscription(for: meter?.account)
+            throw error
+        }
         let id = nextSubscriptionID()
         let bound = streams.insert { handle in
             Subscriber(
@@ -45,7 +50,25 @@ extension Shard {
         connection.attach(subscriber)
         connection.subscriptions += 1
         subscriptionCount += 1
+        counters.subscriptionsOpened &+= 1
         if mirror.isAttached { join(subscriber, now: now) } else { mirror.waiting.append(subscriber) }
+    }
+
+    private func countSubscription(for account: Account?) throws(Refusal) {
+        guard quotas.subscriptions.take(limit: limits.subscriptions) else {
+            reached(.subscriptions)
+            throw .rejected("The broker has \(limits.subscriptions) subscriptions, its limit; try again later.")
+        }
+        guard let account, !account.subscriptions.take(limit: limits.subscriptionsPerUser) else { return }
+        quotas.subscriptions.give()
+        reached(.subscriptionsPerUser)
+        throw .rejected(
+            "\(account.title) has \(limits.subscriptionsPerUser) subscriptions, the most allowed; end some.")
+    }
+
+    private func uncountSubscription(for account: Account?) {
+        quotas.subscriptions.give()
+        account?.subscriptions.give()
     }
 
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
@@ -122,6 +145,7 @@ extension Shard {
             if case .failed(let text) = subscriber.mirror.state { reason = text }
             fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
         case .overflow(let cause):
+            if cause == .blockedTooLong { reached(.blockLimit) }
             let text =
                 switch cause {
                 case .buffer: "the buffer of \(subscriber.options.buffer) messages was full"
@@ -135,9 +159,11 @@ extension Shard {
     }
 
     func forget(_ subscriber: Subscriber) {
+        countLosses(of: subscriber)
         subscriber.connection.subscriptions -= 1
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
         subscriptionCount -= 1
+        uncountSubscription(for: subscriber.meter?.account)
         if let id = subscriber.streamID { streamIDs[id] = nil }
         let mirror = subscriber.mirror
         if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber) }
@@ -148,16 +174,16 @@ extension Shard {
     // Views
 
     /// The shard's view of a topic, which is asked for if there is none.
-    private func mirror(of name: String, now: Instant) throws(Refusal) -> Mirror {
+    private func mirror(of name: String, for account: Account?, now: Instant) throws(Refusal) -> Mirror {
         if let mirror = mirrors[name] { return mirror }
         let owner = owner(of: name)
         guard owner == index else {
             let mirror = Mirror(name: name, owner: owner, shard: self, log: nil)
             mirrors[name] = mirror
-            send(.attach(name: name, shard: index), to: owner)
+            send(.attach(name: name, shard: index, account), to: owner)
             return mirror
         }
-        let topic = try topic(named: name, now: now)
+        let topic = try topic(named: name, for: account, now: now)
         let mirror = Mirror(name: name, owner: owner, shard: self, log: topic.log)
         mirror.epoch = topic.epoch
         mirror.state = topic.state
@@ -173,7 +199,7 @@ extension Shard {
     /// The owner answered with the topic's log.
     func attached(_ name: String, _ view: TopicView, now: Instant) {
         guard let mirror = mirrors[name], !mirror.isAttached else {
-            send(.detach(epoch: view.epoch, shard: index, dropped: 0), to: owner(of: name))
+            send(.detach(epoch: view.epoch, shard: index, MirrorPast()), to: owner(of: name))
             return
         }
         mirror.epoch = view.epoch
@@ -208,10 +234,11 @@ extension Shard {
         }
         forgetName(of: mirror)
         guard mirrorsByEpoch.removeValue(forKey: mirror.epoch) != nil else { return }
+        let past = MirrorPast(dropped: mirror.dropped, delivered: mirror.delivered)
         if mirror.owner == index {
-            unlink(mirror.epoch, index, dropped: mirror.dropped, now: now)
+            unlink(mirror.epoch, index, past, now: now)
         } else {
-            send(.detach(epoch: mirror.epoch, shard: index, dropped: mirror.dropped), to: mirror.owner)
+            send(.detach(epoch: mirror.epoch, shard: index, past), to: mirror.owner)
         }
     }
 

@@ -1,31 +1,33 @@
 // JSON, as the control calls and the broker's own topics write it: flat objects, one at a time.
 
-/// Writes one JSON object. Order is that of the calls.
-struct JSONObject {
-    private(set) var text = "{"
+/// Writes one JSON object. The order of its members is that of the calls.
+public struct JSONObject {
+    private var text = "{"
 
-    mutating func add(_ key: String, _ value: String) {
+    public init() {}
+
+    public mutating func add(_ key: String, _ value: String) {
         name(key)
         JSONObject.quote(value, into: &text)
     }
 
-    mutating func add(_ key: String, _ value: some BinaryInteger) {
+    public mutating func add(_ key: String, _ value: some BinaryInteger) {
         name(key)
         text += String(value)
     }
 
-    mutating func add(_ key: String, _ value: Bool) {
+    public mutating func add(_ key: String, _ value: Bool) {
         name(key)
         text += value ? "true" : "false"
     }
 
     /// A value that is JSON already.
-    mutating func add(_ key: String, json: String) {
+    public mutating func add(_ key: String, json: String) {
         name(key)
         text += json
     }
 
-    func finished() -> String { text + "}" }
+    public func finished() -> String { text + "}" }
 
     private mutating func name(_ key: String) {
         if text.utf8.count > 1 { text += "," }

@@ -4,19 +4,32 @@ import Replay
 import RSocket
 
 extension Shard {
-    /// The topic of that name, made if there is none.
-    func topic(named name: String, now: Instant) throws(Refusal) -> Topic {
+    /// The topic of that name, made if there is none, and counted for the user who is the first to use it.
+    func topic(named name: String, for account: Account?, now: Instant) throws(Refusal) -> Topic {
         if let topic = names[name] { return topic }
-        guard names.count < (limits.topics + shards - 1) / shards else {
-            throw .rejected("The broker has \(limits.topics) topics, its limit; delete some or try again later.")
-        }
+        let account = TopicName.isSystem(name) ? nil : account
+        try countTopic(for: account)
         let topic = topicPlaces.insert { place in
             Topic(name: name, epoch: random(), place: place, shard: self, now: now.monotonic)
         }
+        topic.account = account
         names[name] = topic
         topics[topic.epoch] = topic
         event("topic-created", topic: name, epoch: topic.epoch)
         return topic
+    }
+
+    private func countTopic(for account: Account?) throws(Refusal) {
+        guard quotas.topics.take(limit: limits.topics) else {
+            reached(.topics)
+            throw .rejected("The broker has \(limits.topics) topics, its limit; delete some or try again later.")
+        }
+        guard let account, !account.topics.take(limit: limits.topicsPerUser) else { return }
+        quotas.topics.give()
+        reached(.topicsPerUser)
+        throw .rejected(
+            "\(account.title) was the first to use \(limits.topicsPerUser) topics that there are, the most allowed; "
+                + "delete some, or use others' topics.")
     }
 
     func existing(_ name: String) throws(Refusal) -> Topic {
@@ -28,9 +41,9 @@ extension Shard {
     }
 
     /// Another shard wants to see a topic.
-    func attach(_ name: String, from shard: Int, now: Instant) {
+    func attach(_ name: String, from shard: Int, _ account: Account?, now: Instant) {
         do throws(Refusal) {
-            let topic = try topic(named: name, now: now)
+            let topic = try topic(named: name, for: account, now: now)
             topic.link(shard)
             send(
                 .attached(
@@ -44,9 +57,9 @@ extension Shard {
         }
     }
 
-    func unlink(_ epoch: UInt64, _ shard: Int, dropped: UInt64, now: Instant) {
+    func unlink(_ epoch: UInt64, _ shard: Int, _ past: MirrorPast, now: Instant) {
         guard let topic = topics[epoch] else { return }
-        topic.unlink(shard, dropped: dropped, now: now)
+        topic.unlink(shard, past, now: now)
         if names[topic.name] !== topic, topic.mirrors.isEmpty { topics[epoch] = nil }
     }
 
@@ -78,6 +91,8 @@ extension Shard {
     func remove(_ topic: Topic) {
         if names[topic.name] === topic {
             names[topic.name] = nil
+            quotas.topics.give()
+            topic.account?.topics.give()
             topicPlaces.remove(topic.place)
         }
         if topic.mirrors.isEmpty { topics[topic.epoch] = nil }
@@ -94,6 +109,7 @@ extension Shard {
         let fair = memory.limit / Swift.max(1, topics.count * shards)
         let isFull = used - memory.limit > memory.limit / Shard.memoryOvershoot
         guard isFull || topic.log.memory + topic.parked.bytes > fair else { return nil }
+        reached(.memory)
         return .rejected(
             "The broker's memory of \(memory.limit) bytes is full, and '\(topic.name)' can have no more of it; "
                 + "publish later, or give the broker more with --memory.")

@@ -25,9 +25,13 @@ struct MirrorLink {
 final class Topic {
     let name: String
     let epoch: UInt64
+    /// On the monotonic clock.
+    let madeAt: UInt64
     /// Where its shard lists it.
     let place: Handle
     let log = Log()
+    /// The user who was the first to use it.
+    var account: Account?
     /// What it retains: its rule's figures, or those of all topics.
     var retention: Retention
     var state: TopicState = .live
@@ -56,8 +60,15 @@ final class Topic {
     var fireDropped: UInt64 = 0
     /// Messages that went past a `block` subscription's buffer: late use of grants.
     var overshoot: UInt64 = 0
+    /// Since when publishers have been waiting for room, on the monotonic clock; nil while none does.
+    var blockedSince: UInt64?
+    /// For how many nanoseconds publishers had to wait in all, as far as it was counted last, and when that was.
+    var blocked: UInt64 = 0
+    var blockedCounted: UInt64 = 0
     /// Lost by subscriptions that have ended, and by shards that are no longer linked.
     var pastDropped: UInt64 = 0
+    /// Handed over by shards that are no longer linked.
+    var pastDelivered: UInt64 = 0
 
     /// Outlives its topics; checked references cost too much on the path of a message.
     unowned(unsafe) let shard: Shard
@@ -65,6 +76,7 @@ final class Topic {
     init(name: String, epoch: UInt64, place: Handle, shard: Shard, now: UInt64) {
         self.name = name
         self.epoch = epoch
+        madeAt = now
         self.place = place
         self.shard = shard
         retention = shard.limits.retention(of: name)
@@ -75,6 +87,8 @@ final class Topic {
 
     var subscriptions: Int { mirrors.reduce(0) { $0 + $1.progress.subscriptions } }
     var dropped: UInt64 { mirrors.reduce(pastDropped) { $0 &+ $1.progress.dropped } }
+
+    var delivered: UInt64 { mirrors.reduce(pastDelivered) { $0 &+ $1.progress.delivered } }
 
     /// The oldest message retained for replay.
     var retained: SequenceNumber {
@@ -233,6 +247,7 @@ final class Topic {
     private func appended(_ count: Int, now: Instant) {
         if let horizon = room.horizon, log.end > horizon {
             overshoot += UInt64(Swift.min(count, log.end - horizon))
+            shard.counters.overshoot += UInt64(Swift.min(count, log.end - horizon))
         }
         shard.counters.published += UInt64(count)
         lastUsed = now.monotonic

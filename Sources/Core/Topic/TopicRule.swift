@@ -16,11 +16,11 @@ public struct TopicRule: Equatable, Sendable {
 }
 
 /// What one topic retains.
-struct Retention: Equatable, Sendable {
+public struct Retention: Equatable, Sendable {
     /// Messages that are kept for replay.
-    var messages: Int
+    public var messages: Int
     /// Bytes that the topic's log may hold.
-    var bytes: Int
+    public var bytes: Int
     /// Nanoseconds after which a message is no longer kept for replay; 0 keeps it.
-    var age: UInt64
+    public var age: UInt64
 }

@@ -11,6 +11,26 @@ extension Topic {
         serveParked(now: now)
         for channel in turns { tellNews(channel) }
         grant(now: now)
+        noteBlocking(now)
+    }
+
+    /// Publishers begin to wait for room that a `block` subscription does not leave, go on so, or do so no more.
+    private func noteBlocking(_ now: Instant) {
+        let isBlocked = (room.horizon != nil || !parked.isEmpty) && blockedCount > 0
+        guard isBlocked || blockedSince != nil else { return }
+        if blockedSince != nil {
+            let time = now.monotonic - Swift.min(blockedCounted, now.monotonic)
+            blocked &+= time
+            shard.counters.blocked &+= time
+        }
+        blockedCounted = now.monotonic
+        blockedSince = isBlocked ? blockedSince ?? now.monotonic : nil
+    }
+
+    /// Publishers that wait for room: channels without credit while there is none, and publishes that are parked.
+    var blockedCount: Int {
+        guard freeRoom <= 0 else { return parked.count }
+        return turns.count { $0.outstanding == 0 && !$0.isParked } + parked.count
     }
 
     /// Tells the views what was appended, then gives up what nobody needs and what does not fit.
@@ -54,6 +74,7 @@ extension Topic {
     func lose(before sequence: SequenceNumber, now: Instant) {
         guard sequence > log.head else { return }
         lost = sequence
+        shard.reached(.retainBytes)
         log.evict(before: sequence)
         shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
         // At once, or a shard would go on holding what is gone until the next message; one that lags hears it then.
@@ -90,7 +111,8 @@ extension Topic {
     func grant(now: Instant) {
         guard state.isLive, parked.isEmpty, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
         let most = room.largestGrant(
-            messages: shard.limits.grant, bytes: Swift.min(shard.limits.grantBytes, retention.bytes / 4))
+            messages: Swift.min(shard.limits.grant, shard.rates.largestGrant),
+            bytes: Swift.min(shard.limits.grantBytes, retention.bytes / 4))
         let wanting = turns.count { $0.outstanding <= most / 2 }
         guard wanting > 0 else { return }
         var free = freeRoom
@@ -122,7 +144,7 @@ extension Topic {
         giveUpParked(now: now)
         if retention.age > 0 { forgetOld(now: now) }
         // Publishers may be waiting for memory, which others give back.
-        if !turns.isEmpty { markDirty() }
+        if !turns.isEmpty || !parked.isEmpty { markDirty() }
         noteIdleness(now)
     }
 
@@ -146,14 +168,16 @@ extension Topic {
             MirrorLink(
                 shard: shard,
                 progress: MirrorProgress(
-                    seen: log.end, needed: log.head, horizon: nil, floor: nil, subscriptions: 1, dropped: 0),
+                    seen: log.end, needed: log.head, horizon: nil, floor: nil, subscriptions: 1, dropped: 0,
+                    delivered: 0),
                 told: log.end, isEnded: !state.isLive))
         idleSince = nil
     }
 
-    func unlink(_ shard: Int, dropped: UInt64, now: Instant) {
+    func unlink(_ shard: Int, _ past: MirrorPast, now: Instant) {
         guard let index = mirrors.firstIndex(where: { $0.shard == shard }) else { return }
-        pastDropped &+= dropped
+        pastDropped &+= past.dropped
+        pastDelivered &+= past.delivered
         mirrors.remove(at: index)
         updateRoom()
         markDirty()
@@ -206,6 +230,7 @@ extension Topic {
         while let waiting = parked.first, waiting.deadline <= now.monotonic {
             parked.removeFirst()
             markDirty()
+            shard.reached(.parkTime)
             if let channel = channels[waiting.key] {
                 channel.isParked = false
                 _ = reject(channel, refusal)

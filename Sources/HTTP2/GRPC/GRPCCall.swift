@@ -10,6 +10,8 @@ public enum GRPCMethod: String, Sendable, CaseIterable {
     case completeTopic = "/forebay.v1.Admin/CompleteTopic"
     case failTopic = "/forebay.v1.Admin/FailTopic"
     case deleteTopic = "/forebay.v1.Admin/DeleteTopic"
+    case closeConnection = "/forebay.v1.Admin/CloseConnection"
+    case closeSubscription = "/forebay.v1.Admin/CloseSubscription"
     case listTopics = "/forebay.v1.Admin/ListTopics"
     case listSubscriptions = "/forebay.v1.Admin/ListSubscriptions"
     case listConnections = "/forebay.v1.Admin/ListConnections"

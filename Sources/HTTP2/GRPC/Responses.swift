@@ -45,6 +45,8 @@ public enum AdminRequest: Equatable, Sendable {
     /// `message` is empty if none was given.
     case failTopic(topic: String, message: String)
     case deleteTopic(topic: String)
+    case closeConnection(id: String)
+    case closeSubscription(id: UInt64)
     case listTopics
     case listSubscriptions
     case listConnections
@@ -56,10 +58,13 @@ public enum AdminRequest: Equatable, Sendable {
     ) throws(GRPCError) -> AdminRequest {
         var topic = ""
         var message = ""
+        var subscription: UInt64 = 0
         var reader = ProtobufReader(bytes)
         while let (number, value) = try nextField(of: "request", &reader) {
             switch (number, value) {
             case (1, .bytes(let text)) where method.namesTopic: topic = try checkedText(text, "topic").text
+            case (1, .bytes(let text)) where method == .closeConnection: topic = try checkedText(text, "id").text
+            case (1, .varint(let value)) where method == .closeSubscription: subscription = value
             case (2, .bytes(let text)) where method == .failTopic: message = try checkedText(text, "message").text
             default: break
             }
@@ -70,6 +75,8 @@ public enum AdminRequest: Equatable, Sendable {
         case .completeTopic: return .completeTopic(topic: topic)
         case .failTopic: return .failTopic(topic: topic, message: message)
         case .deleteTopic: return .deleteTopic(topic: topic)
+        case .closeConnection: return .closeConnection(id: topic)
+        case .closeSubscription: return .closeSubscription(id: subscription)
         case .listTopics: return .listTopics
         case .listSubscriptions: return .listSubscriptions
         case .listConnections: return .listConnections

@@ -2,12 +2,16 @@
 
 import Core
 import EventLoop
+import HTTP2
 
 public struct Options: Equatable, Sendable {
     /// Where RSocket clients connect, and where HTTP clients do; nil turns the listener off.
     public var listen: Endpoint? = Face.rsocket.defaultEndpoint
     public var http: Endpoint? = Face.http.defaultEndpoint
-    var admin: Endpoint?
+    /// Where the admin listener is; nil turns it off.
+    public var admin: Endpoint? = Options.defaultAdmin
+    /// Names under which HTTP and the admin listener may be asked, beside addresses and localhost.
+    public var hostNames = HostPolicy.Names.listed([])
     /// Certificate and key of the listeners.
     public var tls = TLSOptions()
     /// Event-loop threads; nil for one per CPU.
@@ -23,6 +27,7 @@ public struct Options: Equatable, Sendable {
     /// All but `memory`, which depends on the machine.
     public var limits = Limits()
 
+    public static let defaultAdmin = Endpoint(host: "127.0.0.1", port: 7692)
     static let threadsRange = 1...256
     static let retainRange = 1...Int(Int32.max)
     static let retainBytesRange = (4 << 10)...(1 << 40)

@@ -136,6 +136,27 @@ extension Setting {
         }
     }
 
+    /// Of which 0 is written `off`.
+    static func number(
+        _ name: String, orOff path: OptionsPath<Int>, in range: ClosedRange<Int>, _ about: String
+    ) -> Setting {
+        value(name, "N", path, about) { text throws(ValueFault) in
+            text == "off" ? 0 : try Value.number(text, in: range)
+        } write: {
+            $0 == 0 ? "off" : String($0)
+        }
+    }
+
+    static func size(
+        _ name: String, orOff path: OptionsPath<Int>, in range: ClosedRange<Int>, _ about: String
+    ) -> Setting {
+        value(name, "SIZE", path, about) { text throws(ValueFault) in
+            text == "off" ? 0 : try Value.size(text, in: range)
+        } write: {
+            $0 == 0 ? "off" : formatByteSize($0)
+        }
+    }
+
     /// Nanoseconds.
     static func time(
         _ name: String, _ path: OptionsPath<UInt64>, in range: ClosedRange<UInt64>, _ about: String

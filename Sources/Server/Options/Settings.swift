@@ -20,8 +20,8 @@ import HTTP2
 extension Setting {
     /// Every setting, in the order in which they are told.
     static let all: [Setting] =
-        within(.listeners, listeners) + within(.tls, tls) + within(.access, access)
-        + within(.process, process) + within(.log, log) + within(.topics, topics)
+        within(.listeners, listeners) + within(.tls, tls) + within(.access, access) + within(.process, process)
+        + within(.log, log) + within(.topics, topics)
         + within(.limits, limits) + within(.times, times)
 
     static func named(_ name: String) -> Setting? { all.first { $0.name == name } }
@@ -37,11 +37,16 @@ extension Setting {
     private static let listeners: [Setting] = [
         .endpoint("listen", \.listen, "where RSocket clients connect"),
         .endpoint("http", \.http, "where HTTP clients connect"),
-        .choice("admin", "off", \.admin, [("off", nil)], "this version has no admin listener"),
+        .endpoint("admin", \.admin, "where metrics, health, JSON and a page to look at are"),
         .list(
             "allow-origin", "ORIGIN", \.limits.cors.origins, most: Options.mostOrigins,
             "pages of other origins that may use HTTP, for example https://example.org; * is all",
             read: readOrigins, write: writeOrigins
+        ).reloadable,
+        .list(
+            "host-name", "NAME", \.hostNames, most: Options.mostOrigins,
+            "names, beside addresses and localhost, under which HTTP and the admin listener may be asked; * is any",
+            read: readHostNames, write: writeHostNames
         ).reloadable,
     ]
 
@@ -94,17 +99,46 @@ extension Setting {
     private static let limits: [Setting] = [
         .number("max-connections", \.limits.connections, in: 1...10_000_000, "connections in all").reloadable,
         .number(
-            "max-connections-per-address", \.limits.connectionsPerAddress, in: 1...10_000_000,
-            "connections from one address, on each thread"
+            "max-connections-per-user", \.limits.connectionsPerUser, in: 1...10_000_000,
+            "connections of one user; who has no credentials is one user with all others who have none"
         ).reloadable,
         .number(
-            "max-streams", \.limits.streamsPerConnection, in: 1...1_000_000, "streams of one RSocket connection"
+            "max-connections-per-address", \.limits.connectionsPerAddress, in: 1...10_000_000,
+            "connections from one address"
+        ).reloadable,
+        .number(
+            "max-streams", \.limits.streamsPerConnection, in: 1...1_000_000,
+            "streams of one connection; over HTTP/2 at most 1000"
         ).reloadable,
         .number("max-subscriptions", \.limits.subscriptions, in: 1...100_000_000, "subscriptions in all").reloadable,
+        .number(
+            "max-subscriptions-per-user", \.limits.subscriptionsPerUser, in: 1...100_000_000,
+            "subscriptions of one user"
+        ).reloadable,
         .number("max-topics", \.limits.topics, in: 1...10_000_000, "topics in all").reloadable,
+        .number(
+            "max-topics-per-user", \.limits.topicsPerUser, in: 1...10_000_000,
+            "topics that one user was the first to use"
+        ).reloadable,
         .size("max-payload", \.limits.payload, in: 1...(16 << 20), "bytes of a message's payload").reloadable,
         .size("max-metadata", \.limits.metadata, in: 64...(1 << 20), "bytes of the metadata of a message or request")
             .reloadable,
+        .size(
+            "max-headers", \.limits.headers, in: (1 << 10)...(24 << 10),
+            "bytes of the headers of an HTTP request"
+        ).reloadable,
+        .number(
+            "publish-rate", orOff: \.limits.publishRate, in: 1...1_000_000_000,
+            "messages that one user may publish in a second"
+        ).reloadable,
+        .size(
+            "publish-bytes", orOff: \.limits.publishBytes, in: 1...(1 << 40),
+            "bytes of payload and metadata that one user may publish in a second"
+        ).reloadable,
+        .time(
+            "publish-burst", \.limits.publishBurst, in: 10 * millisecond...hour,
+            "for how long a user who does not publish saves these up"
+        ).reloadable,
         .size(
             "max-unfinished", \.limits.reassembly, in: (64 << 10)...(1 << 30),
             "bytes of requests of one connection that have come in part"
@@ -174,6 +208,21 @@ extension Setting {
     private static func writeOrigins(_ origins: CORSPolicy.Origins) -> [String] {
         switch origins {
         case .none: []
+        case .any: ["*"]
+        case .listed(let list): list
+        }
+    }
+
+    private static func readHostNames(_ texts: [String]) throws(ValueFault) -> HostPolicy.Names {
+        let names = texts.map { $0.lowercased() }
+        for name in names where name != "*" && !HostPolicy.isName(name) {
+            throw ValueFault("is no host's name: write it without port, for example broker.example.org, or *")
+        }
+        return names.contains("*") ? .any : .listed(names)
+    }
+
+    private static func writeHostNames(_ names: HostPolicy.Names) -> [String] {
+        switch names {
         case .any: ["*"]
         case .listed(let list): list
         }

@@ -36,7 +36,8 @@ final class Daemon: @unchecked Sendable {
 
     private static func start(_ ports: [Wire: UInt16], _ options: [String]) throws -> ChildProcess {
         let listeners = [
-            "--listen", "127.0.0.1:\(ports[.rsocket]!)", "--http", "127.0.0.1:\(ports[.http]!)", "--threads", "2",
+            "--listen", "127.0.0.1:\(ports[.rsocket]!)", "--http", "127.0.0.1:\(ports[.http]!)", "--admin", "off",
+            "--threads", "2",
         ]
         let process = try ChildProcess("forebayd", listeners + options)
         var log = ""

@@ -3,6 +3,7 @@
 import pytest
 
 import tls
+from access import token_hash, write
 from commands import Commands
 
 
@@ -79,3 +80,34 @@ def test_files_that_cannot_be_used(cli):
     assert refused(cli, "ping", "--ca", "/nowhere.pem") == (
         2, "TLS: cannot read the certificates of authorities in /nowhere.pem: No such file or directory.")
     assert refused(cli, "ping", "--key", "/nowhere.key") == (2, "--key needs its certificate: give --cert too.")
+
+
+# Users by certificate
+
+
+@pytest.fixture(scope="module")
+def guarded(start, tmp_path_factory):
+    """It knows the reader by its certificate and the writer by a token, and certificates may be left out."""
+    users = [dict(name="reader", certificate="reader", subscribe=["cli.>"]),
+             dict(name="writer", token=token_hash("writer's"), publish=["cli.>"])]
+    file = write(tmp_path_factory.mktemp("users"), {"users": users})
+    this = start("-c", str(file), *tls.server().options, "--tls-client-ca", tls.authority().file, "--tls-verify-client",
+                 "optional")
+    yield this
+    this.stop()
+
+
+@pytest.mark.parametrize("scheme", ["rsockets", "https"])
+def test_a_certificate_shows_who_a_user_is(guarded, scheme, tmp_path):
+    topic, trusting = f"cli.users.{scheme}", ["--ca", tls.authority().file]
+    (tmp_path / "token").write_text("writer's")
+    cli = Commands(guarded.address if scheme == "rsockets" else guarded.http, scheme)
+    cli.ok("pub", topic, "hello", "--ack", *trusting, "--token-file", str(tmp_path / "token"))
+    assert cli.ok("sub", topic, "--replay", "1", "--count", "1", "--format", "raw", *known()) == b"hello"
+    code, words = refused(cli, "pub", topic, "mine", "--ack", *known())
+    assert code == 1 and "publish" in words
+    # Without one, and with one of the same authority in another name.
+    other = tls.authority().issue("/CN=writer", "")
+    for shown in ([], ["--cert", other.cert, "--key", other.key]):
+        code, words = refused(cli, "sub", topic, "--count", "1", *trusting, *shown)
+        assert code == 1 and "credentials" in words.lower(), words

@@ -111,6 +111,8 @@ extension AdminRequest {
         case .completeTopic: .completeTopic
         case .failTopic: .failTopic
         case .deleteTopic: .deleteTopic
+        case .closeConnection: .closeConnection
+        case .closeSubscription: .closeSubscription
         case .listTopics: .listTopics
         case .listSubscriptions: .listSubscriptions
         case .listConnections: .listConnections
@@ -122,6 +124,8 @@ extension AdminRequest {
         GRPCFraming.append(to: &out) {
             switch self {
             case .info, .listTopics, .listSubscriptions, .listConnections: break
+            case .closeConnection(let id): $0.append(field: 1, id)
+            case .closeSubscription(let id): $0.append(field: 1, id)
             case .topicInfo(let topic), .completeTopic(let topic), .deleteTopic(let topic): $0.append(field: 1, topic)
             case .failTopic(let topic, let message):
                 $0.append(field: 1, topic)

@@ -13,6 +13,8 @@ public struct CORSPolicy: Equatable, Sendable {
     }
 
     public var origins: Origins
+    /// Pages of the broker's own, on another listener. Nothing is told of them to any other origin.
+    public var ownPages: [String] = []
     /// Headers that a page may send, in lower case; those of messages (`forebay-header-…`) are allowed beside them.
     public var requestHeaders = ["accept", "authorization", "content-type", "last-event-id"]
     /// Headers of answers that a page may read.
@@ -44,19 +46,21 @@ public struct CORSPolicy: Equatable, Sendable {
     /// - Parameter authority: host and port that the request was sent to.
     public func allows(origin: String, authority: String?) -> Bool {
         if case .any = origins { return true }
-        return isListed(origin) || CORSPolicy.isOwn(origin, authority)
+        return ownPages.contains(origin) || isListed(origin) || CORSPolicy.isOwn(origin, authority)
     }
 
     /// What to add to an answer for a request from `origin`.
     func headers(origin: String?) -> [PlainHeader] {
-        guard var headers = grant(origin) else { return varying }
+        guard var headers = grant(origin) else { return varying(origin) }
         headers.append(PlainHeader("access-control-expose-headers", exposedHeaders.joined(separator: ", ")))
-        return headers + varying
+        return headers + varying(origin)
     }
 
     /// What to add to the answer to OPTIONS where it is a preflight; `allow` are the methods there are at its path.
     func preflightHeaders(_ request: PlainRequest, allow: String) -> [PlainHeader] {
-        guard var headers = grant(request.origin), request.preflightMethod != nil else { return varying }
+        guard var headers = grant(request.origin), request.preflightMethod != nil else {
+            return varying(request.origin)
+        }
         headers.append(PlainHeader("access-control-allow-methods", allow))
         let wanted = Field.split(request.preflightHeaders ?? "", at: UInt8(ascii: ","))
             .map { Field.trim($0).lowercased() }
@@ -65,11 +69,12 @@ public struct CORSPolicy: Equatable, Sendable {
             headers.append(PlainHeader("access-control-allow-headers", wanted.joined(separator: ", ")))
         }
         headers.append(PlainHeader("access-control-max-age", String(maxAge)))
-        return headers + varying
+        return headers + varying(request.origin)
     }
 
     /// Nil where the origin is given nothing.
     private func grant(_ origin: String?) -> [PlainHeader]? {
+        if let origin, ownPages.contains(origin) { return [PlainHeader("access-control-allow-origin", origin)] }
         switch origins {
         case .none: return nil
         case .any: return [PlainHeader("access-control-allow-origin", "*")]
@@ -80,9 +85,11 @@ public struct CORSPolicy: Equatable, Sendable {
     }
 
     /// The answer depends on the origin, whether this one was given something or not: caches have to know.
-    private var varying: [PlainHeader] {
-        if case .listed = origins { return [PlainHeader("vary", "origin")] }
-        return []
+    private func varying(_ origin: String?) -> [PlainHeader] {
+        var isVarying = false
+        if case .listed = origins { isVarying = true }
+        if let origin, ownPages.contains(origin) { isVarying = true }
+        return isVarying ? [PlainHeader("vary", "origin")] : []
     }
 
     private func isListed(_ origin: String) -> Bool {

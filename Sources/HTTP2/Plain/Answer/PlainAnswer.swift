@@ -30,10 +30,14 @@ public struct PlainAnswer: Equatable, Sendable {
 public final class PlainFace: Sendable {
     public let limits: PlainLimits
     public let cors: CORSPolicy
+    public let hosts: HostPolicy
 
-    public init(limits: PlainLimits = PlainLimits(), cors: CORSPolicy = CORSPolicy()) {
+    public init(
+        limits: PlainLimits = PlainLimits(), cors: CORSPolicy = CORSPolicy(), hosts: HostPolicy = HostPolicy()
+    ) {
         self.limits = limits
         self.cors = cors
+        self.hosts = hosts
     }
 
     /// What a request asks for, once its head is there and before its body is.
@@ -41,6 +45,7 @@ public final class PlainFace: Sendable {
     /// - Throws: the refusal, to be answered with `answer(_:to:)`.
     public func call(_ request: PlainRequest) throws(Problem) -> PlainCall {
         let call = try PlainCall(request, limits: limits)
+        try hosts.check(request.authority)
         // A browser keeps a foreign page from reading answers, but not from sending the request.
         if let origin = request.origin, request.method != "OPTIONS",
             !cors.allows(origin: origin, authority: request.authority)

@@ -10,6 +10,7 @@ public struct Problem: Error, Equatable, Sendable {
         case unauthenticated
         case forbidden
         case foreignOrigin = "foreign-origin"
+        case foreignHost = "foreign-host"
         case notFound = "not-found"
         case methodNotAllowed = "method-not-allowed"
         case notAcceptable = "not-acceptable"
@@ -25,12 +26,15 @@ public struct Problem: Error, Equatable, Sendable {
         case httpVersion = "http-version"
         case draining
         case blocked
+        /// A part of the broker does not answer.
+        case busy
 
         public var status: Int {
             switch self {
             case .invalid: 400
             case .unauthenticated: 401
             case .forbidden, .foreignOrigin: 403
+            case .foreignHost: 421
             case .notFound: 404
             case .methodNotAllowed: 405
             case .notAcceptable: 406
@@ -42,7 +46,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .overLimit: 429
             case .headersTooLarge: 431
             case .internalError: 500
-            case .draining, .blocked: 503
+            case .draining, .blocked, .busy: 503
             case .httpVersion: 505
             }
         }
@@ -54,6 +58,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .unauthenticated: "Credentials are needed"
             case .forbidden: "Not allowed"
             case .foreignOrigin: "Not allowed from this origin"
+            case .foreignHost: "Not a name of this broker"
             case .notFound: "Not found"
             case .methodNotAllowed: "Method not allowed"
             case .notAcceptable: "No acceptable form"
@@ -69,13 +74,14 @@ public struct Problem: Error, Equatable, Sendable {
             case .httpVersion: "Not over this version of HTTP"
             case .draining: "The broker is shutting down"
             case .blocked: "No room"
+            case .busy: "The broker is busy"
             }
         }
 
         /// Seconds after which to try again, where trying again may help.
         var retryAfter: Int? {
             switch self {
-            case .overLimit, .draining, .blocked: 1
+            case .overLimit, .draining, .blocked, .busy: 1
             default: nil
             }
         }
@@ -118,7 +124,7 @@ public struct Problem: Error, Equatable, Sendable {
     }
 
     /// Headers that belong to the refusal beside its content type.
-    var headers: [PlainHeader] {
+    public var headers: [PlainHeader] {
         var headers: [PlainHeader] = []
         if let allow { headers.append(PlainHeader("allow", allow)) }
         if let retryAfter { headers.append(PlainHeader("retry-after", String(retryAfter))) }

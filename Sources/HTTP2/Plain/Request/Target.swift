@@ -14,13 +14,13 @@ public struct QueryOption: Equatable, Sendable {
 }
 
 /// The path and the query of a request, as they came.
-struct Target {
+public struct Target {
     /// Without the query; begins with `/`, or is `*`.
-    let path: Substring
+    public let path: Substring
     private let query: Substring?
 
     /// - Parameter text: in origin form, in absolute form (`http://host/path`), or `*`.
-    init(_ text: String, limit: Int) throws(Problem) {
+    public init(_ text: String, limit: Int) throws(Problem) {
         guard text.utf8.count <= limit else {
             throw Problem(
                 .targetTooLong,
@@ -77,7 +77,7 @@ struct Target {
     }
 
     /// The path's segments, percent-decoded each by itself, so that an encoded `/` separates nothing.
-    func segments() throws(Problem) -> [String] {
+    public func segments() throws(Problem) -> [String] {
         var segments: [String] = []
         segments.reserveCapacity(4)
         for part in path.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
@@ -87,7 +87,7 @@ struct Target {
     }
 
     /// The query's options, in order.
-    func options() throws(Problem) -> [QueryOption] {
+    public func options() throws(Problem) -> [QueryOption] {
         var options: [QueryOption] = []
         guard let query else { return options }
         for pair in query.split(separator: "&", omittingEmptySubsequences: true) {

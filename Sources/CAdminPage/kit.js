@@ -1,0 +1,127 @@
+// What the parts of the page share: elements, numbers as people read them, requests, and the one dialog.
+
+export const $ = (id) => document.getElementById(id);
+
+/// An element with properties, attributes (those with a hyphen, and role) and children.
+export const make = (tag, properties = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.includes("-") || name === "role" || name === "scope") element.setAttribute(name, value);
+    else element[name] = value;
+  }
+  element.append(...children);
+  return element;
+};
+
+/// Sets text only where it differs, so that what is selected or read aloud stays.
+export const say = (element, text) => {
+  if (element.textContent !== text) element.textContent = text;
+};
+
+export const count = (n) => {
+  if (n === "unbounded") return "∞";
+  if (n >= 1e9) return `${(n / 1e9).toFixed(n >= 1e10 ? 0 : 1)} G`;
+  if (n >= 1e6) return `${(n / 1e6).toFixed(n >= 1e7 ? 0 : 1)} M`;
+  if (n >= 1e4) return `${(n / 1e3).toFixed(n >= 1e5 ? 0 : 1)} k`;
+  return Math.round(n).toLocaleString("en");
+};
+
+export const rate = (n) => (n > 0 && n < 10 ? n.toFixed(1) : count(n));
+
+export const bytes = (n) => {
+  for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
+    if (n >= size) return `${(n / size).toFixed(n >= 10 * size ? 0 : 1)} ${unit}`;
+  }
+  return `${n} B`;
+};
+
+export const time = (ms) => {
+  const seconds = ms / 1000;
+  if (seconds < 1) return "–";
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} d`;
+};
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/// A line of the last figures; `draw` redraws it.
+export const sparkline = (length = 60) => {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", "spark");
+  svg.setAttribute("viewBox", "0 0 100 24");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  const area = document.createElementNS(SVG, "polygon");
+  const line = document.createElementNS(SVG, "polyline");
+  svg.append(area, line);
+  const draw = (values) => {
+    const top = Math.max(1, ...values);
+    const first = length - values.length;
+    const points = values.map((value, index) =>
+      `${(((first + index) * 100) / (length - 1)).toFixed(1)},${(22 - (20 * value) / top).toFixed(1)}`);
+    line.setAttribute("points", points.join(" "));
+    const left = ((first * 100) / (length - 1)).toFixed(1);
+    area.setAttribute("points", values.length > 1 ? `${left},23 ${points.join(" ")} 100,23` : "");
+  };
+  return { svg, draw };
+};
+
+/// Keeps a list of the last figures.
+export const remember = (list, value, length = 60) => {
+  list.push(value);
+  if (list.length > length) list.shift();
+};
+
+// Who asks, if that was told. It is kept nowhere else.
+let authorization = null;
+export const signedIn = () => authorization !== null;
+export const headers = (more = {}) => (authorization ? { authorization, ...more } : more);
+
+/// A refusal's own words.
+export const refusal = async (answer) => {
+  try {
+    return (await answer.json()).detail ?? answer.statusText;
+  } catch {
+    return answer.statusText || `status ${answer.status}`;
+  }
+};
+
+/// Asks the admin listener, and returns its JSON.
+export const api = async (path, options = {}) => {
+  const type = options.method === "POST" ? { "content-type": "application/json" } : {};
+  const answer = await fetch(`api/v1/${path}`, { ...options, headers: headers(type), signal: AbortSignal.timeout(5000) });
+  if (!answer.ok) throw Object.assign(new Error(await refusal(answer)), { status: answer.status });
+  return answer.json();
+};
+
+/// Asks the person. `buttons` are [text, value, class]; resolves with a value, or "" when it was left.
+export const ask = (title, words, buttons, ...fields) => {
+  const dialog = $("ask");
+  say($("ask-title"), title);
+  say($("ask-words"), words);
+  $("ask-fields").replaceChildren(...fields);
+  $("ask-buttons").replaceChildren(
+    ...buttons.map(([text, value, name = ""]) =>
+      make("button", { type: "submit", textContent: text, value, className: name })));
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue), { once: true }));
+};
+
+/// Asks who the person is: a user with a password, or a token alone.
+export const signIn = async () => {
+  const user = make("input", { autocomplete: "username", spellcheck: false });
+  const password = make("input", { type: "password", autocomplete: "current-password" });
+  const field = (text, input) => make("label", { className: "field" }, make("span", { textContent: text }), input);
+  const said = await ask(
+    "Sign in", "A user's name and password, or a token alone. The page forgets them when it is closed.",
+    [["Cancel", ""], ...(authorization ? [["Sign out", "out"]] : []), ["Sign in", "in", "main"]],
+    field("User (leave empty for a token)", user), field("Password or token", password));
+  if (said === "out") authorization = null;
+  if (said !== "in") return said === "out";
+  const text = new TextEncoder().encode(`${user.value}:${password.value}`);
+  authorization = user.value ? `Basic ${btoa(String.fromCharCode(...text))}` : `Bearer ${password.value}`;
+  return true;
+};

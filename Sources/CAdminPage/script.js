@@ -1,0 +1,136 @@
+// The page's heart: one picture of the broker a second, and what is made of it.
+
+import { $, api, bytes, count, make, rate, remember, say, signIn, signedIn, sparkline, time } from "./kit.js";
+import { showSubscriptions, showTopics } from "./tables.js";
+import { connect } from "./tail.js";
+
+/// Milliseconds between two pictures, and how many topics and subscriptions one has.
+const INTERVAL = 1000;
+const PICTURE = "overview?topics=200&subscriptions=500";
+
+// Tiles
+
+const tiles = {};
+for (const [key, name] of [
+  ["published", "Published / s"], ["delivered", "Delivered / s"], ["dropped", "Dropped / s"], ["slow", "Slow"],
+  ["blocked", "Blocked publishers"], ["connections", "Connections"], ["memory", "Memory"],
+]) {
+  const value = make("span", { className: "value", textContent: "–" });
+  const note = make("span", { className: "note" });
+  const spark = sparkline();
+  const element = make("div", { className: "tile" }, make("span", { className: "name", textContent: name }), value,
+    note, spark.svg);
+  tiles[key] = { value, note, spark, element, history: [] };
+  $("tiles").append(element);
+}
+
+const tell = (key, figure, text, note = "", kind = "") => {
+  const tile = tiles[key];
+  remember(tile.history, figure);
+  tile.spark.draw(tile.history);
+  say(tile.value, text);
+  say(tile.note, note);
+  tile.element.className = `tile ${kind}`;
+};
+
+let last = null;
+
+const showTiles = (stats, slow) => {
+  const seconds = last ? (stats.time_ns - last.time_ns) / 1e9 : 0;
+  const per = (name) => (seconds > 0 ? Math.max(0, stats[name] - last[name]) / seconds : 0);
+  tell("published", per("published"), rate(per("published")), `${count(stats.published)} in all`);
+  tell("delivered", per("delivered"), rate(per("delivered")), `${count(stats.delivered)} in all`);
+  tell("dropped", per("dropped"), rate(per("dropped")), `${count(stats.dropped)} in all`,
+    per("dropped") > 0 ? "bad" : "");
+  tell("slow", slow, count(slow), `of ${count(stats.subscriptions)} subscriptions`, slow > 0 ? "alert" : "");
+  tell("blocked", stats.publishers_blocked, count(stats.publishers_blocked),
+    `of ${count(stats.publishers)}, ${count(stats.parked)} parked`, stats.publishers_blocked > 0 ? "alert" : "");
+  tell("connections", stats.connections, count(stats.connections), `up ${time(stats.uptime_ms)}`);
+  const share = stats.memory / stats.memory_limit;
+  tell("memory", stats.memory, bytes(stats.memory), `of ${bytes(stats.memory_limit)}`, share > 0.9 ? "bad" : "");
+  last = stats;
+};
+
+const health = (kind, words) => {
+  $("health").className = `pill ${kind}`;
+  say($("health"), words);
+};
+
+const showHealth = (stats) => {
+  if (stats.shards_missing.length > 0) health("bad", `shard ${stats.shards_missing.join(", ")} does not answer`);
+  else if (stats.draining) health("alert", "draining");
+  else health("good", "healthy");
+};
+
+// One picture after the other
+
+let isPaused = false;
+let timer = 0;
+let knows = false;
+
+const look = async () => {
+  clearTimeout(timer);
+  try {
+    if (!knows) {
+      const info = await api("info");
+      say($("version"), info.version);
+      connect(info.http_origin ?? null);
+      knows = true;
+    }
+    const picture = await api(PICTURE);
+    const slow = showSubscriptions(picture);
+    showTopics(picture);
+    showTiles(picture.stats, slow);
+    showHealth(picture.stats);
+    document.title = slow > 0 ? `(${slow} slow) Forebay` : "Forebay";
+  } catch (error) {
+    knows = false;
+    if (error.status === 401) health("alert", "sign in to see more");
+    else health("bad", error.status ? error.message : "the broker does not answer");
+  }
+  if (!isPaused) timer = setTimeout(look, INTERVAL);
+};
+
+const pause = () => {
+  isPaused = !isPaused;
+  $("pause").setAttribute("aria-pressed", String(isPaused));
+  say($("pause"), isPaused ? "Go on" : "Pause");
+  if (isPaused) clearTimeout(timer);
+  else look();
+};
+
+$("pause").addEventListener("click", pause);
+$("sign-in").addEventListener("click", async () => {
+  if (!(await signIn())) return;
+  say($("sign-in"), signedIn() ? "Signed in" : "Sign in");
+  look();
+});
+for (const id of ["filter", "only-slow"]) $(id).addEventListener("input", () => !isPaused && look());
+
+// Light, dark, or as the system has it
+
+const THEMES = ["auto", "light", "dark"];
+let theme = THEMES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto";
+const paint = () => {
+  if (theme === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  say($("theme"), `Theme: ${theme}`);
+};
+$("theme").addEventListener("click", () => {
+  theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+  localStorage.setItem("theme", theme);
+  paint();
+});
+paint();
+
+document.addEventListener("keydown", (event) => {
+  const isWriting = ["INPUT", "TEXTAREA", "SELECT"].includes(event.target.tagName);
+  if (isWriting || event.ctrlKey || event.metaKey || event.altKey || $("ask").open) return;
+  if (event.key === "/") {
+    event.preventDefault();
+    $("filter").focus();
+  }
+  if (event.key === "p") pause();
+});
+
+look();

@@ -1,0 +1,283 @@
+// Figures: what there is to tell of a topic, a subscription and a connection. Lists, control calls, metrics and the
+// admin listener all tell it from here.
+
+import HTTP2
+import Replay
+
+/// What a subscription's waiting messages wait for.
+public enum WaitsFor: String, Sendable {
+    /// None waits.
+    case nothing
+    /// Its client to ask for more.
+    case credit
+    /// Its client to read what was sent to it.
+    case socket
+}
+
+/// One subscription. Times are nanoseconds.
+public struct SubscriptionFigures: Sendable {
+    public var id: UInt64
+    public var topic: String
+    public var connection: String
+    public var peer: String
+    /// Nil: it is an anonymous one's.
+    public var user: String?
+    public var stream: UInt32
+    public var policy: Overflow
+    public var buffer: Int
+    /// All that it ever asked for, and what of that is outstanding; nil when unbounded.
+    public var requested: UInt64?
+    public var outstanding: UInt64?
+    public var delivered: UInt64
+    public var waiting: Int
+    public var dropped: UInt64
+    /// Messages that were gone before it began.
+    public var missed: UInt64
+    /// The sequence of the next message that it can get.
+    public var next: UInt64
+    /// How many messages the topic is ahead of it, and how old the oldest of those that it can get is.
+    public var lag: Int
+    public var age: UInt64
+    /// For how long something has been waiting for it without a pause.
+    public var behind: UInt64
+    public var waitsFor: WaitsFor
+    public var meta: Bool
+
+    public var json: String {
+        var object = JSONObject()
+        object.add("id", id)
+        object.add("topic", topic)
+        object.add("connection", connection)
+        object.add("stream", stream)
+        object.add("peer", peer)
+        if let user { object.add("user", user) }
+        object.add("policy", policy.name)
+        object.add("buffer", buffer)
+        if let requested, let outstanding {
+            object.add("requested", requested)
+            object.add("outstanding", outstanding)
+        } else {
+            object.add("requested", "unbounded")
+            object.add("outstanding", "unbounded")
+        }
+        object.add("delivered", delivered)
+        object.add("waiting", waiting)
+        object.add("dropped", dropped)
+        object.add("missed", missed)
+        object.add("next", next)
+        object.add("lag", lag)
+        object.add("lag_ms", age / 1_000_000)
+        object.add("behind_ms", behind / 1_000_000)
+        object.add("waits_for", waitsFor.rawValue)
+        object.add("meta", meta)
+        return object.finished()
+    }
+}
+
+/// One topic, as its owner knows it.
+public struct TopicFigures: Sendable {
+    public var name: String
+    public var epoch: UInt64
+    /// Nanoseconds since it was made.
+    public var age: UInt64
+    /// "live", "completed" or "failed"; and why it failed.
+    public var state: String
+    public var error: String?
+    public var first: UInt64
+    public var next: UInt64
+    public var retained: Int
+    /// How much of it may be retained, in messages, bytes and nanoseconds.
+    public var retention: Retention
+    /// What the messages of its log are charged, and the memory that the log takes.
+    public var bytes: Int
+    public var memory: Int
+    public var subscriptions: Int
+    public var publishers: Int
+    public var published: UInt64
+    public var delivered: UInt64
+    public var dropped: UInt64
+    public var fireDropped: UInt64
+    public var overshoot: UInt64
+    public var parked: Int
+    public var parkedBytes: Int
+    /// Publishers that wait for room, and nanoseconds for which any did: in all, and without a pause until now.
+    public var blockedPublishers: Int
+    public var blocked: UInt64
+    public var blockedNow: UInt64
+
+    var object: JSONObject {
+        var object = JSONObject()
+        object.add("name", name)
+        object.add("epoch", String(epoch))
+        object.add("state", state)
+        if let error { object.add("error", error) }
+        object.add("first", first)
+        object.add("next", next)
+        object.add("retained", retained)
+        object.add("retain", retention.messages)
+        object.add("retain_bytes", retention.bytes)
+        object.add("retain_age_ms", retention.age / 1_000_000)
+        object.add("bytes", bytes)
+        object.add("subscriptions", subscriptions)
+        object.add("publishers", publishers)
+        object.add("published", published)
+        object.add("delivered", delivered)
+        object.add("dropped", dropped)
+        object.add("fire_dropped", fireDropped)
+        object.add("overshoot", overshoot)
+        object.add("parked", parked)
+        object.add("publishers_blocked", blockedPublishers)
+        object.add("blocked_ms", blocked / 1_000_000)
+        return object
+    }
+
+    public var json: String { object.finished() }
+
+    /// With what its subscriptions have.
+    public func json(with sums: SubscriptionSums) -> String {
+        var object = object
+        sums.add(to: &object)
+        return object.finished()
+    }
+}
+
+/// Many subscriptions together.
+public struct SubscriptionSums: Sendable {
+    public var count = 0
+    public var waiting = 0
+    /// Of those that have a bound; and how many have none.
+    public var outstanding: UInt64 = 0
+    public var unbounded = 0
+    /// How many have something waiting: for credit, or for the socket.
+    public var waitingForCredit = 0
+    public var waitingForSocket = 0
+    /// The largest.
+    public var lag = 0
+    public var age: UInt64 = 0
+    public var behind: UInt64 = 0
+
+    public init() {}
+
+    public mutating func add(_ other: SubscriptionSums) {
+        count += other.count
+        waiting += other.waiting
+        outstanding &+= other.outstanding
+        unbounded += other.unbounded
+        waitingForCredit += other.waitingForCredit
+        waitingForSocket += other.waitingForSocket
+        lag = Swift.max(lag, other.lag)
+        age = Swift.max(age, other.age)
+        behind = Swift.max(behind, other.behind)
+    }
+
+    public func add(to object: inout JSONObject) {
+        object.add("waiting", waiting)
+        object.add("outstanding", outstanding)
+        object.add("unbounded", unbounded)
+        object.add("waiting_for_credit", waitingForCredit)
+        object.add("waiting_for_socket", waitingForSocket)
+        object.add("lag", lag)
+        object.add("lag_ms", age / 1_000_000)
+        object.add("behind_ms", behind / 1_000_000)
+    }
+}
+
+/// Many topics together.
+public struct TopicSums: Sendable {
+    public var count = 0
+    public var bytes = 0
+    /// What the logs take of the broker's memory.
+    public var memory = 0
+    public var retained = 0
+    public var publishers = 0
+    public var blockedPublishers = 0
+    public var parked = 0
+    public var parkedBytes = 0
+
+    public init() {}
+
+    public mutating func add(_ other: TopicSums) {
+        count += other.count
+        bytes += other.bytes
+        memory += other.memory
+        retained += other.retained
+        publishers += other.publishers
+        blockedPublishers += other.blockedPublishers
+        parked += other.parked
+        parkedBytes += other.parkedBytes
+    }
+}
+
+/// Many connections together.
+public struct ConnectionSums: Sendable {
+    public var rsocket = 0
+    public var http2 = 0
+    public var http1 = 0
+    /// Bytes that wait for their sockets; of them, answers and other control output.
+    public var output = 0
+    public var control = 0
+    /// Connections that are not read, because they do not read.
+    public var paused = 0
+
+    public init() {}
+
+    public mutating func add(_ other: ConnectionSums) {
+        rsocket += other.rsocket
+        http2 += other.http2
+        http1 += other.http1
+        output += other.output
+        control += other.control
+        paused += other.paused
+    }
+}
+
+extension Shard {
+    func figures(of topic: Topic, now: Instant) -> TopicFigures {
+        var error: String?
+        if case .failed(let reason) = topic.state { error = reason }
+        return TopicFigures(
+            name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.madeAt, now.monotonic),
+            state: topic.state.name, error: error, first: topic.retained.value,
+            next: topic.log.end.value, retained: topic.log.end - topic.retained, retention: topic.retention,
+            bytes: topic.log.bytes,
+            memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
+            published: topic.published, delivered: topic.delivered, dropped: topic.dropped,
+            fireDropped: topic.fireDropped, overshoot: topic.overshoot, parked: topic.parked.count,
+            parkedBytes: topic.parked.bytes, blockedPublishers: topic.blockedCount, blocked: topic.blocked,
+            blockedNow: topic.blockedSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0)
+    }
+
+    func figures(of subscriber: Subscriber, now: Instant) -> SubscriptionFigures {
+        let cursor = subscriber.knownCursor
+        let credit = cursor?.credit ?? subscriber.early
+        let (lag, age) = lag(of: subscriber, now: now)
+        return SubscriptionFigures(
+            id: subscriber.id, topic: subscriber.mirror.name, connection: text(subscriber.connection.id),
+            peer: subscriber.connection.peer, user: subscriber.principal.user, stream: subscriber.stream,
+            policy: subscriber.options.overflow, buffer: subscriber.options.buffer,
+            requested: credit.isUnbounded ? nil : credit.requested,
+            outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: cursor?.delivered ?? 0,
+            waiting: cursor?.waiting ?? 0, dropped: cursor?.dropped ?? 0, missed: cursor?.missedAtStart ?? 0,
+            next: cursor?.cursor.value ?? 0, lag: lag, age: age, behind: behind(subscriber, now: now),
+            waitsFor: waitsFor(subscriber), meta: subscriber.options.meta)
+    }
+
+    /// How many messages a topic is ahead of a subscription, and the age of the oldest of them.
+    func lag(of subscriber: Subscriber, now: Instant) -> (messages: Int, age: UInt64) {
+        guard subscriber.hasJoined else { return (0, 0) }
+        let log = subscriber.mirror.log
+        let next = Swift.max(subscriber.cursor.cursor, log.head)
+        guard next < log.end, subscriber.cursor.waiting > 0 else { return (0, 0) }
+        let age = now.wall.subtractingReportingOverflow(log.timestamp(next))
+        return (log.end - next, age.overflow ? 0 : UInt64(clamping: age.partialValue))
+    }
+
+    func behind(_ subscriber: Subscriber, now: Instant) -> UInt64 {
+        subscriber.behindSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0
+    }
+
+    func waitsFor(_ subscriber: Subscriber) -> WaitsFor {
+        guard subscriber.hasJoined, subscriber.cursor.waiting > 0 else { return .nothing }
+        return subscriber.cursor.credit.available == 0 ? .credit : .socket
+    }
+}

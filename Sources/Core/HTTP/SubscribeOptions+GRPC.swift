@@ -1,0 +1,31 @@
+// Options of a subscription as gRPC has them.
+
+import HTTP2
+import Replay
+
+extension SubscribeOptions {
+    /// Metadata is always on with gRPC, so a gap can always be told.
+    init(_ open: SubscribeOpen) {
+        self.init()
+        switch open.start {
+        case .next: break
+        case .last(let count): start = .last(UInt64(count))
+        case .all: start = .all
+        case .from(let sequence, let epoch):
+            start = .from(SequenceNumber(sequence))
+            self.epoch = epoch
+        }
+        if let buffer = open.buffer { self.buffer = Int(buffer) }
+        overflow =
+            switch open.overflow {
+            case .dropOldest: .dropOldest
+            case .dropNewest: .dropNewest
+            case .replaceNewest: .replaceNewest
+            case .latest: .latest
+            case .fail: .fail
+            case .block: .block
+            }
+        gapFails = open.gapFails
+        meta = true
+    }
+}

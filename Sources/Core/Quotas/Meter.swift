@@ -1,0 +1,153 @@
+// Meter: one user's publishing on one shard. It takes tokens out of the user's buckets for each batch that comes, and
+// keeps those in line who wait for tokens: publishes that are parked, and channels that are owed credit.
+
+import Replay
+
+/// Tokens of one bucket that a shard took for the turn at work and has not used.
+struct Purse {
+    /// A shard takes at most so many beyond what it needs, and at most a quarter of what there is: others share the
+    /// bucket.
+    static let most = 256 << 10
+    private(set) var held = 0
+
+    mutating func take(_ count: Int, from bucket: SharedBucket, _ rate: TokenRate?, now: UInt64) -> Bool {
+        guard let rate else { return true }
+        if held < count {
+            // A message larger than the bucket needs it full.
+            putBack(to: bucket, rate)
+            guard bucket.update({ $0.take(count, at: now, rate) }) else { return false }
+            held = bucket.update { bucket in
+                let spare = Swift.min(bucket.available(at: now, rate) / 4, Purse.most)
+                return bucket.takeUpTo(spare, at: now, rate)
+            }
+        } else {
+            held -= count
+        }
+        return true
+    }
+
+    /// What was taken last is not needed after all.
+    mutating func keep(_ count: Int) { held += count }
+
+    mutating func putBack(to bucket: SharedBucket, _ rate: TokenRate?) {
+        guard held > 0 else { return }
+        let count = held
+        held = 0
+        if let rate { bucket.update { $0.putBack(count, rate) } }
+    }
+}
+
+/// How fast each user may publish; nil is as fast as it can.
+struct PublishRates: Equatable {
+    let messages: TokenRate?
+    let bytes: TokenRate?
+    /// There is a rate at all.
+    let isLimited: Bool
+
+    init(_ limits: Limits) {
+        messages = TokenRate(perSecond: limits.publishRate, burst: limits.publishBurst)
+        bytes = TokenRate(perSecond: limits.publishBytes, burst: limits.publishBurst)
+        isLimited = messages != nil || bytes != nil
+    }
+
+    /// The most that a channel is granted at a time: half a second's, so that room that others want is not held for
+    /// credit which cannot be told yet.
+    var largestGrant: Int { messages.map { Int(clamping: Swift.max(1, $0.perSecond / 2)) } ?? Int.max }
+}
+
+final class Meter {
+    let account: Account
+    /// Publishes, and the openings of channels, that wait for tokens, in order of arrival.
+    var parked: ParkedQueue
+    /// Channels with credit that they were granted and cannot be told yet, in turn.
+    var channels: [Publisher] = []
+    /// Whose turn it is where both wait.
+    var isChannelsTurn = false
+    /// It has taken tokens that are to be put back when the turn ends.
+    private(set) var isTouched = false
+    private var messages = Purse()
+    private var bytes = Purse()
+
+    init(_ account: Account, budget: MemoryBudget) {
+        self.account = account
+        parked = ParkedQueue(budget: budget)
+    }
+
+    var isWaiting: Bool { !parked.isEmpty || !channels.isEmpty }
+
+    /// Takes what a message of `size` bytes costs. Returns the limit that does not allow it now.
+    func take(_ size: Int, _ rates: PublishRates, now: UInt64) -> LimitReached? {
+        isTouched = true
+        guard messages.take(1, from: account.messages, rates.messages, now: now) else { return .publishRate }
+        guard bytes.take(size, from: account.bytes, rates.bytes, now: now) else {
+            if rates.messages != nil { messages.keep(1) }
+            return .publishBytes
+        }
+        return nil
+    }
+
+    func putBack(_ rates: PublishRates) {
+        isTouched = false
+        messages.putBack(to: account.messages, rates.messages)
+        bytes.putBack(to: account.bytes, rates.bytes)
+    }
+
+    /// Pays for at most `wanted` messages of a channel before they come, by what its messages were like. Returns for
+    /// how many.
+    func pay(_ wanted: Int, for publisher: Publisher, _ rates: PublishRates, now: UInt64) -> Int {
+        var count = wanted
+        if let rate = rates.bytes {
+            let there = account.bytes.bucket.available(at: now, rate)
+            guard there > 0 else { return 0 }
+            count = Swift.min(count, Swift.max(1, there / publisher.typical))
+        }
+        if let rate = rates.messages {
+            count = account.messages.update { [count] in $0.takeUpTo(count, at: now, rate) }
+        }
+        guard count > 0 else { return 0 }
+        publisher.paid += count
+        if let rate = rates.bytes {
+            let bytes = count * publisher.typical
+            account.bytes.update { $0.owe(bytes, at: now, rate) }
+            publisher.paidBytes += bytes
+        }
+        return count
+    }
+
+    /// Messages of a channel came; what they cost beyond what was paid for them is owed, and what they cost less is
+    /// put back.
+    func charge(_ count: Int, bytes: Int, to publisher: Publisher, _ rates: PublishRates, now: UInt64) {
+        let paid = Swift.min(count, publisher.paid)
+        let paidBytes = paid > 0 ? publisher.paidBytes * paid / publisher.paid : 0
+        publisher.paid -= paid
+        publisher.paidBytes -= paidBytes
+        publisher.observe(bytes / Swift.max(1, count))
+        if let rate = rates.messages, count > paid {
+            account.messages.update { $0.owe(count - paid, at: now, rate) }
+        }
+        guard let rate = rates.bytes, bytes != paidBytes else { return }
+        account.bytes.update { bucket in
+            if bytes > paidBytes {
+                bucket.owe(bytes - paidBytes, at: now, rate)
+            } else {
+                bucket.putBack(paidBytes - bytes, rate)
+            }
+        }
+    }
+
+    /// What was paid for messages that will not come.
+    func refund(_ publisher: Publisher, _ rates: PublishRates) {
+        let (count, bytes) = (publisher.paid, publisher.paidBytes)
+        (publisher.paid, publisher.paidBytes) = (0, 0)
+        if count > 0, let rate = rates.messages { account.messages.update { $0.putBack(count, rate) } }
+        if bytes > 0, let rate = rates.bytes { account.bytes.update { $0.putBack(bytes, rate) } }
+    }
+
+    /// When it is worth while to look again whether those who wait can go on.
+    func due(_ rates: PublishRates) -> UInt64 {
+        let size = parked.first.map { $0.message.firstSize ?? Publisher.unknownSize } ?? 1
+        let messages = rates.messages.map { account.messages.bucket.ready(1, $0) } ?? 0
+        let bytes = rates.bytes.map { account.bytes.bucket.ready(size, $0) } ?? 0
+        return Swift.max(messages, bytes)
+    }
+}

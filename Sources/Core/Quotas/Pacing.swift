@@ -1,0 +1,279 @@
+// Pacing: what becomes of publishes that a user's buckets do not allow now. Channels are slowed: the credit that topics
+// grant them is told as tokens come. Acknowledged publishes, and the first message of a channel, are parked, and
+// refused when that takes too long. Fire publishes are dropped and counted.
+
+import Replay
+
+extension Shard {
+    // Users
+
+    /// Where a user's publishing is counted on this shard.
+    func meter(of user: String?) -> Meter {
+        if let meter = meters[user] { return meter }
+        let meter = Meter(quotas.account(of: user, now: moment.monotonic), budget: memory)
+        meters[user] = meter
+        return meter
+    }
+
+    /// Counts a connection for the user that it turned out to be. Over HTTP it is that of the latest request.
+    func enroll(_ connection: Connection, _ principal: Principal) throws(Refusal) {
+        if let meter = connection.meter, meter.account.user == principal.user { return }
+        let meter = meter(of: principal.user)
+        guard meter.account.connections.take(limit: limits.connectionsPerUser) else {
+            reached(.connectionsPerUser)
+            throw .rejected(
+                "\(meter.account.title) has \(limits.connectionsPerUser) connections, the most allowed; close some.")
+        }
+        connection.meter?.account.connections.give()
+        connection.meter = meter
+    }
+
+    /// Who publishes on a stream of a connection.
+    func meter(_ connection: Connection, _ stream: UInt32) -> Meter? {
+        guard let http = connection.http else { return connection.meter }
+        return http.exchange(of: stream)?.meter
+    }
+
+    // Single publishes
+
+    /// Whether a fire publish is allowed now.
+    func allowFire(_ connection: Connection, _ size: Int, now: Instant) -> Bool {
+        guard rates.isLimited, let meter = connection.meter else { return true }
+        return take(size, meter, now: now)
+    }
+
+    /// Takes what a message costs, unless others of the user wait for tokens already.
+    func take(_ size: Int, _ meter: Meter, now: Instant) -> Bool {
+        guard !meter.isWaiting else {
+            reached(shortage(meter, now: now))
+            return false
+        }
+        if !meter.isTouched { touchedMeters.append(meter) }
+        guard let limit = meter.take(size, rates, now: now.monotonic) else { return true }
+        reached(limit)
+        return false
+    }
+
+    /// Puts back what was taken for this turn and not used.
+    func putTokensBack() {
+        for meter in touchedMeters { meter.putBack(rates) }
+        touchedMeters.removeAll(keepingCapacity: true)
+    }
+
+    /// Has an acknowledged publish, or the opening of a channel, wait for tokens.
+    func park(_ publisher: Publisher, _ request: PublishRequest, _ meter: Meter, now: Instant) {
+        var pending = request
+        pending.message = MessageBatch()
+        publisher.pending = pending
+        meter.parked.append(
+            ParkedPublish(
+                key: key(publisher), message: request.message, deadline: now.monotonic + limits.parkTime))
+        lookAgain(at: meter)
+    }
+
+    /// A channel's first message has come before its opening could go on.
+    func takeEarly(
+        _ publisher: Publisher, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
+    ) {
+        let size = payload.count + (metadata?.count ?? 0)
+        do throws(Refusal) {
+            try checkParked(size, of: publisher.connection)
+        } catch {
+            ended(publisher, .cancelled, now: now)
+            return fail(publisher, error)
+        }
+        guard publisher.early.count == 0, publisher.parkedBytes == 0 else {
+            let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
+            ended(publisher, .cancelled, now: now)
+            return fail(publisher, Refusal(.beyondCredit, sent))
+        }
+        publisher.early.append(metadata: metadata, payload: payload)
+        memory.add(publisher.early.bytes.count)
+        publisher.parkedBytes += size
+        publisher.connection.parkedBytes += size
+    }
+
+    func dropEarly(_ publisher: Publisher) {
+        memory.add(-publisher.early.bytes.count)
+        publisher.early.removeAll()
+    }
+
+    /// A publisher that waits for tokens ends. Returns whether its topic still has to hear of that.
+    func endedPending(_ publisher: Publisher, _ end: PublisherEnd, now: Instant) -> Bool {
+        guard var request = publisher.pending else { return true }
+        if case .completed = end {
+            publisher.pending?.complete = true
+            return false
+        }
+        publisher.pending = nil
+        publisher.meter?.parked.withdraw(key(publisher))
+        dropEarly(publisher)
+        // Its end is the topic's all the same.
+        guard request.options.completesTopic || request.options.lossFailsTopic else { return false }
+        request.message = MessageBatch()
+        submit(publisher, request, now: now)
+        return true
+    }
+
+    // Channels
+
+    /// Credit of a channel that may be told now; for the rest it gets in line.
+    func affordable(_ publisher: Publisher, _ wanted: Int, now: Instant) -> Int {
+        guard rates.isLimited, let meter = publisher.meter else { return wanted }
+        guard !publisher.awaitsTokens else { return 0 }
+        let count = meter.isWaiting ? 0 : meter.pay(wanted, for: publisher, rates, now: now.monotonic)
+        if count < wanted {
+            publisher.awaitsTokens = true
+            meter.channels.append(publisher)
+            reached(shortage(meter, now: now))
+            lookAgain(at: meter)
+        }
+        return count
+    }
+
+    private func shortage(_ meter: Meter, now: Instant) -> LimitReached {
+        guard let rate = rates.messages else { return .publishBytes }
+        return meter.account.messages.bucket.available(at: now.monotonic, rate) > 0 ? .publishBytes : .publishRate
+    }
+
+    /// Messages of a channel came.
+    func charge(_ count: Int, _ bytes: Int, to publisher: Publisher, now: Instant) {
+        guard rates.isLimited || publisher.paid > 0, let meter = publisher.meter else { return }
+        meter.charge(count, bytes: bytes, to: publisher, rates, now: now.monotonic)
+    }
+
+    /// A publisher is gone: it waits for nothing, and what it paid for and did not use is its user's again.
+    func leaveTokens(_ publisher: Publisher) {
+        guard let meter = publisher.meter else { return }
+        if publisher.pending != nil {
+            publisher.pending = nil
+            meter.parked.withdraw(key(publisher))
+        }
+        if publisher.early.count > 0 { dropEarly(publisher) }
+        if publisher.paid > 0 { meter.refund(publisher, rates) }
+        guard publisher.awaitsTokens else { return }
+        publisher.awaitsTokens = false
+        meter.channels.removeAll { $0 === publisher }
+    }
+
+    // Time
+
+    private func lookAgain(at meter: Meter) {
+        let due = Swift.max(meter.due(rates), moment.monotonic + Limits.paceInterval)
+        nextPayment = Swift.min(nextPayment, due)
+    }
+
+    /// Tokens may have come: those who wait for them go on, in turn.
+    func payWaiting(now: Instant) {
+        nextPayment = .max
+        for meter in waitingMeters {
+            if meter.isChannelsTurn { payChannels(meter, now: now) }
+            payParked(meter, now: now)
+            if !meter.isChannelsTurn || meter.parked.isEmpty { payChannels(meter, now: now) }
+            meter.isChannelsTurn.toggle()
+            if meter.isWaiting { lookAgain(at: meter) }
+        }
+        putTokensBack()
+    }
+
+    /// Those of users who wait for tokens, in the same order in every run.
+    private var waitingMeters: [Meter] {
+        meters.values.filter(\.isWaiting).sorted { ($0.account.user ?? "") < ($1.account.user ?? "") }
+    }
+
+    private func payParked(_ meter: Meter, now: Instant) {
+        while let waiting = meter.parked.first {
+            let size = waiting.message.firstSize ?? Publisher.unknownSize
+            if !meter.isTouched { touchedMeters.append(meter) }
+            guard meter.take(size, rates, now: now.monotonic) == nil else { return }
+            meter.parked.removeFirst()
+            guard let stream = streams[waiting.key.handle], stream.kind == .publisher else { continue }
+            proceed(unsafeDowncast(stream, to: Publisher.self), waiting.message, now: now)
+        }
+    }
+
+    /// What waited for tokens has them.
+    private func proceed(_ publisher: Publisher, _ message: MessageBatch, now: Instant) {
+        guard var request = publisher.pending else { return }
+        publisher.pending = nil
+        request.message = message
+        let isComplete = request.complete
+        if publisher.early.count > 0 { request.complete = false }
+        if message.count == 0 { publisher.prepay() }
+        submit(publisher, request, now: now)
+        let early = publisher.early
+        guard early.count > 0 else { return }
+        dropEarly(publisher)
+        early.forEach { metadata, payload in
+            item(publisher, metadata: metadata, payload: payload, now: now)
+            return false
+        }
+        if isComplete, streams[publisher.handle] === publisher { ended(publisher, .completed, now: now) }
+    }
+
+    private func payChannels(_ meter: Meter, now: Instant) {
+        for _ in meter.channels.indices {
+            guard let publisher = meter.channels.first else { return }
+            guard !hasUnread(publisher) else {
+                // It asks again when it has read its answers.
+                meter.channels.removeFirst()
+                publisher.awaitsTokens = false
+                continue
+            }
+            let wanted = Int(clamping: publisher.untoldCredit)
+            let share = Swift.max(1, wanted / Swift.max(1, meter.channels.count))
+            let count = meter.pay(Swift.min(wanted, share), for: publisher, rates, now: now.monotonic)
+            guard count > 0 || wanted == 0 else { return }
+            meter.channels.removeFirst()
+            if count < wanted {
+                meter.channels.append(publisher)
+            } else {
+                publisher.awaitsTokens = false
+            }
+            if count > 0 {
+                publisher.untoldCredit -= UInt64(count)
+                sayGranted(UInt64(count), to: publisher)
+            }
+        }
+    }
+
+    /// Parked publishes give up.
+    func tickMeters(now: Instant) {
+        for meter in waitingMeters { giveUp(meter, now: now) }
+    }
+
+    /// Users of whom nothing is here are forgotten.
+    func forgetMeters() {
+        for user in Array(meters.keys) {
+            guard var meter = meters.removeValue(forKey: user) else { continue }
+            if meter.isWaiting || !isKnownUniquelyReferenced(&meter) { meters[user] = meter }
+        }
+    }
+
+    private func giveUp(_ meter: Meter, now: Instant) {
+        while let waiting = meter.parked.first, waiting.deadline <= now.monotonic {
+            let limit = shortage(meter, now: now)
+            reached(.parkTime)
+            let most = limit == .publishRate ? "\(limits.publishRate) messages" : "\(limits.publishBytes) bytes"
+            refuseFirst(
+                meter,
+                Refusal(
+                    .limit, "\(meter.account.title) may publish \(most) a second, and has more waiting; send slower.",
+                    retryAfter: 1), now: now)
+        }
+    }
+
+    /// The broker shuts down.
+    func refuseParked(_ refusal: Refusal, now: Instant) {
+        for meter in waitingMeters { while meter.parked.first != nil { refuseFirst(meter, refusal, now: now) } }
+    }
+
+    private func refuseFirst(_ meter: Meter, _ refusal: Refusal, now: Instant) {
+        guard let key = meter.parked.first?.key else { return }
+        meter.parked.removeFirst()
+        guard let stream = streams[key.handle], stream.kind == .publisher else { return }
+        let publisher = unsafeDowncast(stream, to: Publisher.self)
+        ended(publisher, .cancelled, now: now)
+        fail(publisher, refusal)
+    }
+}

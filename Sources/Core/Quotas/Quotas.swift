@@ -1,0 +1,119 @@
+// Quotas: what is counted over all shards of a broker – connections, subscriptions and topics, in all, by user and by
+// address. Counts are taken when something is opened and given back when it ends, never for a message.
+
+import Synchronization
+
+/// A number of things, of which there may be so many.
+final class Quota: Sendable {
+    private let count = Atomic<Int>(0)
+
+    var value: Int { count.load(ordering: .relaxed) }
+
+    /// One more; false when there are `limit` already.
+    func take(limit: Int) -> Bool {
+        if count.add(1, ordering: .relaxed).newValue <= limit { return true }
+        give()
+        return false
+    }
+
+    func give() { count.subtract(1, ordering: .relaxed) }
+}
+
+/// What one user has and takes, on all shards. Those without credentials are one user together.
+final class Account: Sendable {
+    /// Nil: the anonymous.
+    let user: String?
+    let connections = Quota()
+    let subscriptions = Quota()
+    /// Topics that the user was the first to use.
+    let topics = Quota()
+    /// What the user may publish.
+    let messages = SharedBucket()
+    let bytes = SharedBucket()
+
+    init(user: String?) { self.user = user }
+
+    /// "User 'alice'", for a sentence.
+    var title: String { user.map { "User '\($0)'" } ?? "Who has no credentials" }
+
+    /// Nothing would be known of it that a new one did not know as well.
+    func isForgettable(at now: UInt64) -> Bool { messages.bucket.fullAt <= now && bytes.bucket.fullAt <= now }
+}
+
+/// One for all shards of a broker.
+public final class Quotas: Sendable {
+    /// Accounts that nobody uses now, beyond which even those go whose buckets are not full again.
+    static let idleAccounts = 100_000
+
+    let connections = Quota()
+    let subscriptions = Quota()
+    let topics = Quota()
+    private let anonymous = Account(user: nil)
+    private let book = Book()
+
+    public init() {}
+
+    /// The account of a user, the same one as long as anybody holds it or anything is known of it.
+    func account(of user: String?, now: UInt64) -> Account {
+        guard let user else { return anonymous }
+        return book.lock.with { book.account(of: user, now: now) }
+    }
+
+    /// One more connection from an address; false when there are `limit` already.
+    func connect(_ address: String, limit: Int) -> Bool {
+        book.lock.with {
+            let count = book.addresses[address, default: 0]
+            guard count < limit else { return false }
+            book.addresses[address] = count + 1
+            return true
+        }
+    }
+
+    func disconnect(_ address: String) {
+        book.lock.with {
+            guard let count = book.addresses[address] else { return }
+            book.addresses[address] = count > 1 ? count - 1 : nil
+        }
+    }
+
+    /// Nothing is counted but topics, some of which are the broker's own.
+    var isUnused: Bool {
+        connections.value == 0 && subscriptions.value == 0 && book.lock.with { book.addresses.isEmpty }
+            && anonymous.connections.value == 0 && anonymous.subscriptions.value == 0 && anonymous.topics.value == 0
+    }
+
+    /// Accounts that are remembered.
+    var accountCount: Int { book.lock.with { book.accounts.count } }
+
+    /// What is only touched under its lock.
+    private final class Book: @unchecked Sendable {
+        let lock = Lock()
+        var addresses: [String: Int] = [:]
+        var accounts: [String: Account] = [:]
+        /// Accounts at which it is worth while to look for some to forget.
+        private var nextSweep = 64
+
+        func account(of user: String, now: UInt64) -> Account {
+            if let account = accounts[user] { return account }
+            if accounts.count >= nextSweep { sweep(now: now) }
+            let account = Account(user: user)
+            accounts[user] = account
+            return account
+        }
+
+        /// Forgets those that nobody holds and of which there is nothing to know.
+        private func sweep(now: UInt64) {
+            var idle = 0
+            for user in Array(accounts.keys) {
+                // Out of the table while it is looked at, so that whoever else holds it shows.
+                guard var account = accounts.removeValue(forKey: user) else { continue }
+                if isKnownUniquelyReferenced(&account) {
+                    if account.isForgettable(at: now) || idle >= Quotas.idleAccounts { continue }
+                    idle += 1
+                }
+                accounts[user] = account
+            }
+            nextSweep = Swift.max(64, 2 * accounts.count)
+        }
+    }
+}

@@ -1,0 +1,127 @@
+// TokenBucket: how much may be taken of what comes in at a steady rate and can be saved up for a while. All of its
+// state is one moment, so that shards can share a bucket as one atomic number (SharedBucket):
+//
+//     now ──────── missing ────────▶ fullAt          missing = 0: full;  missing ≥ burst: empty;  beyond: in debt
+//
+// Every token stands for a length of time, 1 s / rate; taking some moves `fullAt` on by theirs, and time itself fills
+// the bucket again.
+
+import Synchronization
+
+/// A rate, and for how long it can be saved up.
+public struct TokenRate: Equatable, Sendable {
+    /// Tokens that come in each second; at least 1.
+    public let perSecond: UInt64
+    /// What a full bucket holds, as the nanoseconds in which so much comes in; at least 1.
+    public let burst: UInt64
+
+    /// - Returns: nil for a rate of 0, which is none: any number may be taken.
+    public init?(perSecond: Int, burst: UInt64) {
+        guard perSecond > 0 else { return nil }
+        self.perSecond = UInt64(perSecond)
+        self.burst = Swift.max(1, burst)
+    }
+
+    /// The nanoseconds in which so many tokens come in, rounded up: nobody gets more than the rate.
+    func time(of tokens: Int) -> UInt64 {
+        let (time, rest) = TokenRate.scale(UInt64(Swift.max(0, tokens)), by: Limits.second, over: perSecond)
+        return rest > 0 && time < .max ? time + 1 : time
+    }
+
+    /// The same, rounded down.
+    func wholeTime(of tokens: Int) -> UInt64 {
+        TokenRate.scale(UInt64(Swift.max(0, tokens)), by: Limits.second, over: perSecond).whole
+    }
+
+    /// The tokens that come in within so many nanoseconds, rounded down.
+    func tokens(in time: UInt64) -> Int {
+        Int(clamping: TokenRate.scale(time, by: perSecond, over: Limits.second).whole)
+    }
+
+    /// `value * factor / divisor`; saturating.
+    private static func scale(
+        _ value: UInt64, by factor: UInt64, over divisor: UInt64
+    ) -> (whole: UInt64, rest: UInt64) {
+        let product = value.multipliedFullWidth(by: factor)
+        guard product.high < divisor else { return (.max, 0) }
+        let (quotient, remainder) = divisor.dividingFullWidth(product)
+        return (quotient, remainder)
+    }
+}
+
+public struct TokenBucket: Equatable, Sendable {
+    /// From when on it is full, in nanoseconds of a clock that never steps back.
+    public private(set) var fullAt: UInt64
+
+    /// Full from `fullAt` on; from the beginning unless told otherwise.
+    public init(fullAt: UInt64 = 0) { self.fullAt = fullAt }
+
+    private func missing(_ now: UInt64) -> UInt64 { fullAt > now ? fullAt - now : 0 }
+
+    /// Tokens that can be taken now. A full bucket has one at least, however slowly they come in.
+    public func available(at now: UInt64, _ rate: TokenRate) -> Int {
+        let missing = missing(now)
+        guard missing < rate.burst else { return 0 }
+        return Swift.max(missing == 0 ? 1 : 0, rate.tokens(in: rate.burst - missing))
+    }
+
+    /// Takes `count` tokens if they are there. More than a full bucket holds can be taken when it is full, and leave it
+    /// in debt: what is large comes seldom, and not never.
+    public mutating func take(_ count: Int, at now: UInt64, _ rate: TokenRate) -> Bool {
+        let cost = rate.time(of: count)
+        guard missing(now) <= rate.burst - Swift.min(cost, rate.burst) else { return false }
+        advance(by: cost, now)
+        return true
+    }
+
+    /// Takes as many as there are, at most `count`. Returns how many.
+    public mutating func takeUpTo(_ count: Int, at now: UInt64, _ rate: TokenRate) -> Int {
+        let taken = Swift.min(Swift.max(0, count), available(at: now, rate))
+        advance(by: rate.time(of: taken), now)
+        return taken
+    }
+
+    /// Takes `count` tokens whether they are there or not.
+    public mutating func owe(_ count: Int, at now: UInt64, _ rate: TokenRate) {
+        advance(by: rate.time(of: count), now)
+    }
+
+    /// Puts back what was taken and is not needed.
+    public mutating func putBack(_ count: Int, _ rate: TokenRate) {
+        fullAt -= Swift.min(fullAt, rate.wholeTime(of: count))
+    }
+
+    /// From when on `count` tokens can be taken, if none is taken before.
+    public func ready(_ count: Int, _ rate: TokenRate) -> UInt64 {
+        let saved = rate.burst - Swift.min(rate.time(of: count), rate.burst)
+        return fullAt - Swift.min(fullAt, saved)
+    }
+
+    private mutating func advance(by time: UInt64, _ now: UInt64) {
+        guard time > 0 else { return }
+        let (moment, overflow) = Swift.max(fullAt, now).addingReportingOverflow(time)
+        fullAt = overflow ? .max : moment
+    }
+}
+
+/// A bucket that several shards take from.
+final class SharedBucket: Sendable {
+    private let fullAt = Atomic<UInt64>(0)
+
+    var bucket: TokenBucket { TokenBucket(fullAt: fullAt.load(ordering: .relaxed)) }
+
+    /// Changes it as if nobody else did. `body` may be called several times.
+    @discardableResult
+    @inline(__always)
+    func update<Result>(_ body: (inout TokenBucket) -> Result) -> Result {
+        var known = fullAt.load(ordering: .relaxed)
+        while true {
+            var bucket = TokenBucket(fullAt: known)
+            let result = body(&bucket)
+            guard bucket.fullAt != known else { return result }
+            let (done, found) = fullAt.compareExchange(expected: known, desired: bucket.fullAt, ordering: .relaxed)
+            if done { return result }
+            known = found
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// HostPolicy: under which names plain HTTP may be asked. A page of somebody else's can have its own name resolve to an
+// address of this machine, and its browser then takes the broker for a part of that page (DNS rebinding). The name
+// stays in Host, which gives it away. An address is no such name: nobody can have it resolve to something else.
+
+/// Names that a request's Host may have.
+public struct HostPolicy: Equatable, Sendable {
+    public enum Names: Equatable, Sendable {
+        case any
+        /// Addresses, localhost, and these, in lower case.
+        case listed([String])
+    }
+
+    public var names: Names
+
+    public init(_ names: Names = .any) { self.names = names }
+
+    /// - Parameter authority: host and port that the request was sent to; nil over HTTP/1.0, which no browser speaks.
+    /// - Throws: the refusal.
+    public func check(_ authority: String?) throws(Problem) {
+        guard case .listed(let list) = names, let authority else { return }
+        let host = HostPolicy.host(of: authority)
+        guard !HostPolicy.isAddress(host), host != "localhost", !host.hasSuffix(".localhost"), !list.contains(host)
+        else { return }
+        throw Problem(
+            .foreignHost,
+            "This broker is not known as '\(host)': ask for it by its address, or have it started with "
+                + "--host-name \(host).")
+    }
+
+    /// Whether `text` can be a host's name.
+    public static func isName(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count <= 253
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
+                default: "-._".utf8.contains(byte)
+                }
+            }
+    }
+
+    /// Without port, and without the dot of the root.
+    public static func host(of authority: String) -> String {
+        let text = authority.lowercased()
+        if text.hasPrefix("["), let end = text.firstIndex(of: "]") { return String(text[...end]) }
+        let host = text.prefix { $0 != ":" }
+        return String(host.hasSuffix(".") ? host.dropLast() : host)
+    }
+
+    /// As browsers write addresses: four decimal numbers, or anything in brackets.
+    private static func isAddress(_ host: String) -> Bool {
+        if host.hasPrefix("[") { return true }
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil && !$0.hasPrefix("+") }
+    }
+}

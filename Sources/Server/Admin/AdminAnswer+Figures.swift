@@ -1,0 +1,107 @@
+// What the admin listener tells of the whole broker, as JSON and as words.
+
+import Core
+import EventLoop
+import Glibc
+import Replay
+
+extension AdminAnswer {
+    init(
+        _ broker: BrokerFigures, _ process: ProcessFigures, _ info: BrokerInfo, for call: AdminCall
+    ) {
+        switch call {
+        case .alive: self = .health(broker, isDraining: false)
+        case .ready: self = .health(broker, isDraining: process.isDraining)
+        case .metrics(_, let subscriptions):
+            let text = Metrics.text(broker, process, subscriptions: subscriptions > 0)
+            self = AdminAnswer(type: Exposition.mime, text: text)
+        case .info: self = AdminAnswer(json: AdminAnswer.info(broker, process, info))
+        case .overview: self = AdminAnswer(json: AdminAnswer.overview(broker, process))
+        case .stats, .list, .control, .file: self = AdminAnswer(json: AdminAnswer.stats(broker, process))
+        }
+    }
+
+    /// A page of a list.
+    init(page rows: [String], next: ListCursor?) {
+        var object = JSONObject()
+        object.add("items", json: "[" + rows.joined(separator: ",") + "]")
+        if let next { object.add("next", next.text) }
+        self.init(json: object.finished())
+    }
+
+    private static func health(_ broker: BrokerFigures, isDraining: Bool) -> AdminAnswer {
+        let type = "text/plain; charset=utf-8"
+        let missing = broker.missing.map(String.init)
+        if !missing.isEmpty {
+            return AdminAnswer(
+                status: 503, type: type, text: "shard \(missing.joined(separator: ", ")) does not answer\n")
+        }
+        return isDraining
+            ? AdminAnswer(status: 503, type: type, text: "draining\n") : AdminAnswer(type: type, text: "ok\n")
+    }
+
+    private static func info(
+        _ broker: BrokerFigures, _ process: ProcessFigures, _ info: BrokerInfo
+    ) -> String {
+        var object = JSONObject()
+        object.add("name", "forebay")
+        object.add("version", forebayVersion)
+        object.add("shards", broker.shards.count)
+        object.add("uptime_ms", process.uptime / 1_000_000)
+        object.add("draining", process.isDraining)
+        object.add("pid", getpid())
+        object.add("memory", process.memory)
+        object.add("memory_limit", process.memoryLimit)
+        object.add("connections_limit", process.connectionLimit)
+        object.add("retain", info.limits.retain)
+        object.add("retain_bytes", info.limits.retainBytes)
+        object.add("payload_limit", info.limits.payload)
+        let listeners = info.listeners.map { listener in
+            var object = JSONObject()
+            object.add("protocol", listener.name)
+            object.add("address", listener.address.description)
+            return object.finished()
+        }
+        if let origin = info.httpOrigin { object.add("http_origin", origin) }
+        object.add("listeners", json: "[" + listeners.joined(separator: ",") + "]")
+        return object.finished()
+    }
+
+    private static func overview(_ broker: BrokerFigures, _ process: ProcessFigures) -> String {
+        var object = JSONObject()
+        object.add("stats", json: stats(broker, process))
+        let topics = broker.topics.map { $0.json(with: broker.byTopic[$0.name] ?? SubscriptionSums()) }
+        object.add("topics", json: "[" + topics.joined(separator: ",") + "]")
+        object.add("subscriptions", json: "[" + broker.subscriptions.map(\.json).joined(separator: ",") + "]")
+        return object.finished()
+    }
+
+    private static func stats(_ broker: BrokerFigures, _ process: ProcessFigures) -> String {
+        let counters = broker.counters
+        var object = JSONObject()
+        object.add("time_ns", Clock.wall())
+        object.add("uptime_ms", process.uptime / 1_000_000)
+        object.add("draining", process.isDraining)
+        object.add("shards_missing", json: "[" + broker.missing.map(String.init).joined(separator: ",") + "]")
+        object.add("connections", broker.connections.rsocket + broker.connections.http2 + broker.connections.http1)
+        object.add("subscriptions", broker.subscriptionSums.count)
+        object.add("topics", broker.topicSums.count)
+        object.add("publishers", broker.topicSums.publishers)
+        object.add("publishers_blocked", broker.topicSums.blockedPublishers)
+        object.add("parked", broker.topicSums.parked)
+        object.add("retained", broker.topicSums.retained)
+        broker.subscriptionSums.add(to: &object)
+        object.add("memory", process.memory)
+        object.add("memory_limit", process.memoryLimit)
+        object.add("published", counters.published)
+        object.add("delivered", counters.delivered)
+        object.add("dropped", counters.dropped.total)
+        object.add("fire_dropped", counters.fireDropped)
+        object.add("blocked_ms", counters.blocked / 1_000_000)
+        object.add("bytes_in", counters.bytesIn)
+        object.add("bytes_out", counters.bytesOut)
+        object.add("stream_errors", counters.streamErrors)
+        object.add("protocol_errors", counters.protocolErrors)
+        return object.finished()
+    }
+}

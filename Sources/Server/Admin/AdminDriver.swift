@@ -1,0 +1,137 @@
+// AdminDriver: what stands between the admin's loop and libmicrohttpd: a request is read into a call, its answer is
+// fetched when the loop has it.
+
+import CMicroHTTPD
+import Core
+import EventLoop
+import HTTP2
+
+/// One connection to the admin listener, and the request that it is at.
+final class AdminClient {
+    let micro: MicroConnection
+    let peer: String
+    /// When it last did what it is there for, on the monotonic clock.
+    var lastSign: UInt64
+    /// What was asked for; nil between requests.
+    var call: Result<AdminCall, Problem>?
+    /// Host and port that it was asked of.
+    var authority: String?
+    /// The question to the shards that it waits for.
+    var job: UInt64?
+    var isAmbiguous = false
+    var bodyCount = 0
+    private(set) var answer: AdminAnswer?
+    private var written = 0
+
+    init(_ micro: MicroConnection, peer: String, now: UInt64) {
+        self.micro = micro
+        self.peer = peer
+        lastSign = now
+    }
+
+    func set(_ answer: AdminAnswer) {
+        self.answer = answer
+        written = 0
+    }
+
+    /// The next bytes of the answer.
+    func take(into buffer: UnsafeMutableRawBufferPointer) -> HTTP1Piece {
+        guard let body = answer?.body, written < body.count else { return .end }
+        let count = min(buffer.count, body.count - written)
+        body.withUnsafeBytes {
+            buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[written..<written + count]))
+        }
+        written += count
+        return .bytes(count)
+    }
+
+    func reset(now: UInt64) {
+        call = nil
+        job = nil
+        answer = nil
+        authority = nil
+        isAmbiguous = false
+        bodyCount = 0
+        lastSign = now
+    }
+}
+
+final class AdminDriver: MicroDaemon {
+    private unowned let loop: AdminLoop
+
+    init?(loop: AdminLoop) {
+        self.loop = loop
+        super.init(limit: AdminLimits.connections)
+    }
+
+    override func begin(_ connection: MicroConnection, method: String, version: String, isClean: Bool) -> Verdict {
+        guard let client = loop.client(connection) else { return .end }
+        let target = connection.target
+        var head = HTTP1Request(method: method, target: target, version: version, limits: loop.context.limits)
+        var fetchSite: String?
+        connection.forEachField { name, value in
+            head.add(name, value)
+            guard name.count == 14, String(decoding: name, as: UTF8.self).lowercased() == "sec-fetch-site" else {
+                return
+            }
+            fetchSite = String(decoding: value, as: UTF8.self)
+        }
+        if !isClean { head.isUnclear() }
+        client.lastSign = loop.now
+        client.isAmbiguous = head.isAmbiguous
+        client.authority = head.plain.authority
+        client.call = call(head, AdminHead(plain: head.plain, fetchSite: fetchSite, peer: client.peer))
+        connection.stage = head.hasBody ? .uploading : .waiting
+        // The library throws away what comes behind a head that may be read in two ways, and ends the connection.
+        guard head.isAmbiguous else { return .goOn }
+        return answer(connection)
+    }
+
+    private func call(_ request: HTTP1Request, _ head: AdminHead) -> Result<AdminCall, Problem> {
+        do throws(Problem) {
+            if let problem = request.problem { throw problem }
+            let call = try AdminCall(head.plain)
+            try loop.settings.guarding.check(head, for: call)
+            return .success(call)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    override func refuseLength(of connection: MicroConnection) {
+        let text = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        // A socket that was never written to takes it whole, or its client is gone.
+        _ = Array(text.utf8).withUnsafeBytes { Socket.write(connection.fd, $0) }
+        Socket.shutdownWrite(connection.fd)
+        connection.stage = .discarding
+    }
+
+    override func take(_ bytes: UnsafeRawBufferPointer, on connection: MicroConnection) -> Verdict {
+        guard let client = loop.client(connection) else { return .end }
+        client.bodyCount += bytes.count
+        if client.bodyCount > AdminLimits.body { drop(connection) }
+        return .goOn
+    }
+
+    override func answer(_ connection: MicroConnection) -> Verdict {
+        guard let client = loop.client(connection), client.call != nil else { return .end }
+        connection.stage = .waiting
+        if client.answer == nil, client.job == nil { loop.begin(client) }
+        guard let answer = client.answer else { return .suspend }
+        return connection.answer(answer.head(isLast: client.isAmbiguous, wall: Clock.wall())) ? .goOn : .end
+    }
+
+    override func read(_ connection: MicroConnection, into buffer: UnsafeMutableRawBufferPointer) -> HTTP1Piece {
+        guard let client = loop.client(connection) else { return .gone }
+        client.lastSign = loop.now
+        return client.take(into: buffer)
+    }
+
+    override func over(_ connection: MicroConnection, isDone: Bool) {
+        guard let client = loop.client(connection) else { return }
+        loop.forget(client)
+        client.reset(now: loop.now)
+    }
+
+    override func closes(_ connection: MicroConnection) { loop.remove(connection) }
+}

@@ -1,0 +1,248 @@
+// AdminLoop: the thread of the admin listener. It takes its own connections in, asks the shards through their inboxes,
+// and answers when all have answered or their time is over. No shard ever waits for it, nor does a broker's client.
+//
+//     request ─▶ call ─▶ job: questions ─▶ shards' inboxes ─▶ answers ─▶ own inbox ─▶ … ─▶ answer
+
+import Core
+import EventLoop
+import Glibc
+import HTTP2
+
+/// What other threads put into the admin's inbox.
+enum AdminItem: Sendable {
+    case answer(job: UInt64, shard: Int, InquiryAnswer, LoopFigures)
+    /// The broker begins to shut down gently.
+    case draining
+    /// Under these names it may be asked from now on.
+    case names(HostPolicy)
+    /// End the thread now.
+    case stop
+}
+
+/// Belongs to the thread that runs it.
+final class AdminLoop {
+    /// A request that waits for the shards.
+    private struct Job {
+        let client: AdminClient
+        let call: AdminCall
+        var gathering: Gathering
+        let deadline: UInt64
+    }
+
+    let context: LoopContext
+    private(set) var settings: AdminSettings
+    private let inbox: Inbox<AdminItem>
+    private let listeners: [Int32]
+    private var poller: Poller
+    private var driver: AdminDriver!
+    private(set) var now = Clock.monotonic()
+    private var clients: [UInt32: AdminClient] = [:]
+    private var nextClient: UInt32 = 0
+    private var jobs: [UInt64: Job] = [:]
+    private var nextJob: UInt64 = 0
+    private var queue: [AdminClient] = []
+    private var known: [ShardFigures]
+    private var isDraining = false
+    private var isStopped = false
+    private var nextSweep: UInt64 = 0
+    /// Accepting failed for want of file descriptors or memory, and goes on then.
+    private var resumeAt: UInt64?
+
+    private static let inboxToken = UInt64.max
+    private static let driverToken = UInt64.max - 1
+    private static let sweepInterval: UInt64 = 1_000_000_000
+    private static let pause: UInt64 = 100_000_000
+
+    init(
+        listeners: [Int32], inbox: Inbox<AdminItem>, context: LoopContext, settings: AdminSettings
+    ) throws(SystemError) {
+        poller = try Poller()
+        self.listeners = listeners
+        self.inbox = inbox
+        self.context = context
+        self.settings = settings
+        known = Array(repeating: ShardFigures(), count: context.inboxes.count)
+        try poller.add(inbox.descriptor, token: AdminLoop.inboxToken, interest: .read)
+        for (index, listener) in listeners.enumerated() {
+            try poller.add(listener, token: UInt64(index), interest: .read)
+        }
+        driver = AdminDriver(loop: self)
+        guard let driver else { throw SystemError("cannot start the admin listener", code: ENFILE) }
+        try poller.add(driver.descriptor, token: AdminLoop.driverToken, interest: .read)
+    }
+
+    /// Runs until it is told to stop.
+    func run() throws(SystemError) {
+        defer { driver.stop() }
+        while !isStopped { try turn() }
+    }
+
+    private func turn() throws(SystemError) {
+        let count = try poller.wait(timeout: timeout)
+        now = Clock.monotonic()
+        for event in 0..<count {
+            switch poller[event].token {
+            case AdminLoop.inboxToken: inbox.clearWake()
+            case AdminLoop.driverToken: driver.wake()
+            case let token: if resumeAt == nil { try accept(from: listeners[Int(token)]) }
+            }
+        }
+        inbox.drain { take($0) }
+        for (number, job) in jobs where job.deadline <= now {
+            var gathering = job.gathering
+            finish(number, job, gathering.giveUp())
+        }
+        if driver.isDue { driver.run() }
+        if now >= nextSweep { sweep() }
+        if let resumeAt, resumeAt <= now {
+            self.resumeAt = nil
+            try watch(.read)
+        }
+    }
+
+    private var timeout: UInt64? {
+        if driver.isDue { return 0 }
+        var first = resumeAt ?? .max
+        for job in jobs.values { first = min(first, job.deadline) }
+        if !clients.isEmpty { first = min(first, nextSweep) }
+        if first == .max { return nil }
+        let now = Clock.monotonic()
+        return first > now ? first - now : 0
+    }
+
+    private func take(_ item: AdminItem) {
+        switch item {
+        case .answer(let number, let shard, let answer, let loop):
+            guard var job = jobs[number] else { return }
+            let questions = job.gathering.receive(answer, from: shard, loop: loop)
+            jobs[number] = job
+            ask(questions, for: number)
+            if let outcome = job.gathering.outcome { finish(number, job, outcome) }
+        case .draining: isDraining = true
+        case .names(let names): settings.guarding.hosts = names
+        case .stop: isStopped = true
+        }
+    }
+
+    // MARK: Connections
+
+    private func accept(from listener: Int32) throws(SystemError) {
+        do throws(SystemError) {
+            while let (fd, peer) = try Socket.accept(listener) {
+                guard clients.count < AdminLimits.connections else {
+                    close(fd)
+                    continue
+                }
+                Socket.configure(fd, userTimeout: Int32(clamping: AdminLimits.silence / 1_000_000))
+                nextClient &+= 1
+                let id = ConnectionID(index: nextClient, generation: 0)
+                pendingPeer = peer.description
+                // A connection that comes to nothing has been taken out again by then.
+                _ = driver.add(fd, id: id).map { insert($0) }
+            }
+        } catch {
+            resumeAt = now + AdminLoop.pause
+            try watch([])
+        }
+    }
+
+    private var pendingPeer = ""
+
+    private func insert(_ micro: MicroConnection) {
+        clients[micro.id.index] = AdminClient(micro, peer: pendingPeer, now: now)
+        nextSweep = min(nextSweep, now + AdminLoop.sweepInterval)
+    }
+
+    func client(_ micro: MicroConnection) -> AdminClient? { clients[micro.id.index] }
+
+    func remove(_ micro: MicroConnection) {
+        guard let client = clients.removeValue(forKey: micro.id.index) else { return }
+        forget(client)
+    }
+
+    private func watch(_ interest: Interest) throws(SystemError) {
+        for (index, listener) in listeners.enumerated() {
+            try poller.modify(listener, token: UInt64(index), interest: interest)
+        }
+    }
+
+    /// Connections that have been doing nothing for long.
+    private func sweep() {
+        nextSweep = now + AdminLoop.sweepInterval
+        for client in clients.values where client.job == nil && now - min(now, client.lastSign) >= AdminLimits.silence {
+            driver.drop(client.micro)
+        }
+    }
+
+    // MARK: Jobs
+
+    /// Answers a request, or sees to it that it will be.
+    func begin(_ client: AdminClient) {
+        guard let call = client.call else { return }
+        switch call {
+        case .failure(let problem): client.set(AdminAnswer(problem))
+        case .success(.file(let file)): client.set(file.answer(http: settings.httpOrigin(for: client.authority)))
+        case .success:
+            // A number that no job has: it waits for its turn.
+            client.job = 0
+            queue.append(client)
+            startJobs()
+        }
+    }
+
+    private func startJobs() {
+        while jobs.count < AdminLimits.jobs, !queue.isEmpty {
+            let client = queue.removeFirst()
+            guard case .success(let call) = client.call else { continue }
+            nextJob += 1
+            let number = nextJob
+            client.job = number
+            var job = Job(
+                client: client, call: call, gathering: Gathering(call, known: known),
+                deadline: now + AdminLimits.patience)
+            let questions = job.gathering.start(call)
+            jobs[number] = job
+            ask(questions, for: number)
+            if let outcome = job.gathering.outcome { finish(number, job, outcome) }
+        }
+    }
+
+    private func ask(_ questions: [Question], for number: UInt64) {
+        for question in questions { context.inboxes[question.shard].push(.inquiry(job: number, question.inquiry)) }
+    }
+
+    private func finish(_ number: UInt64, _ job: Job, _ outcome: Gathering.Outcome) {
+        jobs[number] = nil
+        job.client.job = nil
+        if case .figures(let figures) = outcome { known = figures.shards }
+        job.client.set(render(outcome, for: job.call, of: job.client))
+        driver.resume(job.client.micro)
+        startJobs()
+    }
+
+    /// A request is over, whether it was answered or not.
+    func forget(_ client: AdminClient) {
+        if let number = client.job { jobs[number] = nil }
+        client.job = nil
+        queue.removeAll { $0 === client }
+        startJobs()
+    }
+
+    private func render(_ outcome: Gathering.Outcome, for call: AdminCall, of client: AdminClient) -> AdminAnswer {
+        switch outcome {
+        case .refused(let problem): return AdminAnswer(problem)
+        case .done(let json): return AdminAnswer(json: json)
+        case .page(let rows, let next): return AdminAnswer(page: rows, next: next)
+        case .figures(let figures):
+            let process = ProcessFigures(
+                uptime: Clock.monotonic() - settings.started, isDraining: isDraining, memory: context.memory.used,
+                memoryLimit: context.memory.limit, connectionLimit: context.connections.limit,
+                refusedConnections: context.connections.refused,
+                connectionsOverLimit: context.connections.limitReached)
+            let info = BrokerInfo(
+                limits: context.limits, listeners: settings.listeners,
+                httpOrigin: settings.httpOrigin(for: client.authority))
+            return AdminAnswer(figures, process, info, for: call)
+        }
+    }
+}

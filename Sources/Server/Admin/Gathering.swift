@@ -1,0 +1,178 @@
+// Gathering: from one request to what the shards have to be asked, and from their answers to the answer. It knows
+// neither threads nor time: whoever has it sends what it wants sent, and tells it when its time is over.
+//
+//     survey:  topics of every shard ──all──▶ connections ──all──▶ subscriptions ──all──▶ complete
+//     list:    shard after shard, until the page is full ──▶ complete
+//     ping, control:  ask ──all──▶ complete
+
+import Core
+import HTTP2
+
+/// A question on its way.
+struct Question: Sendable {
+    var shard: Int
+    var inquiry: Inquiry
+}
+
+struct Gathering {
+    /// What comes of it.
+    enum Outcome {
+        case figures(BrokerFigures)
+        case page([String], next: ListCursor?)
+        case done(String)
+        case refused(Problem)
+    }
+
+    private enum Work {
+        case ping
+        case survey(topics: Int, subscriptions: Int, Survey.Order)
+        case list(SystemList, limit: Int)
+        case control
+    }
+
+    private let work: Work
+    private let shards: Int
+    private var phase = Survey.Table.topics
+    /// Shards that have not answered.
+    private var awaited: Set<Int> = []
+    private var figures: BrokerFigures
+    private var rows: [String] = []
+    private var cursor = ListCursor()
+    private var result: Outcome?
+
+    /// - Parameter known: what the shards told last.
+    init(_ call: AdminCall, known: [ShardFigures]) {
+        shards = known.count
+        figures = BrokerFigures(shards: known)
+        for index in figures.shards.indices { figures.shards[index].isResponding = true }
+        switch call {
+        case .alive, .ready, .file: work = .ping
+        case .metrics(let topics, let subscriptions):
+            work = .survey(topics: topics, subscriptions: subscriptions, .age)
+        case .info, .stats: work = .survey(topics: 0, subscriptions: 0, .age)
+        case .overview(let topics, let subscriptions):
+            work = .survey(topics: topics, subscriptions: subscriptions, .rank)
+        case .list(let list, let cursor, let limit):
+            work = .list(list, limit: limit)
+            self.cursor = cursor
+        case .control: work = .control
+        }
+    }
+
+    /// What is known when all have answered, or their time is over; nil before.
+    var outcome: Outcome? { awaited.isEmpty ? result ?? .figures(figures) : nil }
+
+    /// The first questions.
+    mutating func start(_ call: AdminCall) -> [Question] {
+        switch work {
+        case .ping: return askAll { _ in .ping }
+        case .survey: return survey()
+        case .list:
+            guard cursor.shard < shards else {
+                result = .page([], next: nil)
+                return []
+            }
+            return askForPage()
+        case .control:
+            guard case .control(let control) = call else { return [] }
+            let home = control.home(among: shards)
+            awaited = [home]
+            return [Question(shard: home, inquiry: .control(control))]
+        }
+    }
+
+    /// A shard answered.
+    /// - Returns: what is to be asked next.
+    mutating func receive(_ answer: InquiryAnswer, from shard: Int, loop: LoopFigures) -> [Question] {
+        guard awaited.contains(shard) else { return [] }
+        figures.shards[shard].loop = loop
+        switch answer {
+        case .present: awaited.remove(shard)
+        case .survey(let part): return take(part, from: shard)
+        case .page(let page, let next): return take(page, next)
+        case .done(let json):
+            awaited.remove(shard)
+            result = .done(json)
+        case .refused(let problem):
+            awaited.remove(shard)
+            result = .refused(problem)
+        }
+        return []
+    }
+
+    /// Whoever has not answered will not be waited for.
+    mutating func giveUp() -> Outcome {
+        for shard in awaited { figures.shards[shard].isResponding = false }
+        let missing = awaited.sorted().map(String.init).joined(separator: ", ")
+        awaited = []
+        switch work {
+        case .ping, .survey: return .figures(figures)
+        case .list, .control:
+            return .refused(Problem(.busy, "Shard \(missing) does not answer; try again later."))
+        }
+    }
+
+    // Surveys
+
+    private mutating func survey() -> [Question] {
+        let question = survey(after: 0)
+        return askAll { _ in question }
+    }
+
+    private func survey(after place: Int) -> Inquiry {
+        guard case .survey(let topics, let subscriptions, let order) = work else { return .ping }
+        switch phase {
+        case .topics: return .survey(Survey(.topics, after: place, most: topics, order: order))
+        case .connections: return .survey(Survey(.connections, after: place, most: 0, order: order))
+        case .subscriptions:
+            let names = Set(figures.topics.map(\.name))
+            return .survey(Survey(.subscriptions, after: place, most: subscriptions, order: order, topics: names))
+        }
+    }
+
+    private mutating func take(_ part: SurveyPart, from shard: Int) -> [Question] {
+        guard case .survey(let topics, let subscriptions, let order) = work else { return [] }
+        figures.shards[shard].counters = part.counters
+        figures.topicSums.add(part.topicSums)
+        figures.connections.add(part.connections)
+        figures.subscriptionSums.add(part.subscriptionSums)
+        for (name, sums) in part.byTopic { figures.byTopic[name, default: SubscriptionSums()].add(sums) }
+        figures.topics += part.topics
+        figures.subscriptions += part.subscriptions
+        figures.topics.keepTop(topics) { TopicFigures.isBefore($0, $1, by: order) }
+        figures.subscriptions.keepTop(subscriptions) { SubscriptionFigures.isBefore($0, $1, by: order) }
+        if let next = part.next { return [Question(shard: shard, inquiry: survey(after: next))] }
+        awaited.remove(shard)
+        guard awaited.isEmpty else { return [] }
+        switch phase {
+        case .topics: phase = .connections
+        case .connections: phase = .subscriptions
+        case .subscriptions: return []
+        }
+        return self.survey()
+    }
+
+    private mutating func askAll(_ inquiry: (Int) -> Inquiry) -> [Question] {
+        awaited = Set(0..<shards)
+        return (0..<shards).map { Question(shard: $0, inquiry: inquiry($0)) }
+    }
+
+    // Lists
+
+    private mutating func askForPage() -> [Question] {
+        guard case .list(let list, let limit) = work else { return [] }
+        awaited = [cursor.shard]
+        let page = Inquiry.page(list, after: cursor.place, most: limit - rows.count)
+        return [Question(shard: cursor.shard, inquiry: page)]
+    }
+
+    private mutating func take(_ page: [String], _ next: Int?) -> [Question] {
+        guard case .list(_, let limit) = work else { return [] }
+        awaited = []
+        rows += page
+        cursor = next.map { ListCursor(shard: cursor.shard, place: $0) } ?? ListCursor(shard: cursor.shard + 1)
+        if rows.count < limit, cursor.shard < shards { return askForPage() }
+        result = .page(rows, next: cursor.shard < shards ? cursor : nil)
+        return []
+    }
+}

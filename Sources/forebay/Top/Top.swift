@@ -1,0 +1,196 @@
+// Top: `forebay top`. The broker's lists are read one after the other, about once a second, and its figures come by
+// themselves; all of it over the one connection, whatever protocol that has.
+
+import Bytes
+import Client
+import EventLoop
+import Glibc
+
+struct Top: ~Copyable {
+    private var session: Session
+    private var output: Output
+    private var state: TopState
+    private let interval: UInt64
+    /// One picture is printed, and that is all.
+    private let once: Bool
+
+    private let stats: StreamID?
+    private var topics: StreamID?
+    private var subscriptions: StreamID?
+    private var nextLook: UInt64 = 0
+    private var began: UInt64 = 0
+    private var looks = 0
+    private var nextDraw: UInt64 = 0
+    private var isDirty = true
+    private var isInEscape = false
+
+    private static let drawInterval: UInt64 = 50_000_000
+    /// For one that prints a single picture: rates need two looks.
+    private static let onceInterval: UInt64 = 500_000_000
+
+    init(_ arguments: Arguments, _ address: BrokerAddress) throws {
+        let once = arguments.has("once")
+        if !once { try Terminal.check(for: "'forebay top' without --once") }
+        let session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+        var state = TopState(address: "\(address)")
+        if let text = arguments.text("sort"), let order = TopOrder.allCases.first(where: { $0.name == text }) {
+            state.order = order
+        }
+        var options = SubscribeOptions()
+        options.overflow = .latest
+        options.start = .last(1)
+        stats = try session.connection.subscribe("$SYS.stats", options, n: Refill.unbounded)
+        self.session = session
+        self.state = state
+        self.once = once
+        interval = UInt64((arguments.decimal("interval") ?? 1) * 1e9)
+        output = Output()
+    }
+
+    mutating func run() throws(ClientError) -> Int32 {
+        if once { return try printOnce() }
+        var terminal = Terminal()
+        while true {
+            while let event = try session.next() { try handle(event) }
+            let now = Clock.monotonic()
+            try look(now)
+            draw(now)
+            var wants = Session.Wants()
+            wants.input = true
+            wants.output = !output.isEmpty
+            wants.outputGone = true
+            wants.until = min(isDirty ? nextDraw : UInt64.max, isLooking || state.isPaused ? UInt64.max : nextLook)
+            let woken = try session.wait(wants)
+            if woken.outputGone { break }
+            if woken.input, !readKeys() { break }
+            if let signal = woken.signal {
+                if [SIGINT, SIGTERM, SIGHUP].contains(signal) { break }
+                suspendOrResume(signal, &terminal)
+            }
+        }
+        terminal.giveBack()
+        session.finish()
+        return ExitCode.done
+    }
+
+    private mutating func printOnce() throws(ClientError) -> Int32 {
+        while looks < 2 || isLooking || state.stats == nil {
+            while let event = try session.next() { try handle(event) }
+            try look(Clock.monotonic())
+            var wants = Session.Wants()
+            wants.until = isLooking ? UInt64.max : nextLook
+            if try session.wait(wants).signal != nil { return ExitCode.done }
+        }
+        session.finish()
+        let rows = min(state.topics.count, TopState.most) + min(state.subscriptions.count, TopState.most) + 8
+        let lines = TopView.render(state, width: 160, height: rows)
+        for line in lines.dropLast() {
+            let end = line.text.lastIndex { $0 != " " }.map { line.text.index(after: $0) } ?? line.text.startIndex
+            output.buffer.append(line.text[..<end] + "\n")
+        }
+        output.drain()
+        return ExitCode.done
+    }
+
+    // MARK: The broker
+
+    private var isLooking: Bool { topics != nil || subscriptions != nil }
+
+    /// Reads the lists again when it is time; later where that took long, so that a broker with very many is not asked
+    /// all the time.
+    private mutating func look(_ now: UInt64) throws(ClientError) {
+        guard !isLooking, now >= nextLook, !state.isPaused else { return }
+        began = now
+        state.beginTopics()
+        topics = try session.connection.list(.topics, n: Refill.unbounded)
+    }
+
+    private mutating func handle(_ event: ClientEvent) throws(ClientError) {
+        switch event {
+        case .message(stats, let message): state.stats = JSON(message.data) ?? state.stats
+        case .message(topics, let message):
+            if let row = JSON(message.data) { state.add(topic: TopTopic(row)) }
+            return
+        case .message(subscriptions, let message):
+            if let row = JSON(message.data) { state.add(subscription: TopSubscription(row)) }
+            return
+        case .completed(topics, _):
+            topics = nil
+            state.endTopics(now: Clock.monotonic())
+            state.beginSubscriptions()
+            subscriptions = try session.connection.list(.subscriptions, n: Refill.unbounded)
+        case .completed(subscriptions, _):
+            subscriptions = nil
+            state.endSubscriptions()
+            looks += 1
+            let now = Clock.monotonic()
+            let pause = once ? Self.onceInterval : interval
+            nextLook = max(began + pause, now + 10 * (now - began))
+        case .failed(stats, let error), .failed(topics, let error), .failed(subscriptions, let error): throw error
+        case .closing(let why): state.note = "The broker is about to end the connection: \(SafeText.line(why))"
+        default: return
+        }
+        isDirty = true
+    }
+
+    // MARK: The person
+
+    /// False when the person wants to leave, or the terminal is gone.
+    private mutating func readKeys() -> Bool {
+        var keys = [UInt8](repeating: 0, count: 64)
+        let count = read(0, &keys, keys.count)
+        if count < 0 { return errno == EAGAIN || errno == EINTR }
+        if count == 0 { return false }
+        for key in keys.prefix(count) where !press(key) { return false }
+        isDirty = true
+        return true
+    }
+
+    private mutating func press(_ key: UInt8) -> Bool {
+        // An arrow or function key is ESC, then [ or O, then up to a letter: none of it is for us.
+        if isInEscape {
+            if (0x40...0x7e).contains(key), key != UInt8(ascii: "["), key != UInt8(ascii: "O") { isInEscape = false }
+            return true
+        }
+        switch key {
+        case 0x1b: isInEscape = true
+        case UInt8(ascii: "q"), 3, 4: return false
+        case UInt8(ascii: " "), UInt8(ascii: "p"): state.isPaused.toggle()
+        case UInt8(ascii: "r"):
+            state.isReversed.toggle()
+            lookAgain()
+        default:
+            guard let order = TopOrder(rawValue: Character(Unicode.Scalar(key))) else { return true }
+            state.order = order
+            state.isReversed = false
+            lookAgain()
+        }
+        return true
+    }
+
+    /// In another order others may come first.
+    private mutating func lookAgain() {
+        state.sort()
+        nextLook = 0
+    }
+
+    private mutating func draw(_ now: UInt64) {
+        output.flush()
+        // A terminal that is behind gets no further picture until it has taken the last one.
+        guard isDirty, now >= nextDraw, output.isEmpty else { return }
+        let size = Terminal.size()
+        output.buffer.append(Terminal.drawing(TopView.render(state, width: size.width, height: size.height)))
+        output.flush()
+        isDirty = false
+        nextDraw = now + Self.drawInterval
+    }
+
+    private mutating func suspendOrResume(_ signal: Int32, _ terminal: inout Terminal) {
+        if signal == SIGTSTP {
+            terminal.giveBack()
+            raise(SIGSTOP)
+        }
+        if signal != SIGWINCH { terminal.take() }
+        isDirty = true
+    }
+}

@@ -1,0 +1,207 @@
+// TopState: what `top` knows of the broker: its topics with their rates, and the subscriptions that come first in the
+// order that was asked for. Rows come one at a time, and those that will not be shown are not kept.
+
+/// One topic.
+struct TopTopic: Equatable {
+    var name = ""
+    var state = ""
+    var epoch = ""
+    var published: UInt64 = 0
+    var delivered: UInt64 = 0
+    var dropped: UInt64 = 0
+    var subscriptions: UInt64 = 0
+    var publishers: UInt64 = 0
+    var blocked: UInt64 = 0
+    var retained: UInt64 = 0
+    /// Messages a second since the picture before.
+    var rateIn: Double = 0
+    var rateOut: Double = 0
+
+    init() {}
+
+    init(_ row: JSON) {
+        func number(_ field: String) -> UInt64 { row[field]?.unsigned ?? 0 }
+        name = row["name"]?.text ?? ""
+        state = row["state"]?.text ?? ""
+        epoch = row["epoch"]?.text ?? ""
+        published = number("published")
+        delivered = number("delivered")
+        dropped = number("dropped")
+        subscriptions = number("subscriptions")
+        publishers = number("publishers")
+        blocked = number("publishers_blocked")
+        retained = number("retained")
+    }
+}
+
+/// One subscription.
+struct TopSubscription: Equatable {
+    var id = ""
+    var topic = ""
+    var peer = ""
+    var policy = ""
+    /// Nil when unbounded.
+    var credit: UInt64?
+    var waiting: UInt64 = 0
+    var buffer: UInt64 = 0
+    var dropped: UInt64 = 0
+    var behind: UInt64 = 0
+    var waitsFor = ""
+
+    /// From here on a subscription with messages waiting is slow, and not just about to get them: milliseconds.
+    static let slow: UInt64 = 750
+
+    init() {}
+
+    init(_ row: JSON) {
+        func number(_ field: String) -> UInt64 { row[field]?.unsigned ?? 0 }
+        id = row["id"]?.text ?? ""
+        topic = row["topic"]?.text ?? ""
+        peer = row["peer"]?.text ?? ""
+        policy = row["policy"]?.text ?? ""
+        credit = row["outstanding"]?.unsigned
+        waiting = number("waiting")
+        buffer = number("buffer")
+        dropped = number("dropped")
+        behind = number("behind_ms")
+        waitsFor = row["waits_for"]?.text ?? "nothing"
+    }
+
+    var isSlow: Bool { waiting > 0 && behind >= TopSubscription.slow }
+
+    var words: String {
+        guard isSlow else { return "keeping up" }
+        return waitsFor == "credit" ? "no credit" : "not reading"
+    }
+}
+
+/// What comes first.
+enum TopOrder: Character, CaseIterable {
+    case behind = "b"
+    case waiting = "w"
+    case dropped = "d"
+    case credit = "c"
+    case topic = "t"
+
+    var name: String {
+        switch self {
+        case .behind: "behind"
+        case .waiting: "waiting"
+        case .dropped: "dropped"
+        case .credit: "credit"
+        case .topic: "topic"
+        }
+    }
+
+    /// Whether `a` comes before `b`.
+    func isBefore(_ a: TopSubscription, _ b: TopSubscription) -> Bool {
+        switch self {
+        case .behind where a.behind != b.behind: a.behind > b.behind
+        case .waiting where a.waiting != b.waiting: a.waiting > b.waiting
+        case .dropped where a.dropped != b.dropped: a.dropped > b.dropped
+        case .credit where a.credit != b.credit: (a.credit ?? .max) < (b.credit ?? .max)
+        case .topic where a.topic != b.topic: a.topic < b.topic
+        default: (UInt64(a.id) ?? 0, a.id) < (UInt64(b.id) ?? 0, b.id)
+        }
+    }
+}
+
+struct TopState {
+    /// Rows that are kept of each list; a screen has fewer.
+    static let most = 500
+
+    let address: String
+    var order = TopOrder.behind
+    var isReversed = false
+    var isPaused = false
+    /// From `$SYS.stats`; nil until the first came.
+    var stats: JSON?
+    private(set) var topics: [TopTopic] = []
+    private(set) var subscriptions: [TopSubscription] = []
+    /// Of all, whether they are kept or not.
+    private(set) var topicCount = 0
+    private(set) var subscriptionCount = 0
+    private(set) var slowCount = 0
+    var note = ""
+
+    private var nextTopics: [TopTopic] = []
+    private var nextSubscriptions: [TopSubscription] = []
+    private var nextSlow = 0
+    private var nextCount = 0
+    /// The picture before, by name, and when it was made.
+    private var before: [String: TopTopic] = [:]
+    private var beforeAt: UInt64?
+
+    init(address: String) { self.address = address }
+
+    // Topics
+
+    mutating func beginTopics() {
+        nextTopics = []
+        nextCount = 0
+    }
+
+    mutating func add(topic: TopTopic) {
+        guard !topic.name.hasPrefix("$SYS.") else { return }
+        nextCount += 1
+        nextTopics.append(topic)
+        if nextTopics.count >= 2 * TopState.most { keepTopics() }
+    }
+
+    /// - Parameter now: nanoseconds of the monotonic clock.
+    mutating func endTopics(now: UInt64) {
+        let seconds = beforeAt.map { Double(now - min($0, now)) / 1e9 } ?? 0
+        for index in nextTopics.indices {
+            guard let last = before[nextTopics[index].name], last.epoch == nextTopics[index].epoch, seconds > 0 else {
+                continue
+            }
+            func rate(_ now: UInt64, _ last: UInt64) -> Double { Double(now - min(last, now)) / seconds }
+            nextTopics[index].rateIn = rate(nextTopics[index].published, last.published)
+            nextTopics[index].rateOut = rate(nextTopics[index].delivered, last.delivered)
+        }
+        keepTopics()
+        before = Dictionary(nextTopics.map { ($0.name, $0) }, uniquingKeysWith: { _, last in last })
+        beforeAt = now
+        topics = nextTopics
+        topicCount = nextCount
+    }
+
+    /// The busiest.
+    private mutating func keepTopics() {
+        nextTopics.sort { ($0.rateIn, $0.published, $1.name) > ($1.rateIn, $1.published, $0.name) }
+        if nextTopics.count > TopState.most { nextTopics.removeSubrange(TopState.most...) }
+    }
+
+    // Subscriptions
+
+    mutating func beginSubscriptions() {
+        nextSubscriptions = []
+        nextSlow = 0
+        nextCount = 0
+    }
+
+    mutating func add(subscription: TopSubscription) {
+        guard !subscription.topic.hasPrefix("$SYS.") else { return }
+        nextCount += 1
+        if subscription.isSlow { nextSlow += 1 }
+        nextSubscriptions.append(subscription)
+        if nextSubscriptions.count >= 2 * TopState.most { keepSubscriptions() }
+    }
+
+    mutating func endSubscriptions() {
+        keepSubscriptions()
+        subscriptions = nextSubscriptions
+        subscriptionCount = nextCount
+        slowCount = nextSlow
+    }
+
+    /// Those that are kept already, in the order that is wanted now. Others come with the next picture.
+    mutating func sort() {
+        subscriptions.sort { isReversed ? order.isBefore($1, $0) : order.isBefore($0, $1) }
+    }
+
+    private mutating func keepSubscriptions() {
+        nextSubscriptions.sort { isReversed ? order.isBefore($1, $0) : order.isBefore($0, $1) }
+        if nextSubscriptions.count > TopState.most { nextSubscriptions.removeSubrange(TopState.most...) }
+    }
+}

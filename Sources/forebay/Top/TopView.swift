@@ -1,0 +1,152 @@
+// TopView: what `top` shows, as a pure function from state to lines.
+
+enum TopView {
+    private struct Cell {
+        let title: String
+        let width: Int
+        var isLeft = false
+        /// It is left out first where there is little room; 0 is always there.
+        var rank = 0
+    }
+
+    private static let topicCells = [
+        Cell(title: "TOPIC", width: 24, isLeft: true), Cell(title: "IN/S", width: 9), Cell(title: "OUT/S", width: 9),
+        Cell(title: "SUBS", width: 7), Cell(title: "PUBS", width: 6, rank: 3),
+        Cell(title: "BLOCKED", width: 8, rank: 1), Cell(title: "RETAINED", width: 9, rank: 2),
+        Cell(title: "DROPPED", width: 12),
+    ]
+    private static let subscriptionCells = [
+        Cell(title: "STATE", width: 12, isLeft: true), Cell(title: "TOPIC", width: 20, isLeft: true),
+        Cell(title: "CLIENT", width: 22, isLeft: true, rank: 2), Cell(title: "CREDIT", width: 10),
+        Cell(title: "WAITING", width: 9), Cell(title: "", width: 10, isLeft: true, rank: 4),
+        Cell(title: "DROPPED", width: 10), Cell(title: "BEHIND", width: 12),
+        Cell(title: "POLICY", width: 14, isLeft: true, rank: 3), Cell(title: "ID", width: 7, isLeft: true, rank: 1),
+    ]
+
+    /// The lines of a screen of `width` columns and `height` rows, exactly that many, each at most that wide.
+    static func render(_ state: TopState, width: Int, height: Int) -> [ViewLine] {
+        guard width > 0, height > 0 else { return [] }
+        var lines = [title(state, width)] + figures(state, width)
+        let foot = [ViewLine(text: keys(state, width), style: .strong)]
+        let room = height - lines.count - foot.count - 3
+        let topics = max(1, min(state.topics.count, max(3, room / 3)))
+        lines.append(ViewLine(text: ""))
+        lines.append(head(topicCells, width))
+        lines += state.topics.prefix(topics).map { topic($0, width) }
+        if state.topics.isEmpty { lines.append(ViewLine(text: " no topics yet", style: .faint)) }
+        lines.append(ViewLine(text: ""))
+        lines.append(head(subscriptionCells, width, sorted: state))
+        lines += state.subscriptions.prefix(max(0, height - lines.count - foot.count)).map { subscription($0, width) }
+        lines = Array(lines.prefix(max(height - foot.count, 0)))
+        lines += Array(repeating: ViewLine(text: ""), count: max(height - foot.count - lines.count, 0))
+        return (lines + foot).suffix(height).map { ViewLine(text: View.clip($0.text, width), style: $0.style) }
+    }
+
+    private static func title(_ state: TopState, _ width: Int) -> ViewLine {
+        let left = " Forebay  \(state.address)"
+        let slow = "\(state.slowCount) of \(state.subscriptionCount) slow"
+        let right = (state.isPaused ? "paused  " : "") + slow + " "
+        let gap = max(1, width - View.columns(left) - View.columns(right))
+        let text = width < View.columns(right) + 8 ? right : left + String(repeating: " ", count: gap) + right
+        return ViewLine(text: text, style: .title)
+    }
+
+    private static func figures(_ state: TopState, _ width: Int) -> [ViewLine] {
+        guard let stats = state.stats else {
+            return [ViewLine(text: " " + (state.note.isEmpty ? "waiting for figures" : state.note), style: .faint)]
+        }
+        func rate(_ field: String) -> String { Units.rate(Double(stats[field]?.unsigned ?? 0)) }
+        func count(_ field: String) -> String { Units.grouped(stats[field]?.unsigned ?? 0) }
+        let parts = [
+            "published \(rate("published_per_s"))", "delivered \(rate("delivered_per_s"))",
+            "dropped \(rate("dropped_per_s"))", "connections \(count("connections"))",
+            "topics \(state.topicCount)", "memory \(Units.bytes(stats["memory"]?.unsigned ?? 0))",
+        ]
+        var text = ""
+        for part in parts where View.columns(text) + View.columns(part) + 3 <= width { text += " " + part + "  " }
+        let isDropping = (stats["dropped_per_s"]?.unsigned ?? 0) > 0
+        var lines = [ViewLine(text: text, style: isDropping ? .warning : .plain)]
+        if !state.note.isEmpty { lines.append(ViewLine(text: " " + state.note, style: .faint)) }
+        return lines
+    }
+
+    // Rows
+
+    /// The cells that fit, and how wide the first is, which takes what is left over.
+    private static func fitting(_ cells: [Cell], _ width: Int) -> [Int] {
+        var shown = Set(cells.indices)
+        func needed() -> Int { shown.reduce(1) { $0 + cells[$1].width + 1 } }
+        while needed() > width,
+            let least = shown.filter({ cells[$0].rank > 0 }).max(by: { cells[$0].rank < cells[$1].rank })
+        {
+            shown.remove(least)
+        }
+        return cells.indices.filter { shown.contains($0) }
+    }
+
+    private static func line(_ cells: [Cell], _ texts: [String], _ width: Int) -> String {
+        var out = ""
+        for index in fitting(cells, width) {
+            let text = View.clip(texts[index], cells[index].width)
+            let pad = String(repeating: " ", count: max(0, cells[index].width - View.columns(text)))
+            out += " " + (cells[index].isLeft ? text + pad : pad + text)
+        }
+        return out
+    }
+
+    private static func head(_ cells: [Cell], _ width: Int, sorted state: TopState? = nil) -> ViewLine {
+        let titles = cells.map { cell in
+            guard let state, cell.title.lowercased() == state.order.name else { return cell.title }
+            return cell.title + (state.isReversed ? "▲" : "▼")
+        }
+        return ViewLine(text: line(cells, titles, width), style: .faint)
+    }
+
+    private static func topic(_ topic: TopTopic, _ width: Int) -> ViewLine {
+        let state = topic.state == "live" || topic.state.isEmpty ? "" : " (\(topic.state))"
+        let text = line(
+            topicCells,
+            [
+                SafeText.line(topic.name + state), Units.count(topic.rateIn), Units.count(topic.rateOut),
+                Units.grouped(topic.subscriptions), Units.grouped(topic.publishers), Units.grouped(topic.blocked),
+                Units.grouped(topic.retained), Units.grouped(topic.dropped),
+            ], width)
+        return ViewLine(text: text, style: topic.blocked > 0 || topic.state == "failed" ? .warning : .plain)
+    }
+
+    private static func subscription(_ row: TopSubscription, _ width: Int) -> ViewLine {
+        let text = line(
+            subscriptionCells,
+            [
+                row.words, SafeText.line(row.topic), SafeText.line(row.peer),
+                row.credit.map { Units.grouped($0) } ?? "∞", Units.grouped(row.waiting), bar(row),
+                Units.grouped(row.dropped), row.isSlow ? Units.duration(milliseconds: row.behind) : "-",
+                SafeText.line(row.policy), SafeText.line(row.id),
+            ], width)
+        return ViewLine(text: text, style: row.isSlow ? .warning : .plain)
+    }
+
+    /// How full the buffer is.
+    private static func bar(_ row: TopSubscription) -> String {
+        let cells: UInt64 = 10
+        guard row.buffer > 0 else { return "" }
+        let full =
+            row.waiting >= row.buffer
+            ? cells : UInt64(Double(row.waiting) / Double(row.buffer) * Double(cells) + 0.999)
+        return String(repeating: "█", count: Int(min(full, cells)))
+            + String(repeating: "░", count: Int(cells - min(full, cells)))
+    }
+
+    private static func keys(_ state: TopState, _ width: Int) -> String {
+        let orders = TopOrder.allCases.map { "\($0.rawValue) \($0.name)" }.joined(separator: "  ")
+        let long = " sort: \(orders)  r reverse   space pause   q quit"
+        return width > View.columns(long) ? long : " b w d c t sort  r  space  q"
+    }
+}
+
+extension Units {
+    /// 0, 4.5, 1,234
+    static func count(_ number: Double) -> String {
+        number > 0 && number < 10 ? fixed(number, 1) : grouped(UInt64(min(number.rounded(), 1e15)))
+    }
+}

@@ -1,0 +1,109 @@
+// What `top` makes of the broker's rows, and what it shows of that.
+
+import Testing
+
+@testable import forebay
+
+@Suite struct TopTests {
+    private func topic(_ name: String, _ published: UInt64, epoch: String = "1") -> TopTopic {
+        var topic = TopTopic()
+        (topic.name, topic.published, topic.delivered, topic.epoch, topic.state) =
+            (name, published, 2 * published, epoch, "live")
+        return topic
+    }
+
+    private func row(_ id: Int, behind: UInt64 = 0, waiting: UInt64 = 0, dropped: UInt64 = 0) -> TopSubscription {
+        var row = TopSubscription()
+        row.id = "\(id)"
+        row.topic = "t\(id % 3)"
+        row.peer = "127.0.0.1:\(id)"
+        row.policy = "drop-oldest"
+        row.buffer = 20
+        (row.behind, row.waiting, row.dropped, row.waitsFor) = (
+            behind, waiting, dropped, waiting > 0 ? "credit" : "nothing"
+        )
+        return row
+    }
+
+    private func state(_ rows: [TopSubscription], order: TopOrder = .behind) -> TopState {
+        var state = TopState(address: "here")
+        state.order = order
+        state.beginTopics()
+        state.add(topic: topic("t1", 5))
+        state.endTopics(now: 1_000_000_000)
+        state.beginSubscriptions()
+        for row in rows { state.add(subscription: row) }
+        state.endSubscriptions()
+        return state
+    }
+
+    @Test func readsTheBrokersRows() throws {
+        let json = try #require(
+            JSON(
+                """
+                {"id":7,"topic":"a","peer":"p","policy":"latest","buffer":1,"outstanding":"unbounded","waiting":1,
+                "dropped":9,"behind_ms":2000,"waits_for":"socket"}
+                """))
+        let row = TopSubscription(json)
+        #expect(row.credit == nil && row.waiting == 1 && row.isSlow && row.words == "not reading")
+        // A broker that tells less.
+        let old = TopSubscription(try #require(JSON("{\"id\":7,\"waiting\":1,\"outstanding\":3}")))
+        #expect(old.credit == 3 && !old.isSlow && old.words == "keeping up")
+    }
+
+    @Test(arguments: [
+        (TopOrder.behind, ["3", "2", "1"]), (.dropped, ["1", "3", "2"]), (.waiting, ["2", "1", "3"]),
+        (.topic, ["3", "1", "2"]),
+    ])
+    func sortsAsItIsAsked(order: TopOrder, ids: [String]) {
+        let rows = [
+            row(1, behind: 1, waiting: 4, dropped: 9), row(2, behind: 2, waiting: 5), row(3, behind: 3, dropped: 4),
+        ]
+        var state = state(rows, order: order)
+        #expect(state.subscriptions.map(\.id) == ids)
+        state.isReversed = true
+        state.sort()
+        #expect(state.subscriptions.map(\.id) == ids.reversed())
+    }
+
+    @Test func keepsNoMoreRowsThanAreShown() {
+        let rows = (0..<5 * TopState.most).map { row($0, behind: UInt64($0), waiting: 1) }
+        let state = state(rows)
+        #expect(state.subscriptions.count == TopState.most && state.subscriptionCount == rows.count)
+        #expect(state.subscriptions.first?.behind == UInt64(rows.count - 1))
+        #expect(state.slowCount == rows.count - Int(TopSubscription.slow))
+    }
+
+    @Test func ratesAreThoseSinceThePictureBefore() {
+        var state = state([])
+        state.beginTopics()
+        state.add(topic: topic("t1", 105))
+        state.add(topic: topic("t2", 50))
+        state.add(topic: topic("$SYS.stats", 50))
+        state.endTopics(now: 3_000_000_000)
+        #expect(state.topics.map(\.name) == ["t1", "t2"] && state.topicCount == 2)
+        #expect(state.topics[0].rateIn == 50 && state.topics[0].rateOut == 100 && state.topics[1].rateIn == 0)
+        // Made anew, it has no past.
+        state.beginTopics()
+        state.add(topic: topic("t1", 3, epoch: "2"))
+        state.endTopics(now: 4_000_000_000)
+        #expect(state.topics[0].rateIn == 0)
+    }
+
+    @Test func showsWhoIsSlowOnAnyScreen() {
+        var state = state([row(1), row(2, behind: 90_000, waiting: 20, dropped: 1234)])
+        state.stats = JSON("{\"published_per_s\":300,\"delivered_per_s\":1,\"dropped_per_s\":2,\"memory\":1024}")
+        for (width, height) in [(160, 40), (100, 24), (80, 24), (60, 12), (40, 8), (20, 4), (3, 2), (1, 1)] {
+            let lines = TopView.render(state, width: width, height: height)
+            #expect(lines.count == height)
+            for line in lines { #expect(View.columns(line.text) <= width, "\(line.text)") }
+        }
+        let text = TopView.render(state, width: 160, height: 20).map(\.text)
+        #expect(text[0].hasSuffix("1 of 2 slow "))
+        #expect(text.contains { $0.contains("published 300/s") && $0.contains("memory 1.0 KiB") })
+        let slow = text.first { $0.contains("no credit") } ?? ""
+        #expect(slow.contains("1,234") && slow.contains("1 min 30 s") && slow.contains("██████████"))
+        #expect(text.firstIndex { $0.contains("no credit") }! < text.firstIndex { $0.contains("keeping up") }!)
+        #expect(TopView.render(state, width: 0, height: 5).isEmpty)
+    }
+}

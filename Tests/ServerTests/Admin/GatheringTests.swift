@@ -1,0 +1,178 @@
+// From a request to the shards' answers, and on to the answer.
+
+import Core
+import EventLoop
+import HTTP2
+import Testing
+
+@testable import Server
+
+struct GatheringTests {
+    private let loop = LoopFigures()
+
+    private func known(_ count: Int) -> [ShardFigures] { Array(repeating: ShardFigures(), count: count) }
+
+    private func part(_ published: UInt64 = 0, next: Int? = nil) -> SurveyPart {
+        var counters = ShardCounters()
+        counters.published = published
+        var part = SurveyPart(counters: counters)
+        part.next = next
+        return part
+    }
+
+    private func table(_ question: Question) -> Survey.Table? {
+        if case .survey(let survey) = question.inquiry { survey.table } else { nil }
+    }
+
+    @Test func aSurveyGoesOverEachTableOnAllShardsInTurn() throws {
+        var gathering = Gathering(.metrics(topics: 10, subscriptions: 0), known: known(2))
+        var questions = gathering.start(.metrics(topics: 10, subscriptions: 0))
+        #expect(questions.map(\.shard) == [0, 1] && questions.allSatisfy { table($0) == .topics })
+        // One shard has more than one part: the other tables wait for it.
+        questions = gathering.receive(.survey(part(next: 4096)), from: 0, loop: loop)
+        #expect(questions.map(\.shard) == [0])
+        guard case .survey(let survey)? = questions.first?.inquiry else { throw Missing() }
+        #expect(survey.table == .topics && survey.after == 4096)
+        #expect(gathering.receive(.survey(part()), from: 1, loop: loop).isEmpty)
+        questions = gathering.receive(.survey(part()), from: 0, loop: loop)
+        #expect(questions.map(\.shard) == [0, 1] && questions.allSatisfy { table($0) == .connections })
+        #expect(gathering.outcome == nil)
+        for shard in 0..<2 { questions = gathering.receive(.survey(part()), from: shard, loop: loop) }
+        #expect(questions.count == 2 && questions.allSatisfy { table($0) == .subscriptions })
+        for shard in 0..<2 {
+            #expect(gathering.receive(.survey(part(UInt64(shard + 3))), from: shard, loop: loop).isEmpty)
+        }
+        guard case .figures(let figures)? = gathering.outcome else { throw Missing() }
+        // The counters are those of the last part.
+        #expect(figures.counters.published == 7 && figures.missing.isEmpty)
+    }
+
+    @Test func aShardThatDoesNotAnswerIsToldWithWhatItSaidLast() throws {
+        var before = known(2)
+        before[1].counters.published = 40
+        before[1].isResponding = false
+        var gathering = Gathering(.stats, known: before)
+        _ = gathering.start(.stats)
+        _ = gathering.receive(.survey(part(2)), from: 0, loop: loop)
+        #expect(gathering.outcome == nil)
+        guard case .figures(let figures) = gathering.giveUp() else { throw Missing() }
+        #expect(figures.missing == [1] && figures.counters.published == 42)
+    }
+
+    @Test func healthIsThatEveryShardAnswers() throws {
+        var gathering = Gathering(.alive, known: known(3))
+        #expect(gathering.start(.alive).map(\.shard) == [0, 1, 2])
+        for shard in [2, 0] { _ = gathering.receive(.present, from: shard, loop: loop) }
+        #expect(gathering.outcome == nil)
+        guard case .figures(let figures) = gathering.giveUp() else { throw Missing() }
+        #expect(figures.missing == [1])
+        let info = BrokerInfo(limits: Limits(), listeners: [], httpOrigin: nil)
+        let answer = AdminAnswer(figures, process(), info, for: .alive)
+        #expect(answer.status == 503 && answer.body == Array("shard 1 does not answer\n".utf8))
+    }
+
+    @Test func aListGoesFromShardToShardUntilThePageIsFull() throws {
+        let call = AdminCall.list(.topics, ListCursor(shard: 0, place: 5), limit: 3)
+        var gathering = Gathering(call, known: known(3))
+        var questions = gathering.start(call)
+        guard case .page(.topics, after: 5, most: 3)? = questions.first?.inquiry else { throw Missing() }
+        questions = gathering.receive(.page(["a"], next: nil), from: 0, loop: loop)
+        guard questions.first?.shard == 1, case .page(.topics, after: 0, most: 2)? = questions.first?.inquiry else {
+            throw Missing()
+        }
+        #expect(gathering.receive(.page(["b", "c"], next: 64), from: 1, loop: loop).isEmpty)
+        guard case .page(let rows, next: let next)? = gathering.outcome else { throw Missing() }
+        #expect(rows == ["a", "b", "c"] && next == ListCursor(shard: 1, place: 64))
+        let answer = AdminAnswer(page: ["{}"], next: next)
+        #expect(answer.body == Array("{\"items\":[{}],\"next\":\"1-64\"}\n".utf8))
+    }
+
+    @Test func aListEndsAndACursorBeyondItIsEmpty() throws {
+        let call = AdminCall.list(.topics, ListCursor(shard: 1), limit: 3)
+        var gathering = Gathering(call, known: known(2))
+        _ = gathering.start(call)
+        _ = gathering.receive(.page(["a"], next: nil), from: 1, loop: loop)
+        guard case .page(["a"], next: nil)? = gathering.outcome else { throw Missing() }
+        let beyond = AdminCall.list(.topics, ListCursor(shard: 2), limit: 3)
+        var none = Gathering(beyond, known: known(2))
+        #expect(none.start(beyond).isEmpty)
+        guard case .page([], next: nil)? = none.outcome else { throw Missing() }
+    }
+
+    @Test func aCallGoesToTheShardThatHasIt() throws {
+        let call = AdminCall.control(try .closing(.connections, id: "2-0-1"))
+        var gathering = Gathering(call, known: known(4))
+        #expect(gathering.start(call).map(\.shard) == [2])
+        // What others say is not asked for.
+        #expect(gathering.receive(.done("{}"), from: 1, loop: loop).isEmpty)
+        #expect(gathering.outcome == nil)
+        guard case .refused(let problem) = gathering.giveUp() else { throw Missing() }
+        #expect(problem.status == 503 && problem.detail.hasPrefix("Shard 2 does not answer"))
+    }
+
+    @Test func drainingIsNotReadyAndStillAlive() {
+        let info = BrokerInfo(limits: Limits(), listeners: [], httpOrigin: nil)
+        let figures = BrokerFigures(shards: known(1))
+        #expect(AdminAnswer(figures, process(draining: true), info, for: .ready).status == 503)
+        #expect(AdminAnswer(figures, process(draining: true), info, for: .alive).status == 200)
+        #expect(AdminAnswer(figures, process(), info, for: .ready).status == 200)
+    }
+
+    @Test func turnsAreCountedInBuckets() {
+        var figures = LoopFigures()
+        for nanoseconds in [0, 25_000, 25_001, 1_000_000_000, 5_000_000_000] as [UInt64] { figures.record(nanoseconds) }
+        #expect(figures.turns[0] == 2 && figures.turns[1] == 1 && figures.turns[13] == 1 && figures.turns[14] == 1)
+        #expect(figures.busy == 6_000_050_001)
+        var sum = figures
+        sum.add(figures)
+        #expect(sum.busy == 2 * figures.busy && sum.turns[0] == 4)
+        #expect(
+            LoopFigures.bounds == LoopFigures.bounds.sorted() && figures.turns.count == LoopFigures.bounds.count + 1)
+    }
+
+    @Test func metricsAreBoundedAndEscaped() {
+        var out = Exposition()
+        out.family("a_total", .counter, "A.")
+        out.sample(["x": "q\"b\\n\n"], 1)
+        out.single("b_seconds", .gauge, "B.", nanoseconds: 1_500_000_000)
+        #expect(
+            out.text == """
+                # HELP a_total A.
+                # TYPE a_total counter
+                a_total{x="q\\"b\\\\n\\n"} 1
+                # HELP b_seconds B.
+                # TYPE b_seconds gauge
+                b_seconds 1.5
+
+                """)
+        let text = Metrics.text(BrokerFigures(shards: known(2)), process(), subscriptions: true)
+        let names = text.split(separator: "\n").filter { $0.hasPrefix("# TYPE ") }.map { $0.split(separator: " ")[2] }
+        #expect(Set(names).count == names.count)
+        #expect(names.allSatisfy { $0.hasPrefix("forebay_") || $0.hasPrefix("process_") })
+        #expect(text.contains("forebay_loop_turn_seconds_bucket{le=\"+Inf\"} 0\n"))
+    }
+
+    @Test func thePageIsFoundUnderItsOrigins() throws {
+        let address = try Endpoint(host: "127.0.0.1", port: 7692).resolve()
+        let all = try Endpoint(host: "0.0.0.0", port: 7691).resolve()
+        #expect(
+            AdminSettings.origins(of: address, names: .listed(["b.example"])) == [
+                "http://127.0.0.1:7692", "http://localhost:7692", "http://b.example:7692",
+            ])
+        #expect(AdminSettings.origins(of: all, names: .any).contains("http://127.0.0.1:7691"))
+        let guarding = AdminGuard(hosts: HostPolicy(), access: .everyone)
+        let settings = AdminSettings(guarding: guarding, listeners: [("http", all[0])], started: 0)
+        #expect(settings.httpOrigin(for: "b.example:7692") == "http://b.example:7691")
+        let fixed = AdminSettings(guarding: guarding, listeners: [("http", address[0])], started: 0)
+        #expect(fixed.httpOrigin(for: "localhost:7692") == "http://127.0.0.1:7692")
+        #expect(AdminSettings(guarding: guarding, listeners: [], started: 0).httpOrigin(for: "a") == nil)
+    }
+
+    private struct Missing: Error {}
+
+    private func process(draining: Bool = false) -> ProcessFigures {
+        ProcessFigures(
+            uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, connectionLimit: 4, refusedConnections: 5,
+            connectionsOverLimit: 6)
+    }
+}

@@ -1,0 +1,171 @@
+"""A headless Chromium whose keyboard and mouse the test has. It is told what to do over a pair of pipes in the words of
+its developer tools; what it is asked about a page is what a person sees there, or what is read out to one.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from common import DEADLINE
+
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
+        "ArrowDown": 40, " ": 32}
+
+
+def high(descriptor: int) -> int:
+    copy = fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64)
+    os.close(descriptor)
+    return copy
+
+
+class Page:
+    def __init__(self, url: str, width=1440, height=1100, dark=False):
+        self._directory = tempfile.mkdtemp(prefix="forebay-page-")
+        program = shutil.which("chromium")
+        assert program, "There is no chromium: run `make deps`, or install Debian's package of that name."
+        theirs, self._out = os.pipe()
+        self._in, ours = os.pipe()
+        # Descriptors 3 and 4 are what the browser reads commands from and answers on: ours are out of their way.
+        theirs, ours = high(theirs), high(ours)
+        shell = f'exec "$0" "$@" 3<&{theirs} 4>&{ours} {theirs}<&- {ours}>&-'
+        command = ["bash", "-c", shell, program, "--headless=new",
+                   "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                   "--no-first-run", "--disable-background-networking", "--disable-component-update",
+                   "--disable-default-apps", "--mute-audio", "--hide-scrollbars", "--no-proxy-server",
+                   f"--user-data-dir={self._directory}", f"--window-size={width},{height}", "about:blank"]
+        self._process = subprocess.Popen(command, pass_fds=(theirs, ours), stdout=subprocess.DEVNULL,
+                                         stderr=subprocess.DEVNULL, start_new_session=True)
+        os.close(theirs)
+        os.close(ours)
+        self._rest, self._number, self._session, self.complaints = b"", 0, None, []
+        targets = self._call("Target.getTargets")["targetInfos"]
+        target = next(one["targetId"] for one in targets if one["type"] == "page")
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._call("Runtime.enable")
+        self._call("Log.enable")
+        self._call("Page.enable")
+        self.resize(width, height)
+        self.scheme("dark" if dark else "light")
+        self._call("Page.navigate", url=url)
+
+    # What is on the page
+
+    def value(self, expression: str):
+        """Of JavaScript."""
+        result = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def text(self, selector: str) -> str:
+        """As it is shown; "" where there is none."""
+        return self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
+
+    def rows(self, table: str) -> list[list[str]]:
+        """The texts of a table's cells."""
+        return self.value(f"[...document.querySelectorAll('#{table} tbody tr')]"
+                          ".map((row) => [...row.cells].map((cell) => cell.innerText.trim()))")
+
+    def until(self, condition, what: str, timeout=DEADLINE):
+        """Waits until `condition`, an expression or a function, is true of the page; what it was then."""
+        end = time.monotonic() + timeout
+        while True:
+            value = condition() if callable(condition) else self.value(condition)
+            if value:
+                return value
+            assert time.monotonic() < end, f"{what}; the page says:\n{self.text('body')[:4000]}\n{self.complaints}"
+            time.sleep(0.05)
+
+    def focused(self) -> str:
+        """The id of what has the focus, or else its text."""
+        return self.value("document.activeElement.id || document.activeElement.innerText")
+
+    def screenshot(self, path: str):
+        image = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=False)
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(image["data"]))
+
+    # What a person does
+
+    def resize(self, width: int, height: int):
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                   mobile=False)
+
+    def scheme(self, name: str):
+        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
+    def click(self, selector: str):
+        box = self.until(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); if (!e || e.disabled) return null;"
+            "e.scrollIntoView({ block: 'center', behavior: 'instant' }); const r = e.getBoundingClientRect();"
+            "return r.width && [r.x + r.width / 2, r.y + r.height / 2] })()", f"{selector} is not there to be clicked")
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
+
+    def press(self, key: str, shift=False):
+        code = KEYS.get(key)
+        extra = {"windowsVirtualKeyCode": code} if code else {}
+        # What is typed besides being pressed.
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+        self._call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", key=key, text=text,
+                   modifiers=8 if shift else 0, **extra)
+        self._call("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=8 if shift else 0, **extra)
+
+    def type(self, text: str):
+        for one in text:
+            self.press(one)
+
+    def fill(self, selector: str, text: str):
+        """Clicks into a field, and writes over what is there."""
+        self.click(selector)
+        self.value(f"document.querySelector({json.dumps(selector)}).select()")
+        self._call("Input.insertText", text=text)
+
+    # The pipes
+
+    def _call(self, method: str, **parameters):
+        self._number += 1
+        command = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            command["sessionId"] = self._session
+        os.write(self._out, json.dumps(command).encode() + b"\0")
+        while True:
+            message = self._next()
+            if message.get("id") == self._number:
+                assert "error" not in message, f"{method}: {message['error']}"
+                return message["result"]
+            self._note(message)
+
+    def _next(self) -> dict:
+        while b"\0" not in self._rest:
+            data = os.read(self._in, 1 << 20)
+            assert data, "the browser is gone"
+            self._rest += data
+        message, self._rest = self._rest.split(b"\0", 1)
+        return json.loads(message)
+
+    def _note(self, message: dict):
+        """Errors that the page has told nobody but the console."""
+        parameters = message.get("params", {})
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.complaints.append(str(parameters["exceptionDetails"]))
+        if message.get("method") == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+            self.complaints.append(parameters["entry"]["text"] + " " + parameters["entry"].get("url", ""))
+
+    def close(self):
+        try:
+            self._call("Browser.close")
+        except (AssertionError, OSError):
+            pass
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, 9)
+            self._process.wait()
+        os.close(self._out)
+        os.close(self._in)
+        shutil.rmtree(self._directory, ignore_errors=True)

@@ -1,0 +1,303 @@
+"""Limits over connections, users and addresses of a real broker with several threads: what is refused, that it is
+counted, and that others do not notice. What only the engine can be brought to is in CoreTests."""
+
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import time
+
+import pytest
+import requests
+
+import access
+import raw
+from common import *
+from http2 import END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, Wire, frame
+
+pytestmark = pytest.mark.rsocket
+
+
+class Limited:
+    """A broker with limits, and those who use it."""
+
+    def __init__(self, start, *options: str):
+        self.broker = start("--admin", "127.0.0.1:0", *options)
+        self.opened = []
+
+    def reached(self) -> dict[str, int]:
+        """How often each limit was, as far as it was."""
+        with requests.Session() as session:
+            session.trust_env = False
+            text = session.get("http://%s:%d/metrics" % self.broker.admin, timeout=DEADLINE).text
+        family = 'forebay_limit_reached_total{limit="'
+        rows = [line.removeprefix(family).split('"} ') for line in text.splitlines() if line.startswith(family)]
+        return {name: int(count) for name, count in rows if int(count)}
+
+    def peer(self, entry: bytes | None = None):
+        self.opened.append(access.rsocket(self.broker, entry))
+        return self.opened[-1]
+
+    def post(self, topic: str, source="127.0.0.1", user: str | None = None, **headers: str) -> tuple[int, dict]:
+        """Publishes over HTTP/1.1, on a connection of its own."""
+        line = http.client.HTTPConnection(*self.broker.http, timeout=DEADLINE, source_address=(source, 0))
+        with contextlib.closing(line):
+            if user:
+                headers["authorization"] = access.basic(user, "secret")
+            line.request("POST", f"/v1/topics/{topic}/messages", b"x", headers)
+            answer = line.getresponse()
+            return answer.status, json.loads(answer.read() or b"{}")
+
+    def stop(self):
+        for one in self.opened:
+            one.close()
+        self.broker.stop()
+
+
+@pytest.fixture
+def limited(start):
+    started = []
+
+    def begin(*options: str) -> Limited:
+        started.append(Limited(start, *options))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def users(start, tmp_path):
+    """Options for a broker with two users."""
+    hashed = access.password_hash(start.executable(), "secret")
+    everything = dict.fromkeys(("publish", "subscribe", "control", "block"), [">"])
+    return lambda **settings: ("-c", str(access.write(tmp_path, {
+        "users": [{"name": name, "password": hashed, **everything} for name in ("alice", "bob")], **settings})))
+
+
+ALICE, BOB = access.simple("alice", "secret"), access.simple("bob", "secret")
+
+
+def refused(limited: Limited):
+    """A connection that is closed before anything is said."""
+    with contextlib.closing(raw.Connection(limited.broker.address)) as line:
+        with pytest.raises((raw.Closed, OSError)):
+            line.send(raw.setup())
+            line.frame(0)
+
+
+# Connections
+
+
+def test_connections_in_all(limited):
+    this = limited("--max-connections", "3")
+    peers = [this.peer() for _ in range(3)]
+    refused(this)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        this.post("t")
+    assert this.reached() == {"connections": 2}
+    for index, peer in enumerate(peers):
+        assert peer.publish("t", b"x") == [index + 1]
+    peers[0].close()
+    eventually(lambda: len(peers[1].listing("$SYS.connections")), lambda count: count == 2)
+    this.peer()
+
+
+def test_connections_from_an_address(limited):
+    this = limited("--max-connections-per-address", "3")
+    peers = [this.peer() for _ in range(3)]
+    for _ in range(3):
+        refused(this)
+    assert this.post("t", source="127.0.0.2")[0] == 200, "another address is not concerned"
+    assert this.reached() == {"connections-per-address": 3}
+    peers[0].close()
+    eventually(lambda: len(peers[1].listing("$SYS.connections")), lambda count: count == 2)
+    assert this.post("t")[0] == 200
+
+
+def test_connections_of_a_user(limited, users):
+    this = limited(*users(**{"max-connections-per-user": 2}))
+    peers = [this.peer(ALICE) for _ in range(2)]
+    with pytest.raises(access.Rejected, match="User 'alice' has 2 connections"):
+        this.peer(ALICE)
+    status, problem = this.post("t", user="alice")
+    assert (status, problem["type"]) == (429, "/problems/over-limit")
+    this.peer(BOB)
+    assert this.post("t", user="bob")[0] == 200
+    assert this.reached() == {"connections-per-user": 2}
+    peers[0].close()
+    eventually(lambda: this.post("t", user="alice")[0], lambda status: status == 200)
+
+
+def test_streams_of_a_connection(limited):
+    this = limited("--max-streams", "3")
+    peer, other = this.peer(), this.peer()
+    for index in range(3):
+        peer.subscribe(f"t{index}")
+    assert refusal(peer.subscribe("t3")).kind == Kind.REJECTED
+    other.joined("t0", 1)
+    with contextlib.closing(Wire(this.broker.http)) as wire:
+        for stream in (1, 3, 5, 7):
+            block = wire.request("GET", "/v1/topics/t/messages")
+            wire.send(frame(HEADERS, END_STREAM | END_HEADERS, stream, block))
+        assert wire.verdict(7).code == REFUSED_STREAM
+    eventually(this.reached, lambda reached: reached == {"streams-per-connection": 2})
+    assert other.publish("t0", b"x") == [1]
+
+
+# Subscriptions and topics
+
+
+def test_subscriptions(limited, users):
+    this = limited(*users(**{"max-subscriptions": 3, "max-subscriptions-per-user": 2}))
+    alice, more, bob = this.peer(ALICE), this.peer(ALICE), this.peer(BOB)
+    first = alice.subscribe("t")
+    more.subscribe("t")
+    bob.joined("t", 2)
+    assert "User 'alice' has 2 subscriptions" in refusal(alice.subscribe("t")).text
+    bob.subscribe("t")
+    bob.joined("t", 3)
+    assert "The broker has 3 subscriptions" in refusal(bob.subscribe("t")).text
+    assert this.reached() == {"subscriptions": 1, "subscriptions-per-user": 1}
+    first.cancel()
+    bob.joined("t", 2)
+    alice.subscribe("t")
+    bob.joined("t", 3)
+
+
+def test_topics(limited, users):
+    this = limited(*users(**{"max-topics-per-user": 2}))
+    alice, bob = this.peer(ALICE), this.peer(BOB)
+    for topic in ("a", "b"):
+        assert alice.publish(topic, b"x") == [1]
+    with pytest.raises(StreamError, match="User 'alice' was the first to use 2 topics"):
+        alice.publish("c", b"x")
+    status, problem = this.post("c", user="alice")
+    assert (status, problem["type"]) == (429, "/problems/over-limit")
+    assert bob.publish("c", b"x") == [1] and alice.publish("c", b"x") == [2]
+    assert this.reached() == {"topics-per-user": 2}
+    bob.control("$SYS.topic.delete", name="a")
+    assert alice.publish("d", b"x") == [1]
+
+
+# Sizes
+
+
+def test_sizes(limited):
+    this = limited("--max-payload", "1000", "--max-metadata", "100", "--max-headers", "1K")
+    peer = this.peer()
+    assert peer.publish("t", bytes(1000)) == [1]
+    with pytest.raises(StreamError, match="1000"):
+        peer.publish("t", bytes(1001))
+    with pytest.raises(StreamError, match="100"):
+        peer.answer(peer.call("t", b"x", extra=[(b"text/plain", bytes(100))]))
+    assert this.post("t", **{"forebay-header-a": "x" * 200})[0] == 431
+    assert this.post("t", cookie="x" * 1100)[0] == 431
+    assert this.post("t", **{"content-type": "text/plain"})[0] == 200
+    assert this.reached() == {"payload": 1, "metadata": 2, "headers": 1}
+
+
+# Times
+
+
+@pytest.mark.parametrize("face", ["address", "http"])
+def test_setup_time(limited, face):
+    this = limited("--setup-time", "500ms")
+    peer = this.peer()
+    began = time.monotonic()
+    with socket.create_connection(getattr(this.broker, face), timeout=DEADLINE) as line:
+        while line.recv(1000):
+            pass
+    assert time.monotonic() - began >= 0.45
+    assert this.reached() == {"setup-time": 1}
+    assert peer.publish("t", b"x") == [1]
+
+
+# Rates
+
+
+def test_a_channel_is_slowed_and_not_broken(limited, users):
+    """Two channels of one user, on two threads, together; another user at full speed meanwhile."""
+    this = limited(*users(**{"publish-rate": 100}))
+    alice, more, bob = this.peer(ALICE), this.peer(ALICE), this.peer(BOB)
+    began = time.monotonic()
+    channels = [peer.channel(f"slow{index}", b"0") for index, peer in enumerate((alice, more))]
+    swift = bob.channel("swift", b"0")
+    accepted = 2
+    while time.monotonic() - began < 2.5:
+        for channel in channels:
+            channel.pump()
+            while channel.credit > 0:
+                channel.force(b"x")
+                accepted += 1
+        if swift.sent < 90:
+            swift.send(b"x")
+        for peer in (alice, more):  # What has come is read on the way.
+            peer.info("swift")
+    bound = 100 * (time.monotonic() - began) + 100
+    assert 200 < accepted <= bound + 1, (accepted, bound)
+    for channel in channels:
+        channel.complete()
+        assert channel.end() == End()
+    swift.complete()
+    assert swift.end() == End() and swift.acks[-1][0] == 91
+    assert sum(channel.acks[-1][0] for channel in channels) == accepted
+    assert "publish-rate" in this.reached()
+
+
+def test_acknowledged_publishes_wait_and_fire_is_dropped(limited, users):
+    this = limited(*users(**{"publish-rate": 10, "park-time": "2s"}))
+    alice, bob = this.peer(ALICE), this.peer(BOB)
+    began = time.monotonic()
+    assert alice.numbers("t", 1, 10) == list(range(1, 11))
+    assert bob.publish("t", b"bob") == [11]
+    assert this.post("t", user="alice")[1]["sequence"] == 12
+    assert time.monotonic() - began >= 0.1, "it waited for its token"
+    offers = [alice.offer("t", b"x") for _ in range(60)]
+    alice.fire("t", b"fire")
+    results = []
+    for offer in offers:
+        try:
+            results.append(offer.sequence())
+        except StreamError as error:
+            assert "User 'alice' may publish 10 messages a second" in error.text
+            results.append(None)
+    taken = [one for one in results if one]
+    assert taken == list(range(13, 13 + len(taken))) and 10 <= len(taken) < 60
+    assert results[len(taken):] == [None] * (60 - len(taken)), "in order of arrival"
+    info = bob.info("t")
+    assert info["published"] == 12 + len(taken)
+    assert this.reached()["publish-rate"] >= 60
+    assert bob.publish("t", b"bob") == [13 + len(taken)]
+
+
+def test_bytes_a_second(limited, users):
+    this = limited(*users(**{"publish-bytes": "10K", "park-time": "1s"}))
+    alice, bob = this.peer(ALICE), this.peer(BOB)
+    assert alice.publish("t", bytes(9000)) == [1]
+    began = time.monotonic()
+    assert alice.publish("t", bytes(9000)) == [2]
+    assert time.monotonic() - began >= 0.6
+    assert bob.publish("t", bytes(9000)) == [3]
+    # What is larger than all that is saved up goes at last, and is paid for then.
+    assert alice.offer("u", bytes(100_000)).sequence() == 1
+    status, problem = this.post("t", user="alice")
+    assert (status, problem["type"]) == (429, "/problems/over-limit")
+    assert {"publish-bytes", "park-time"} <= this.reached().keys()
+
+
+def test_a_reload_changes_limits(limited, users):
+    options = users(**{"publish-rate": 1, "max-subscriptions": 1})
+    this = limited(*options)
+    alice = this.peer(ALICE)
+    alice.subscribe("t")
+    offers = [alice.offer("t", b"x") for _ in range(5)]
+    assert offers[0].sequence() == 1
+    users(**{"max-subscriptions": 2})
+    this.broker.process.send_signal(signal.SIGHUP)
+    assert [offer.sequence() for offer in offers[1:]] == [2, 3, 4, 5]
+    alice.subscribe("t")
+    alice.joined("t", 2)
+    assert refusal(alice.subscribe("t")).kind == Kind.REJECTED
