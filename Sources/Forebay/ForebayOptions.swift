@@ -60,7 +60,8 @@ public struct ForebayOptions: Sendable {
         public var activities = 1024
         /// Bytes of single publishes that are under way; above it new ones fail with `.busy`.
         public var publishedBytes = 64 << 20
-        /// Bytes of one message, payload and metadata; a larger one fails its subscription. At most 1 GiB.
+        /// Bytes of one message, payload and metadata; a larger one fails its subscription. At least 1 KiB,
+        /// at most 1 GiB.
         public var message = 32 << 20
         /// Bytes of output that the network has not taken, above which no more is asked of publishers that are
         /// published.

@@ -27,7 +27,7 @@ extension Topic {
     /// - Parameters:
     ///   - payload: at most as large as the broker allows, by default 1 MiB.
     ///   - contentType: the MIME type of the payload, at most 128 characters of ASCII; empty for none.
-    ///   - headers: what else goes with the message, at most 256.
+    ///   - headers: what else goes with the message, at most 256; by default the broker allows 64 KiB of them.
     /// - Throws: `.rejected`, `.invalid`, `.outcomeUnknown`, `.cancelled`, `.busy`, and whatever the client dies of.
     @discardableResult
     public func publish(
@@ -134,9 +134,8 @@ private final class SinglePublish: Activity, @unchecked Sendable {
 extension ForebayError {
     static let badProperties = ForebayError(
         .invalid,
-        "A content type is at most 128 characters of ASCII, a message has at most "
-            + "\(MessageProperties.mostHeaders) headers, and a header's name at most "
-            + "\(CarriedMetadata.longestName) bytes.")
+        "A content type is at most 128 characters of ASCII, a message has at most \(MessageProperties.mostHeaders) "
+            + "headers, and a header's name has at most \(CarriedMetadata.longestName) bytes.")
 
     static let unknownOutcome = ForebayError(
         .outcomeUnknown, "The connection was lost before the broker answered: it may have taken the message, or not.")

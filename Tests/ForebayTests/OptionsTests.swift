@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Wire.allCases, [Int.min, -1, 0]) func noMessageIsSmallerThanNone(
+    @Test(arguments: Wire.allCases, [Int.min, -1, 0]) func theLeastLimitLetsAnswersThrough(
         _ wire: Wire, _ limit: Int
     ) async throws {
         let broker = try TestBroker()
@@ -43,7 +43,7 @@ import Testing
             var options = ForebayOptions()
             options.limits.message = limit
             let client = try await ForebayClient.connect(broker.url(wire), options)
-            try await client.topic("t").publish("x")
+            try await client.topic("t").publish([UInt8](repeating: 1, count: 4 << 10))
             let failure = await error { for try await _ in client.topic("t").messages(replay: .all) {} }
             #expect(failure?.code == .messageTooLarge)
             try await client.topic("t").publish("the client goes on")

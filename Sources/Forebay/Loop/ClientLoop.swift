@@ -149,7 +149,8 @@ final class ClientLoop {
     private func dial() {
         phase = .dialing
         var limits = ClientLimits()
-        limits.message = min(max(core.options.limits.message, 0), 1 << 30)
+        // Answers to publishes are messages too.
+        limits.message = min(max(core.options.limits.message, 1 << 10), 1 << 30)
         limits.reassembly = max(limits.reassembly, limits.message)
         // No longer than RSocket's SETUP can tell.
         limits.lifetime = min(max(core.options.silence.nanoseconds, 3_000_000), Self.longestSilence)
