@@ -20,7 +20,7 @@ BROKER = "rsocket://127.0.0.1:7690"
 # What a program that uses the libraries links.
 MODULES = (
     "Bytes", "Replay", "StreamsCore", "Streams", "StreamsTestSupport", "RSocket", "HTTP2", "CLinux", "EventLoop",
-    "Client", "Forebay",
+    "TLS", "Client", "Forebay",
 )
 MAIN = re.compile(r"^@main\n(?:enum|struct) (\w+)", re.MULTILINE)
 DECLARATION = re.compile(r"(?:(?:public|private|final|indirect) )*(?:extension|struct|class|enum|actor|protocol) ")
@@ -42,9 +42,10 @@ def target() -> str:
 def search_paths(build: Path) -> list[str]:
     """What the compiler needs to find the modules and the C modules below them."""
     root = Path(__file__).resolve().parent.parent
-    maps = [root / "Sources/CNGHTTP2/module.modulemap", build / "CLinux.build/module.modulemap"]
-    if not maps[1].exists():
-        maps[1] = root / "Sources/CLinux/include/module.modulemap"
+    linux = build / "CLinux.build/module.modulemap"
+    if not linux.exists():
+        linux = root / "Sources/CLinux/include/module.modulemap"
+    maps = [linux, *(root / f"Sources/{library}/module.modulemap" for library in ("CNGHTTP2", "COpenSSL"))]
     flags = [part for file in maps for part in ("-Xcc", f"-fmodule-map-file={file}")]
     return ["-I", str(build / "Modules"), "-I", str(root / "Sources/CLinux/include"), *flags]
 

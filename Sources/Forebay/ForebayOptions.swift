@@ -25,6 +25,7 @@ public struct ForebayOptions: Sendable {
 
     /// What a broker takes to let a user in.
     public enum Credentials: Equatable, Sendable {
+        /// A user of the broker's configuration, and its password.
         case password(user: String, password: String)
         /// A token of the broker's configuration, or a JWT.
         case token(String)
@@ -44,8 +45,10 @@ public struct ForebayOptions: Sendable {
         /// False trusts whoever answers: who stands in between can read and change everything.
         public var verifies = true
 
+        /// The system's authorities are trusted, and nothing is shown.
         public init() {}
 
+        /// These files; the broker is verified.
         public init(authority: String?, certificate: String? = nil, key: String? = nil) {
             self.authority = authority
             self.certificate = certificate
