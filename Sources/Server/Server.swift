@@ -130,13 +130,14 @@ public final class Server: Sendable {
         for (face, isSecure, address) in bound {
             let tls = isSecure ? [("tls", "on")] : []
             log.write(.info, "listening", [("protocol", face.name), ("address", address.description)] + tls)
-            if !isSecure, !address.isLoopback, !configuration.access.settings.isOpen {
-                let reason = "passwords and tokens can be read on the network"
-                log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
-            }
         }
         for address in adminAddresses {
             log.write(.info, "listening", [("protocol", "admin"), ("address", address.description)])
+        }
+        if configuration.access.settings.isOpen { return }
+        for address in bound.filter({ !$0.isSecure }).map(\.address) + adminAddresses where !address.isLoopback {
+            let reason = "passwords and tokens can be read on the network"
+            log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
         }
     }
 
@@ -183,7 +184,7 @@ public final class Server: Sendable {
             inbox.push(.limits(limits))
             inbox.push(.access(configuration.access.table))
         }
-        context.admin?.push(.names(HostPolicy(configuration.hostNames)))
+        context.admin?.push(.settings(limits, HostPolicy(configuration.hostNames)))
         context.admin?.push(.access(configuration.access.table))
         context.logins?.reload(configuration.access)
         // The files may hold others although they are named as before.
