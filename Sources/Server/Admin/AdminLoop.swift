@@ -19,6 +19,8 @@ enum AdminItem: Sendable {
     case access(AccessTable)
     /// Under these names it may be asked from now on.
     case names(HostPolicy)
+    /// Answer `LoopContext.pulse`.
+    case ping
     /// End the thread now.
     case stop
 }
@@ -140,6 +142,7 @@ final class AdminLoop {
             }
         case .access(let access): login.access = access
         case .names(let names): settings.guarding.hosts = names
+        case .ping: context.pulse.answer()
         case .stop: isStopped = true
         }
     }
