@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*words, **how) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, **how)
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300, **how)
     assert done.returncode == 0, (words, done.stdout, done.stderr)
     return done.stdout
 

@@ -51,7 +51,8 @@ def test_the_page_has_every_option_and_example(forebay):
 
 
 def forebayd(*words) -> bytes:
-    done = subprocess.run([os.environ.get("FOREBAYD") or Path(executable()).with_name("forebayd"), *words], capture_output=True, timeout=60)
+    program = os.environ.get("FOREBAYD") or Path(executable()).with_name("forebayd")
+    done = subprocess.run([program, *words], capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
