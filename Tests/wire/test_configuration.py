@@ -16,7 +16,7 @@ from common import *
 pytestmark = pytest.mark.rsocket
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "Docker" / "forebayd.yaml"
+SAMPLE = ROOT / "Packaging" / "forebayd.yaml"
 
 
 def told(broker, message: str) -> list[dict]:

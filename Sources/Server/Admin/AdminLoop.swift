@@ -19,6 +19,8 @@ enum AdminItem: Sendable {
     case access(AccessTable)
     /// What the engine is bounded by, and under which names this listener may be asked, from now on.
     case settings(Limits, HostPolicy)
+    /// Answer `LoopContext.pulse`.
+    case ping
     /// End the thread now.
     case stop
 }
@@ -142,6 +144,7 @@ final class AdminLoop {
         case .settings(let limits, let names):
             context.limits = limits
             settings.guarding.hosts = names
+        case .ping: context.pulse.answer()
         case .stop: isStopped = true
         }
     }
