@@ -13,7 +13,7 @@ const PICTURE = "overview?topics=200&subscriptions=500";
 const tiles = {};
 for (const [key, name] of [
   ["published", "Published / s"], ["delivered", "Delivered / s"], ["dropped", "Dropped / s"], ["slow", "Slow"],
-  ["blocked", "Blocked publishers"], ["connections", "Connections"], ["memory", "Memory"],
+  ["blocked", "Blocked"], ["connections", "Connections"], ["memory", "Memory"],
 ]) {
   const value = make("span", { className: "value", textContent: "–" });
   const note = make("span", { className: "note" });
