@@ -77,7 +77,7 @@ const updateSubscription = (row, item) => {
   say(row.topic, item.topic);
   row.topic.title = item.topic;
   say(row.client, `${client(item)} · ${item.policy}`);
-  row.client.title = `subscription ${item.id}, connection ${item.connection}, buffer ${item.buffer}`;
+  row.client.title = `${client(item)}: subscription ${item.id}, connection ${item.connection}, buffer ${item.buffer}`;
   const figures = { credit: item.outstanding, waiting: item.waiting, dropped: item.dropped };
   for (const [name, width] of Object.entries(STEPS)) {
     row.parts[name].style.width = `${(width * length(figures[name])).toFixed(1)}%`;
