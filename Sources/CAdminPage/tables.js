@@ -6,6 +6,7 @@ import { $, api, ask, count, make, rate, remember, say, sparkline, time } from "
 /// From here on a subscription with messages waiting is slow, and not just about to get them.
 const SLOW = 750;
 const STEPS = { credit: 33, waiting: 33, dropped: 33 };
+const client = (row) => (row.user ? `${row.user} at ${row.peer}` : row.peer);
 const isSlow = (row) => row.waits_for !== "nothing" && row.behind_ms >= SLOW;
 
 const STATES = {
@@ -75,8 +76,8 @@ const updateSubscription = (row, item) => {
   say(row.pill, word);
   say(row.topic, item.topic);
   row.topic.title = item.topic;
-  say(row.client, `${item.peer} · ${item.policy}`);
-  row.client.title = `subscription ${item.id}, connection ${item.connection}, buffer ${item.buffer}`;
+  say(row.client, `${client(item)} · ${item.policy}`);
+  row.client.title = `${client(item)}: subscription ${item.id}, connection ${item.connection}, buffer ${item.buffer}`;
   const figures = { credit: item.outstanding, waiting: item.waiting, dropped: item.dropped };
   for (const [name, width] of Object.entries(STEPS)) {
     row.parts[name].style.width = `${(width * length(figures[name])).toFixed(1)}%`;
@@ -90,13 +91,13 @@ const updateSubscription = (row, item) => {
   row.credit.className = slow && item.waits_for === "credit" ? "number alert" : "number";
   row.dropped.className = item.dropped > (row.last ?? item.dropped) ? "number bad" : "number";
   row.last = item.dropped;
-  row.cut.setAttribute("aria-label", `Cut off subscription ${item.id} of ${item.topic}, ${item.peer}`);
+  row.cut.setAttribute("aria-label", `Cut off subscription ${item.id} of ${item.topic}, ${client(item)}`);
 };
 
 const cutOff = async (item) => {
   const said = await ask(
     "Cut off this subscriber?",
-    `Subscription ${item.id} of ${item.topic}, asked for by ${item.peer}: ${item.waiting} messages wait for it, `
+    `Subscription ${item.id} of ${item.topic}, asked for by ${client(item)}: ${item.waiting} messages wait for it, `
       + `${item.dropped} were dropped. Its client is told, and may come back.`,
     [["Leave it", ""], ["End the subscription", "subscription", "danger"],
       ["Close its connection", "connection", "danger"]]);
@@ -114,7 +115,7 @@ export const showSubscriptions = (picture) => {
   const slow = all.filter(isSlow);
   const wanted = $("filter").value.trim().toLowerCase();
   const shown = ($("only-slow").checked ? slow : all)
-    .filter((row) => !wanted || `${row.topic} ${row.peer} ${row.policy}`.toLowerCase().includes(wanted))
+    .filter((row) => !wanted || `${row.topic} ${client(row)} ${row.policy}`.toLowerCase().includes(wanted))
     .sort((a, b) => isSlow(b) - isSlow(a) || (isSlow(a) ? b.behind_ms - a.behind_ms : 0) || a.id - b.id)
     .slice(0, 250);
   const words = $("only-slow").checked ? "No subscription is slow." : "No subscriptions.";

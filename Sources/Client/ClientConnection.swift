@@ -141,7 +141,8 @@ extension ClientConnection {
 public enum ControlCall: Equatable, Sendable {
     /// The broker.
     case info
-    case topicInfo(String)
+    /// To publish to it, it is refused to who may not; gRPC does not ask that.
+    case topicInfo(String, toPublish: Bool = false)
     case completeTopic(String)
     /// What subscriptions are told; nil leaves it to the broker.
     case failTopic(String, message: String?)

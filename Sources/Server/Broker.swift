@@ -69,6 +69,11 @@ public enum Broker {
         }
         for warning in loaded.warnings { complain(warning) }
         if invocation.action == .check {
+            do throws(StartError) {
+                try Server.checkOpen(configuration)
+            } catch {
+                throw UsageError(error.description)
+            }
             print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
         } else {
             print(loaded.printed(effective: machine.effective(loaded.options, configuration)), terminator: "")

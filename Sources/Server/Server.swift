@@ -235,6 +235,17 @@ public final class Server: Sendable {
         }
     }
 
+    /// The same before anything is bound, for -t. A host without an address is found when it is to be listened on.
+    static func checkOpen(_ configuration: Configuration) throws(StartError) {
+        func addresses(_ endpoint: Endpoint?) -> [SocketAddress] { (try? endpoint?.resolve()) ?? [] }
+        let bound = Face.all.flatMap { face in
+            addresses(configuration[face]).map { (face, configuration.isSecure(face), $0) }
+        }
+        try checkOpen(
+            configuration.access, allowsAnonymous: configuration.allowsAnonymous, bound,
+            admin: addresses(configuration.admin))
+    }
+
     /// Connections that are open.
     public var connectionCount: Int { context.connections.value }
 

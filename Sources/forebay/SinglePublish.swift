@@ -38,16 +38,16 @@ struct SinglePublish {
         return ExitCode.done
     }
 
-    /// Nothing answers RSocket's fire-and-forget, not even a bad name: the topic is asked about behind it. What was
-    /// sent on one connection is dealt with in order, so the answer also says that the message was reached before the
-    /// end of the connection.
+    /// Nothing answers RSocket's fire-and-forget, neither a bad name nor a user who may not publish: the topic is asked
+    /// about behind it. What was sent on one connection is dealt with in order, so the answer also says that the
+    /// message was reached before the end of the connection.
     private func fire(_ session: inout Session) throws(ClientError) -> Int32 {
         var bytes = ByteBuffer()
         bytes.append(message)
         if let id = try session.connection.fire(settings.topic, bytes.readable) {
             return try session.waitForEnd(of: id) { _ in } ? ExitCode.done : interrupted()
         }
-        guard let answer = try session.ask(.topicInfo(settings.topic)) else { return interrupted() }
+        guard let answer = try session.ask(.topicInfo(settings.topic, toPublish: true)) else { return interrupted() }
         let state = JSON(answer)?["state"]?.text
         if let state, state != "live" {
             tell("The topic '\(settings.topic)' is \(state): it takes no more messages.")

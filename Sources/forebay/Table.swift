@@ -15,6 +15,8 @@ struct Column {
     let title: String
     let field: String
     var kind: FieldKind = .text
+    /// It is there only if an object has the field.
+    var isOptional = false
 }
 
 enum Table {
@@ -29,7 +31,8 @@ enum Table {
     ]
     static let subscriptions = [
         Column(title: "ID", field: "id"), Column(title: "TOPIC", field: "topic"),
-        Column(title: "PEER", field: "peer"), Column(title: "POLICY", field: "policy"),
+        Column(title: "PEER", field: "peer"), Column(title: "USER", field: "user", isOptional: true),
+        Column(title: "POLICY", field: "policy"),
         Column(title: "BUFFER", field: "buffer", kind: .count),
         Column(title: "REQUESTED", field: "requested", kind: .count),
         Column(title: "LEFT", field: "outstanding", kind: .count),
@@ -39,6 +42,7 @@ enum Table {
     ]
     static let connections = [
         Column(title: "ID", field: "id"), Column(title: "PEER", field: "peer"),
+        Column(title: "USER", field: "user", isOptional: true),
         Column(title: "SHARD", field: "shard", kind: .count),
         Column(title: "AGE", field: "age_ms", kind: .milliseconds),
         Column(title: "STREAMS", field: "streams", kind: .count),
@@ -49,7 +53,8 @@ enum Table {
     ]
 
     /// A header and a line an object; what an object lacks is a dash.
-    static func render(_ columns: [Column], _ rows: [JSON]) -> String {
+    static func render(_ all: [Column], _ rows: [JSON]) -> String {
+        let columns = all.filter { column in !column.isOptional || rows.contains { $0[column.field] != nil } }
         let cells = rows.map { row in columns.map { show(row[$0.field], $0.kind) } }
         let widths = columns.indices.map { column in
             max(columns[column].title.count, cells.map { $0[column].count }.max() ?? 0)

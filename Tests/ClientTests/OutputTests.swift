@@ -145,6 +145,11 @@ private func formatted(
                 -   -          -            -              -          -          -          -        -        -
 
                 """)
+        // Users have a column where there are some.
+        let two = [#"{"id":"0-1-1","user":"ann"}"#, #"{"id":"0-2-1"}"#].map { JSON($0)! }
+        let named = Table.render(Table.connections, two)
+        let begins = named.split(separator: "\n").map { $0.split(separator: " ").prefix(3).joined(separator: " ") }
+        #expect(begins == ["ID PEER USER", "0-1-1 - ann", "0-2-1 - -"])
         #expect(Table.render(Table.topics, []).split(separator: "\n").count == 1)
     }
 

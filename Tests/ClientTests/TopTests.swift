@@ -16,7 +16,7 @@ import Testing
         var row = TopSubscription()
         row.id = "\(id)"
         row.topic = "t\(id % 3)"
-        row.peer = "127.0.0.1:\(id)"
+        row.client = "127.0.0.1:\(id)"
         row.policy = "drop-oldest"
         row.buffer = 20
         (row.behind, row.waiting, row.dropped, row.waitsFor) = (

@@ -144,6 +144,7 @@ RSOCKET = {
     "publish": (PUBLISH, lambda peer: peer.offer("t.a", b"x").sequence()),
     "channel": (PUBLISH, lambda peer: peer.channel("t.a", b"x", complete=True).end()),
     "info": (None, lambda peer: peer.control("$SYS.topic.info", name="t.a")),
+    "info to publish": (PUBLISH, lambda peer: peer.control("$SYS.topic.info", **{"name": "t.a", "for": "publish"})),
     "fail": (CONTROL, lambda peer: peer.control("$SYS.topic.fail", name="t.b")),
     "delete": (CONTROL, lambda peer: peer.control("$SYS.topic.delete", name="t.c")),
     "complete": (CONTROL, lambda peer: peer.control("$SYS.topic.complete", name="t.d")),

@@ -64,6 +64,14 @@ def test_a_file_in_order_is_told_so(start, file):
     assert start.run("-t", "--retain", "5")[:2] == (0, "forebayd: the settings are in order\n")
 
 
+@pytest.mark.parametrize("listener", ["listen", "http", "admin"])
+def test_a_check_finds_what_a_start_would_refuse(start, file, listener):
+    file.write_text(f"{listener}: 0.0.0.0:7799\n")
+    code, out, err = start.run("-t", "-c", str(file))
+    assert (code, out) == (2, "") and f"--{listener}: 0.0.0.0:7799 would" in err and "there are no users" in err
+    assert start.run("-t", "-c", str(file), "--allow-anonymous")[0] == 0
+
+
 @pytest.mark.parametrize("text, why", [
     ("retain: 5\nretain-byts: 64M\n", ":2:1: retain-byts is no key; did you mean retain-bytes?"),
     ("retain: none\n", ":1:9: retain: none is no number from 1 to 2147483647"),

@@ -131,7 +131,8 @@ def test_a_list_may_be_cancelled(a, topic):
 
 @pytest.mark.rsocket
 def test_control_needs_a_name(a):
-    for path in ("$SYS.topic.info", "$SYS.topic.info?name=", "$SYS.topic.info?name=a..b", "$SYS.topic.info?nom=x"):
+    for path in ("$SYS.topic.info", "$SYS.topic.info?name=", "$SYS.topic.info?name=a..b", "$SYS.topic.info?nom=x",
+                 "$SYS.topic.info?name=x&for=fun", "$SYS.topic.complete?name=x&for=publish"):
         with pytest.raises(StreamError) as refused:
             a.control(path)
         assert refused.value.kind == Kind.INVALID, path

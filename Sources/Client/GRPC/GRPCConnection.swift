@@ -338,7 +338,7 @@ extension ControlCall {
     var request: AdminRequest {
         switch self {
         case .info: .info
-        case .topicInfo(let name): .topicInfo(topic: name)
+        case .topicInfo(let name, _): .topicInfo(topic: name)
         case .completeTopic(let name): .completeTopic(topic: name)
         case .failTopic(let name, let message): .failTopic(topic: name, message: message ?? "")
         case .deleteTopic(let name): .deleteTopic(topic: name)

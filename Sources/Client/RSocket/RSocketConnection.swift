@@ -112,7 +112,8 @@ extension ControlCall {
     public var route: Route {
         switch self {
         case .info: Route("$SYS.info")
-        case .topicInfo(let name): Route("$SYS.topic.info", options: [("name", name)])
+        case .topicInfo(let name, let toPublish):
+            Route("$SYS.topic.info", options: [("name", name)] + (toPublish ? [("for", "publish")] : []))
         case .completeTopic(let name): Route("$SYS.topic.complete", options: [("name", name)])
         case .failTopic(let name, let message):
             Route("$SYS.topic.fail", options: [("name", name)] + (message.map { [("message", $0)] } ?? []))

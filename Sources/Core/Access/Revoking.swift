@@ -36,9 +36,12 @@ extension Shard {
     private func review(_ stream: BoundStream, now: Instant) {
         guard streams[stream.handle] === stream else { return }
         let principal = stream.exchange?.principal ?? stream.connection.principal ?? .nobody
+        let isGone = stream.principal.user != nil && principal === Principal.nobody
         stream.principal = principal
         do throws(Refusal) {
             switch stream.kind {
+            case .subscriber where isGone, .publisher where isGone:
+                throw Refusal(.forbidden, "The user is no longer known here.")
             case .subscriber:
                 let subscriber = unsafeDowncast(stream, to: Subscriber.self)
                 try expectSubscribe(to: subscriber.mirror.name, subscriber.options, of: principal)

@@ -21,11 +21,15 @@ public struct ControlCall: Sendable {
     }
 
     let subject: Subject
+    /// It asks in order to publish to the topic, and is refused to who may not.
+    private(set) var isForPublishing = false
 
     static let names = [
         "$SYS.info", "$SYS.topic.info", "$SYS.topic.complete", "$SYS.topic.fail", "$SYS.topic.delete",
         "$SYS.connection.close", "$SYS.subscription.close",
     ]
+    /// Of the calls about a topic that take more than its name.
+    private static let options = ["$SYS.topic.info": ["name", "for"], "$SYS.topic.fail": ["name", "message"]]
     static let longestReason = 1024
     /// Why a topic failed that was failed without a word.
     public static let defaultReason = "failed by request"
@@ -114,7 +118,7 @@ public struct ControlCall: Sendable {
             return try route.name == "$SYS.connection.close"
                 ? ControlCall(closeConnection: id) : ControlCall(closeSubscription: id)
         }
-        try route.expect(route.name == "$SYS.topic.fail" ? ["name", "message"] : ["name"], for: route.name)
+        try route.expect(options[route.name] ?? ["name"], for: route.name)
         guard let topic = route["name"] else {
             throw .invalid("\(route.name) needs the topic's name: \(route.name)?name=orders.")
         }
@@ -125,7 +129,9 @@ public struct ControlCall: Sendable {
             case "$SYS.topic.delete": .delete
             default: .fail(message: route["message"] ?? defaultReason)
             }
-        return try ControlCall(action, topic: topic)
+        var call = try ControlCall(action, topic: topic)
+        call.isForPublishing = try route.choice("for", [("publish", true)]) ?? false
+        return call
     }
 }
 

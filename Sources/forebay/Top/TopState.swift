@@ -38,7 +38,8 @@ struct TopTopic: Equatable {
 struct TopSubscription: Equatable {
     var id = ""
     var topic = ""
-    var peer = ""
+    /// The user, if it has one, and its address.
+    var client = ""
     var policy = ""
     /// Nil when unbounded.
     var credit: UInt64?
@@ -57,7 +58,7 @@ struct TopSubscription: Equatable {
         func number(_ field: String) -> UInt64 { row[field]?.unsigned ?? 0 }
         id = row["id"]?.text ?? ""
         topic = row["topic"]?.text ?? ""
-        peer = row["peer"]?.text ?? ""
+        client = [row["user"]?.text, row["peer"]?.text].compactMap { $0 }.joined(separator: " ")
         policy = row["policy"]?.text ?? ""
         credit = row["outstanding"]?.unsigned
         waiting = number("waiting")

@@ -118,7 +118,7 @@ enum TopView {
         let text = line(
             subscriptionCells,
             [
-                row.words, SafeText.line(row.topic), SafeText.line(row.peer),
+                row.words, SafeText.line(row.topic), SafeText.line(row.client),
                 row.credit.map { Units.grouped($0) } ?? "∞", Units.grouped(row.waiting), bar(row),
                 Units.grouped(row.dropped), row.isSlow ? Units.duration(milliseconds: row.behind) : "-",
                 SafeText.line(row.policy), SafeText.line(row.id),

@@ -106,6 +106,9 @@ def test_a_certificate_shows_who_a_user_is(guarded, scheme, tmp_path):
     assert cli.ok("sub", topic, "--replay", "1", "--count", "1", "--format", "raw", *known()) == b"hello"
     code, words = refused(cli, "pub", topic, "mine", "--ack", *known())
     assert code == 1 and "publish" in words
+    # A message that nothing answers is not said to have been taken either.
+    code, words = refused(cli, "pub", topic, "mine", *known())
+    assert code == 1 and "may not publish to" in words
     # Without one, and with one of the same authority in another name.
     other = tls.authority().issue("/CN=writer", "")
     for shown in ([], ["--cert", other.cert, "--key", other.key]):
