@@ -27,7 +27,9 @@ build: deps release ## build .build/release/forebayd (the broker) and .build/rel
 
 # As build, where it is known what is there.
 release:
-	@swift build -c release --static-swift-stdlib -Xlinker -z -Xlinker now $(SWIFT_FLAGS)
+	@sources=$$(Packaging/sources) && \
+		swift build -c release --static-swift-stdlib -Xlinker -z -Xlinker now $(SWIFT_FLAGS) && \
+		echo "$$sources" >.build/release/sources
 
 # Where make install puts things; DESTDIR is put before every path.
 PREFIX ?= /usr/local

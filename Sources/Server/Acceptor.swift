@@ -42,7 +42,7 @@ final class Acceptor {
     private var outcome: Outcome?
     /// Accepting failed for want of file descriptors or memory, and goes on then.
     private var resumeAt: UInt64?
-    private var refusals = Tally(.warning, "cannot accept connections")
+    private var refusals = FailureTally(.warning, "cannot accept connections")
 
     private static let inboxToken = UInt64.max
     /// Connections accepted from one listener before the others and the inbox have their turn.

@@ -8,13 +8,7 @@ import Glibc
 public enum Broker {
     /// Runs forebayd with this process's command line, and exits.
     public static func main() -> Never {
-        // Swift reads them from /proc; without any, options would go unheeded.
-        let arguments = CommandLine.arguments
-        if arguments.isEmpty {
-            complain("cannot read the command line: mount /proc")
-            exit(1)
-        }
-        exit(run(arguments))
+        exit(run(CommandLine.arguments))
     }
 
     /// Nanoseconds that may pass between the end of a drain and the end of the process.
@@ -22,6 +16,11 @@ public enum Broker {
 
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
+        // Swift reads them from /proc; without any, options would go unheeded.
+        if arguments.isEmpty {
+            complain("cannot read the command line: mount /proc")
+            return 1
+        }
         do throws(UsageError) {
             let invocation: Invocation
             do throws(UsageError) {
@@ -129,7 +128,7 @@ public enum Broker {
     /// The sockets that systemd opened; each must have the name of a listener.
     private static func passedSockets() throws(SystemError) -> PassedSockets {
         let passed = try PassedSockets.take()
-        let names = Face.all.map(\.name)
+        let names = Listener.names
         for entry in passed.entries where !names.contains(entry.name) {
             throw SystemError(
                 "cannot take the socket \"\(entry.name)\" that was passed as descriptor \(entry.socket)",

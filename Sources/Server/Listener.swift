@@ -39,6 +39,9 @@ struct Listener: Sendable {
         return sockets
     }
 
+    /// The words for all listeners in the log, by which sockets are passed too.
+    static var names: [String] { Face.all.map(\.name) + [AdminThread.name] }
+
     static func closeAll(_ listeners: [Listener]) {
         for listener in listeners { close(listener.socket) }
     }

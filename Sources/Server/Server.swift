@@ -32,7 +32,7 @@ public final class Server: Sendable {
         public var cleartext: Set<Face> = []
         /// Nanoseconds that a drain may take.
         public var drainTime: UInt64
-        /// Listening sockets that stand for `listen` and `http`, by the names of `Face.name`.
+        /// Listening sockets that stand for `listen`, `http` and `admin`, by the names of `Listener.names`.
         public var passed = PassedSockets()
         /// Who may do what.
         public var access = AccessRules.open
@@ -75,7 +75,10 @@ public final class Server: Sendable {
     /// Binds the listeners and starts the threads.
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
         precondition(configuration.threads > 0)
-        precondition(Face.all.contains { configuration[$0] != nil } || !configuration.passed.entries.isEmpty)
+        precondition(
+            Face.all.contains { face in
+                configuration[face] != nil || configuration.passed.entries.contains { $0.name == face.name }
+            })
         let listeners = try Server.listen(configuration)
         allowsAnonymous = configuration.allowsAnonymous
         var shards: [NamedThread] = []
@@ -83,7 +86,7 @@ public final class Server: Sendable {
         var inboxes: [Inbox<InboxItem>] = []
         var admin = AdminThread()
         do throws(StartError) {
-            admin = try AdminThread(binding: configuration.admin)
+            admin = try AdminThread(binding: configuration.admin, passed: configuration.passed)
             try Server.checkOpen(
                 configuration.access, allowsAnonymous: configuration.allowsAnonymous, [], admin: admin.addresses)
         } catch {
@@ -128,15 +131,21 @@ public final class Server: Sendable {
             throw StartError(cause: error)
         }
         for (face, isSecure, address) in bound {
-            let tls = isSecure ? [("tls", "on")] : []
-            log.write(.info, "listening", [("protocol", face.name), ("address", address.description)] + tls)
-            if !isSecure, !address.isLoopback, !configuration.access.settings.isOpen {
-                let reason = "passwords and tokens can be read on the network"
-                log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
-            }
+            Server.tell(face.name, on: address, isSecure: isSecure, configuration, log)
         }
         for address in adminAddresses {
-            log.write(.info, "listening", [("protocol", "admin"), ("address", address.description)])
+            Server.tell(AdminThread.name, on: address, isSecure: false, configuration, log)
+        }
+    }
+
+    private static func tell(
+        _ listener: String, on address: SocketAddress, isSecure: Bool, _ configuration: Configuration, _ log: Log
+    ) {
+        let tls = isSecure ? [("tls", "on")] : []
+        log.write(.info, "listening", [("protocol", listener), ("address", address.description)] + tls)
+        if !isSecure, !address.isLoopback, !configuration.access.settings.isOpen {
+            let reason = "passwords and tokens can be read on the network"
+            log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
         }
     }
 
@@ -162,9 +171,10 @@ public final class Server: Sendable {
     /// is true without asking. Only one thread may call it.
     public func hasPulse() -> Bool {
         guard context.pulse.isSteady else { return false }
-        context.pulse.ask(context.inboxes.count + 1)
+        context.pulse.ask(context.inboxes.count + (context.admin == nil ? 1 : 2))
         for inbox in context.inboxes { inbox.push(.ping) }
         context.acceptor.push(.ping)
+        context.admin?.push(.ping)
         return true
     }
 
@@ -183,7 +193,7 @@ public final class Server: Sendable {
             inbox.push(.limits(limits))
             inbox.push(.access(configuration.access.table))
         }
-        context.admin?.push(.names(HostPolicy(configuration.hostNames)))
+        context.admin?.push(.settings(limits, HostPolicy(configuration.hostNames)))
         context.admin?.push(.access(configuration.access.table))
         context.logins?.reload(configuration.access)
         // The files may hold others although they are named as before.

@@ -33,7 +33,7 @@ final class ShardLoop<Shard: Engine> {
     var unread: [ConnectionID] = []
     /// Time that this turn has spent on handshakes.
     var handshakeTime: UInt64 = 0
-    var failedHandshakes = Tally(.info, "TLS handshakes failed")
+    var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
     /// Connections of HTTP/1.1 over TLS.
     var relays: [UInt32: Relay] = [:]
     var lastRelay: UInt32 = 0

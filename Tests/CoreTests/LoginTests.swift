@@ -101,10 +101,16 @@ import Testing
     }
 
     @Test func aCertificateLetsItsUserIn() {
-        let broker = TestBroker(access: table)
+        let users = [("alice", "CN=alice,O=x"), ("bob", "bob")].map {
+            AccessTable.User(name: $0, certificate: $1, permissions: .all)
+        }
+        let broker = TestBroker(access: AccessTable(users: users, anonymous: nil))
         for (certificate, isLetIn) in [
-            (PeerCertificate(user: "alice", subject: "CN=alice"), true),
-            (PeerCertificate(user: "CN=alice", subject: "CN=other,O=x"), true),
+            (PeerCertificate(user: "alice", subject: "CN=alice,O=x"), true),
+            (PeerCertificate(user: "alice", subject: "CN=alice,O=other"), false),
+            (PeerCertificate(user: "bob", subject: "CN=bob,O=x"), true),
+            // A name that reads as another's whole subject.
+            (PeerCertificate(user: "CN=alice,O=x", subject: "CN=CN\\=alice\\,O\\=x,O=other"), false),
             (PeerCertificate(user: "eve", subject: "CN=eve"), false), (PeerCertificate(user: nil, subject: ""), false),
         ] {
             let client = TestClient(broker, 0)

@@ -107,6 +107,7 @@ import Testing
 
     @Test func usageErrorsExitWith2AndHelpWith0() {
         #expect(Broker.run(["forebayd", "-h"]) == 0)
+        #expect(Broker.run([]) == 1)
         #expect(Broker.run(["forebayd", "-V"]) == 0)
         #expect(Broker.run(["forebayd", "--admin", "1"]) == 2)
         #expect(Broker.run(["forebayd", "--listen", "off", "--http", "off"]) == 2)

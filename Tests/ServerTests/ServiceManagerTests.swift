@@ -57,10 +57,12 @@ struct ServiceManagerTests {
         log.close()
     }
 
-    @Test func aPulseIsSteadyWhenEveryThreadHasAnswered() throws {
+    @Test(arguments: [nil, Endpoint(host: "127.0.0.1", port: 0)])
+    func aPulseIsSteadyWhenEveryThreadHasAnswered(admin: Endpoint?) throws {
         let log = try silentLog()
-        let server = try Server(
-            Server.Configuration(listen: Endpoint(host: "127.0.0.1", port: 0), threads: 3), log: log)
+        var configuration = Server.Configuration(listen: Endpoint(host: "127.0.0.1", port: 0), threads: 3)
+        configuration.admin = admin
+        let server = try Server(configuration, log: log)
         for _ in 0..<20 {
             let deadline = Clock.monotonic() + patience
             while !server.hasPulse() { #expect(Clock.monotonic() < deadline) }

@@ -14,7 +14,7 @@ import raw
 from access import *
 from cli.commands import Commands
 from cli.commands import executable as forebay
-from common import DEADLINE, Message
+from common import DEADLINE, Message, eventually
 from curl import VERSIONS, Curl, path
 from test_access import PASSWORD, guarded, hashed, users
 
@@ -146,6 +146,13 @@ def test_what_anonymous_clients_may_do(start, tmp_path, hashed):
         rsocket(broker, bearer("stranger"))
     assert Curl(broker.http, VERSIONS["2"])(path("public.a"), "-I").status == 200
     peer.close()
+    broker.stop()
+
+
+def test_the_admin_listener_is_warned_of_where_others_can_read(start, tmp_path, hashed):
+    broker = start("--admin", "0.0.0.0:0", "-c", str(write(tmp_path, users(hashed))))
+    eventually(lambda: [line["address"] for line in map(json.loads, broker.log) if line["message"] == "no TLS"],
+               lambda addresses: addresses == ["0.0.0.0:%d" % broker.admin[1]])
     broker.stop()
 
 

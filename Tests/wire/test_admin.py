@@ -281,6 +281,32 @@ users:
     assert ask("api/v1/connections/0-0-1", "operator's", "DELETE").status_code == 404
 
 
+def test_what_clients_without_credentials_may_do_holds_here_too(start, tmp_path):
+    file = tmp_path / "broker.yaml"
+    file.write_text('anonymous:\n  subscribe: ["public.>"]\n')
+    admin = Admin(start("-c", str(file), "--admin", "127.0.0.1:0"))
+    assert admin("healthz").status_code == 200
+    for path, method in (("metrics", "GET"), ("api/v1/topics", "GET"), ("api/v1/topics/a", "DELETE")):
+        # There is nobody whose credentials could help.
+        for credentials in (None, ("somebody", "secret")):
+            admin.problem(admin(path, method, auth=credentials), 403, "forbidden")
+
+
+def test_it_tells_the_limits_in_force(start, tmp_path):
+    file = tmp_path / "broker.yaml"
+    file.write_text("retain: 5\n")
+    admin = Admin(start("-c", str(file), "--admin", "127.0.0.1:0"))
+
+    def limits():
+        info = admin.json("api/v1/info")
+        return info["retain"], info["payload_limit"]
+
+    assert limits() == (5, 1 << 20)
+    file.write_text("retain: 6\nmax-payload: 2K\n")
+    admin.broker.process.send_signal(signal.SIGHUP)
+    until(lambda: limits() == (6, 2048), "the limits of the reload")
+
+
 def test_it_is_for_this_machine_where_there_are_no_users(start):
     options = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0")
     code, words = start.refusal(*options)

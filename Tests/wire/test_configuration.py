@@ -16,7 +16,7 @@ from common import *
 pytestmark = pytest.mark.rsocket
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = ROOT / "Docker" / "forebayd.yaml"
+SAMPLE = ROOT / "Packaging" / "forebayd.yaml"
 
 
 def told(broker, message: str) -> list[dict]:
@@ -166,13 +166,13 @@ def test_what_cannot_be_changed_says_so(start, file):
     assert [line["key"] for line in lines if line["message"].startswith("setting")] == ["drain-time"]
     own.stop()
 
-    file.write_text("threads: 1\nlog-format: json\nlisten: 127.0.0.1:0\nhttp: off\n")
+    file.write_text("threads: 1\nlog-format: json\nlisten: 127.0.0.1:0\nhttp: off\nadmin: off\n")
     process = subprocess.Popen([start.executable(), "-c", str(file)], stderr=subprocess.PIPE, text=True,
                                env={"SWIFT_BACKTRACE": "enable=no"})
     try:
         while json.loads(process.stderr.readline())["message"] != "listening":
             pass
-        file.write_text("threads: 2\nlog-format: text\nlisten: 127.0.0.1:0\nhttp: 127.0.0.1:0\nretain: 3\n")
+        file.write_text("threads: 2\nlog-format: text\nlisten: 127.0.0.1:0\nhttp: 127.0.0.1:0\nadmin: off\nretain: 3\n")
         process.send_signal(signal.SIGHUP)
         lines = []
         while not lines or lines[-1]["message"] != "reloaded":

@@ -1,10 +1,13 @@
-"""What `make install` and `make deb` make of the release build: a package that can be unpacked and run, and units that
-systemd takes."""
+"""What `make install` and `make deb` make of the programs: a package that can be unpacked and run, and units that
+systemd takes; and what Docker/ says."""
 
 import hashlib
+import http.client
 import io
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,23 +24,35 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*words, **how) -> str:
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60, **how)
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300, **how)
     assert done.returncode == 0, (words, done.stdout, done.stderr)
     return done.stdout
 
 
-def built() -> Path:
-    """Where the programs are: statically linked ones, as those of the debug build cannot be shipped."""
-    named = os.environ.get("FOREBAY_RELEASE")
-    folder = Path(named) if named else ROOT / ".build" / "release"
-    assert (folder / "forebayd").exists(), f"There is no release build in {folder}: run `make build`."
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """A folder with both programs: $FOREBAYD and $FOREBAY, or else the release build, if it is that of the sources."""
+    named = {name: os.environ.get(name.upper()) for name in ("forebayd", "forebay")}
+    if any(named.values()):
+        assert all(named.values()), "a package has both programs: set FOREBAYD and FOREBAY, or neither"
+        folder = tmp_path_factory.mktemp("built")
+        for name, path in named.items():
+            (folder / name).symlink_to(Path(path).resolve(strict=True))
+        return folder
+    folder = ROOT / ".build" / "release"
+    stamp = folder / "sources"
+    assert stamp.is_file() and stamp.read_text() == run(ROOT / "Packaging/sources"), (
+        f"{folder} was not built from these sources: run `make build`, or set FOREBAYD and FOREBAY")
     return folder
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory) -> Path:
+def package(built, tmp_path_factory) -> Path:
+    """Nothing of it can be shipped, nor even be made, of programs that need a Swift toolchain beside them."""
+    if "libswiftCore" in run("objdump", "-p", built / "forebayd"):
+        pytest.skip(f"{os.environ['FOREBAYD']} loads Swift's libraries: a package is made of what `make build` builds")
     folder = tmp_path_factory.mktemp("package")
-    return Path(run(ROOT / "Packaging/deb", env=dict(os.environ, BUILD=built(), OUTPUT=folder)).strip())
+    return Path(run(ROOT / "Packaging/deb", env=dict(os.environ, BUILD=built, OUTPUT=folder)).strip())
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +74,8 @@ def test_lintian_has_nothing_to_say(package):
     assert told == ""
 
 
-def test_the_same_programs_make_the_same_package(package, tmp_path):
-    again = run(ROOT / "Packaging/deb", env=dict(os.environ, BUILD=built(), OUTPUT=tmp_path, TZ="Asia/Tokyo"),
+def test_the_same_programs_make_the_same_package(built, package, tmp_path):
+    again = run(ROOT / "Packaging/deb", env=dict(os.environ, BUILD=built, OUTPUT=tmp_path, TZ="Asia/Tokyo"),
                 umask=0o077).strip()
     assert hashlib.sha256(package.read_bytes()).digest() == hashlib.sha256(Path(again).read_bytes()).digest()
 
@@ -83,7 +98,8 @@ def test_every_file_is_roots_and_old(package):
     assert {oct(one.mode) for one in members} == {"0o755", "0o644"}
     names = {one.name for one in members}
     for name in ("usr/bin/forebayd", "usr/bin/forebay", "lib/systemd/system/forebayd.service",
-                 "lib/systemd/system/forebayd.socket", "usr/share/man/man1/forebay.1.gz",
+                 "lib/systemd/system/forebayd.socket", "lib/systemd/system/forebayd-http.socket",
+                 "lib/systemd/system/forebayd-admin.socket", "usr/share/man/man1/forebay.1.gz",
                  "usr/share/bash-completion/completions/forebay", "usr/share/zsh/vendor-completions/_forebay",
                  "usr/share/fish/vendor_completions.d/forebay.fish", "usr/share/man/man8/forebayd.8.gz",
                  "usr/share/man/man5/forebayd.yaml.5.gz", "usr/share/bash-completion/completions/forebayd",
@@ -163,28 +179,27 @@ def test_removing_and_purging(scripts):
 
 # make install
 
-def test_make_install_has_the_same_files_elsewhere(unpacked, tmp_path):
+def test_make_install_has_the_same_files_elsewhere(built, tmp_path):
     run("make", "-C", ROOT, "--no-print-directory", "install", "PREFIX=/opt/forebay", "SYSCONFDIR=/opt/etc",
-        f"DESTDIR={tmp_path}", env=dict(os.environ, BUILD=built()))
+        f"DESTDIR={tmp_path}", env=dict(os.environ, BUILD=built))
     unit = (tmp_path / "opt/forebay/lib/systemd/system/forebayd.service").read_text()
     assert "ExecStart=/opt/forebay/bin/forebayd --config /opt/etc/forebay/forebayd.yaml\n" in unit
     assert "@" not in unit.replace("@system-service", "").replace(
         "@privileged @resources", "")
     assert not [path for path in tmp_path.iterdir() if path.name != "opt"]
+    sample = (ROOT / "Packaging/forebayd.yaml").read_text()
+    assert (tmp_path / "opt/etc/forebay/forebayd.yaml").read_text() == sample
     for path in ("bin/forebayd", "bin/forebay", "share/man/man1/forebay.1", "share/zsh/site-functions/_forebay"):
         assert (tmp_path / "opt/forebay" / path).is_file(), path
 
 
-def test_make_install_leaves_a_configuration_as_it_is(tmp_path):
+def test_make_install_leaves_a_configuration_as_it_is(built, tmp_path):
     file = tmp_path / "etc/forebay/forebayd.yaml"
     file.parent.mkdir(parents=True)
     file.write_text("retain: 7\n")
-    run(ROOT / "Packaging/install", env=dict(os.environ, BUILD=built(), DESTDIR=tmp_path, PREFIX="/usr"))
+    run(ROOT / "Packaging/install", env=dict(os.environ, BUILD=built, DESTDIR=tmp_path, PREFIX="/usr"))
     assert file.read_text() == "retain: 7\n"
 
-
-# What is made elsewhere, and lies beside the compose file then.
-PENDING = {"./alerts.yaml", "./grafana-dashboard.json"}
 
 # Docker/, as far as that can be seen without an engine; Docker/rehearse goes further.
 
@@ -217,7 +232,7 @@ def test_the_compose_file_fits_what_lies_beside_it():
         for volume in service.get("volumes", []):
             source, target, *mode = volume.split(":")
             if source.startswith("."):
-                assert ((folder / source).is_file() or source in PENDING) and mode == ["ro"], source
+                assert (folder / source).is_file() and mode == ["ro"], source
             else:
                 assert source in compose["volumes"], source
     broker = services["forebay"]
@@ -239,3 +254,29 @@ def test_prometheus_and_grafana_find_each_other():
     assert source["url"] == "http://prometheus:9090" and "127.0.0.1:9090:9090" in compose["prometheus"]["ports"]
     provider = yaml.safe_load((folder / "grafana/dashboards.yaml").read_text())["providers"][0]
     assert mounted["./grafana-dashboard.json"].startswith(provider["options"]["path"] + "/")
+    dashboard = json.loads((folder / "grafana-dashboard.json").read_text())
+    assert any(one["type"] == "datasource" and one["query"] == source["type"]
+               for one in dashboard["templating"]["list"])
+
+
+def test_prometheus_takes_its_configuration():
+    """With the rules where they are mounted. Its own check reads both."""
+    run(shutil.which("promtool"), "check", "config", ROOT / "Docker/prometheus.yml")
+
+
+def test_prometheus_is_let_in_by_the_name_it_asks_by(start):
+    """The broker as the compose file starts it, but on ports and an address of the test's."""
+    folder = ROOT / "Docker"
+    compose = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
+    jobs = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]
+    target = jobs[0]["static_configs"][0]["targets"][0]
+    words = " ".join(compose["forebay"]["command"]).replace("=", " ")
+    broker = start(*re.sub(r"0\.0\.0\.0:\d+", "127.0.0.1:0", words).split())
+    port = broker.admin[1]
+    for host, code in ((target, 200), ("elsewhere:7692", 421)):
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        asked.request("GET", "/metrics", headers={"Host": host})
+        answer = asked.getresponse()
+        assert (answer.status, b"forebay_build_info" in answer.read()) == (code, code == 200), host
+        asked.close()
+    broker.stop()

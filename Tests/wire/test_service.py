@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,16 @@ def test_sockets_are_taken_by_their_names(serve, topic):
     broker.stop()
 
 
+def test_a_socket_of_the_admin_listener_is_taken_even_where_that_is_off(serve):
+    one = listener()
+    broker = serve("--admin", "off", sockets=[one], names="admin")
+    with urllib.request.urlopen("http://%s:%d/healthz" % one.getsockname(), timeout=20) as answer:
+        assert answer.status == 200
+    address = "%s:%d" % one.getsockname()
+    eventually(lambda: broker.log, lambda log: any('"admin"' in line and address in line for line in log))
+    broker.stop()
+
+
 def test_several_sockets_may_have_one_name_and_the_rest_is_as_configured(serve, topic):
     one, two = listener(), listener(socket.AF_INET6, "::1")
     broker = serve(sockets=[one, two], names="rsocket:rsocket")
@@ -175,7 +186,7 @@ def test_what_cannot_be_taken_is_told(refused):
     tcp, udp, idle = listener(), socket.socket(type=socket.SOCK_DGRAM), socket.socket()
     local = socket.socketpair()[0]
     assert '"forebayd.socket"' in refused([tcp], "forebayd.socket")
-    assert "rsocket, http" in refused([tcp])
+    assert "rsocket, http, admin" in refused([tcp])
     for wrong in (udp, idle, local):
         assert "not a listening TCP socket" in refused([tcp, wrong], "rsocket:http")
 
@@ -250,9 +261,9 @@ class Held:
         self._call(DETACH)
 
 
-@pytest.mark.parametrize("thread", ["forebay-0", "forebay-1", "forebay-accept"])
+@pytest.mark.parametrize("thread", ["forebay-0", "forebay-1", "forebay-accept", "forebay-admin"])
 def test_a_thread_that_is_stuck_lets_the_watchdog_fire(serve, manager, thread):
-    broker = serve(NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="400000")
+    broker = serve("--admin", "127.0.0.1:0", NOTIFY_SOCKET=manager.path, WATCHDOG_USEC="400000")
     assert manager.signs(1) >= 1
     held = Held(broker.pid, thread)
     # One answer may have been on its way.
@@ -264,7 +275,15 @@ def test_a_thread_that_is_stuck_lets_the_watchdog_fire(serve, manager, thread):
     broker.stop()
 
 
-# File descriptors
+# What the machine has
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may take /proc away")
+def test_a_command_line_that_cannot_be_read_is_refused(start):
+    """Without /proc there are no options to be seen, and a broker without any would listen where it should not."""
+    launcher = ["unshare", "--mount", "sh", "-euc", 'umount --lazy /proc; exec "$@"', "sh"]
+    assert start.refusal("--listen", "127.0.0.1:0", launcher=launcher) == (
+        1, "forebayd: cannot read the command line: mount /proc")
+
 
 def test_the_limit_on_open_files_is_raised_and_told(serve):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

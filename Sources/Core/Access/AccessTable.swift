@@ -62,13 +62,15 @@ public final class AccessTable: Sendable {
     /// The configured user of that name.
     public func user(_ name: String) -> User? { users[name] }
 
-    /// Whose certificate that is.
+    /// Whose certificate that is. A name with "=" is nobody's: it could be made to read as somebody's whole subject.
     func principal(_ certificate: PeerCertificate) -> Principal? {
-        certificates[certificate.subject] ?? certificate.user.flatMap { certificates[$0] }
+        if let principal = certificates[certificate.subject] { return principal }
+        guard let name = certificate.user, !name.utf8.contains(UInt8(ascii: "=")) else { return nil }
+        return certificates[name]
     }
 
     /// Who one that was let in earlier is by this table; nil if it would not be let in again.
-    func current(_ principal: Principal) -> Principal? {
+    public func current(_ principal: Principal) -> Principal? {
         guard let name = principal.user else { return anonymous }
         let user = users[name]
         let stillCounts =

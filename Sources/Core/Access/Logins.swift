@@ -28,14 +28,15 @@ public struct LoginRequest: Sendable {
 
 extension LoginRequest {
     /// The `authorization` of a request that is none of the engine's; `number` is its asker's own.
-    public init(number: UInt64, authorization: String, address: String) throws(Problem) {
+    /// - Parameter peer: address and port.
+    public init(number: UInt64, authorization: String, peer: String) throws(Problem) {
         do throws(Refusal) {
             credential = try Credential(authorization: authorization)
         } catch {
             throw error.problem
         }
         ticket = LoginTicket(connection: ConnectionID(index: 0, generation: 0), exchange: 0, number: number)
-        self.address = address
+        address = Connection.address(of: peer)
     }
 }
 

@@ -1,5 +1,6 @@
-// AdminLogin: who may ask the admin listener for what, where there are users: those with the permission to control it,
-// shown as over plain HTTP. Credentials are looked at on the threads that look at all others.
+// AdminLogin: who may ask the admin listener for what: those with the permission to control it, which everybody has
+// unless users, or what clients without credentials may do, are configured. Who asks is shown as over plain HTTP, and
+// credentials are looked at on the threads that look at all others.
 
 import Core
 import HTTP2
@@ -27,9 +28,9 @@ struct AdminLogin {
 
     /// - Parameter peer: address and port.
     mutating func check(_ call: AdminCall, _ authorization: String?, peer: String, now: UInt64) -> Verdict {
-        guard let needed = call.permitted, !access.isOpen else { return .goOn }
+        guard let needed = call.permitted else { return .goOn }
         do throws(Problem) {
-            guard let authorization else {
+            guard let authorization, !access.isOpen else {
                 guard let anonymous = access.anonymous else {
                     throw Problem(.unauthenticated, "Say who asks, by Basic or Bearer authorization.")
                 }
@@ -37,8 +38,7 @@ struct AdminLogin {
                 return .goOn
             }
             number += 1
-            let request = try LoginRequest(
-                number: number, authorization: authorization, address: AdminLogin.address(of: peer))
+            let request = try LoginRequest(number: number, authorization: authorization, peer: peer)
             guard let service, service.submit(request, from: place, now: now) else {
                 throw Problem(.busy, "Too many wait for their credentials to be looked at; try again later.")
             }
@@ -51,7 +51,10 @@ struct AdminLogin {
     /// The credentials were looked at.
     func check(_ outcome: LoginOutcome, for call: AdminCall) -> Verdict {
         do throws(Problem) {
-            let principal = try outcome.admitted()
+            // There may have been a reload since.
+            guard let principal = access.current(try outcome.admitted()) else {
+                throw Problem(.unauthenticated, "The user is no longer known here.")
+            }
             if let needed = call.permitted { try check(principal, needed) }
             return .goOn
         } catch {
@@ -62,12 +65,7 @@ struct AdminLogin {
     private func check(_ principal: Principal, _ needed: String) throws(Problem) {
         guard !principal.permissions.allow(.control, needed) else { return }
         throw Problem(
-            principal.user == nil ? .unauthenticated : .forbidden,
+            principal.user == nil && !access.isOpen ? .unauthenticated : .forbidden,
             "\(principal.title) may not control \(needed), which this takes.")
-    }
-
-    /// Those who guess are slowed down by it.
-    private static func address(of peer: String) -> String {
-        peer.lastIndex(of: ":").map { String(peer[..<$0]) } ?? peer
     }
 }

@@ -17,8 +17,10 @@ enum AdminItem: Sendable {
     case authenticated(LoginTicket, LoginOutcome)
     /// Who may do what from now on.
     case access(AccessTable)
-    /// Under these names it may be asked from now on.
-    case names(HostPolicy)
+    /// What the engine is bounded by, and under which names this listener may be asked, from now on.
+    case settings(Limits, HostPolicy)
+    /// Answer `LoopContext.pulse`.
+    case ping
     /// End the thread now.
     case stop
 }
@@ -33,7 +35,7 @@ final class AdminLoop {
         let deadline: UInt64
     }
 
-    let context: LoopContext
+    private(set) var context: LoopContext
     private(set) var settings: AdminSettings
     private let inbox: Inbox<AdminItem>
     private let listeners: [Int32]
@@ -139,7 +141,10 @@ final class AdminLoop {
                 driver.resume(client.micro)
             }
         case .access(let access): login.access = access
-        case .names(let names): settings.guarding.hosts = names
+        case .settings(let limits, let names):
+            context.limits = limits
+            settings.guarding.hosts = names
+        case .ping: context.pulse.answer()
         case .stop: isStopped = true
         }
     }

@@ -7,6 +7,9 @@ import HTTP2
 
 /// None at all, bound, or running. It outlives the shards, so that a drain can be watched.
 struct AdminThread: Sendable {
+    /// The word for its listener in the log.
+    static let name = "admin"
+
     private var sockets: [Int32] = []
     private(set) var inbox: Inbox<AdminItem>?
     private var thread: NamedThread?
@@ -14,11 +17,13 @@ struct AdminThread: Sendable {
     /// There is none.
     init() {}
 
-    init(binding endpoint: Endpoint?) throws(StartError) {
-        guard let endpoint else { return }
+    /// - Parameter passed: sockets by their names; those for this listener take the place of `endpoint`.
+    init(binding endpoint: Endpoint?, passed: PassedSockets = PassedSockets()) throws(StartError) {
+        sockets = passed.entries.filter { $0.name == AdminThread.name }.map(\.socket)
+        guard endpoint != nil || !sockets.isEmpty else { return }
         do throws(SystemError) {
             inbox = try Inbox()
-            sockets = try Listener.bind(endpoint)
+            if sockets.isEmpty, let endpoint { sockets = try Listener.bind(endpoint) }
         } catch {
             throw StartError(isAdmin: true, cause: error)
         }
@@ -34,7 +39,7 @@ struct AdminThread: Sendable {
         let settings = AdminSettings(
             guarding: AdminGuard(hosts: HostPolicy(configuration.hostNames)),
             listeners: bound.map { BoundListener(name: $0.face.name, address: $0.address, isSecure: $0.isSecure) }
-                + addresses.map { BoundListener(name: "admin", address: $0, isSecure: false) },
+                + addresses.map { BoundListener(name: AdminThread.name, address: $0, isSecure: false) },
             started: Clock.monotonic())
         let sockets = sockets
         thread = try NamedThread.start("forebay-admin") {

@@ -64,8 +64,7 @@ extension AccessOptions {
     private static let longestKey = 64 << 10
 
     private static func read(_ file: String, _ path: String?) throws(UsageError) -> [UInt8] {
-        var name = file
-        if !file.hasPrefix("/"), let path, let slash = path.lastIndex(of: "/") { name = path[...slash] + file }
+        let name = path.map { Loader.beside($0, file) } ?? file
         guard let bytes = Machine.bytes(ofFile: name, limit: longestKey), !bytes.isEmpty else {
             throw UsageError("jwt.keys: the file \(shown(name)) cannot be read, or is empty")
         }

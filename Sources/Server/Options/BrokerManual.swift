@@ -1,5 +1,4 @@
-// BrokerManual: forebayd's manual pages, its completions and a configuration file to begin with, from the table of
-// settings.
+// BrokerManual: forebayd's manual pages and its completions, from the table of settings.
 
 import Core
 import Manual
@@ -9,13 +8,11 @@ enum BrokerManual {
     enum Part: String, CaseIterable {
         case program
         case file
-        case sample
 
         var text: String {
             switch self {
             case .program: BrokerManual.program.page()
             case .file: BrokerManual.file.page()
-            case .sample: BrokerManual.sample
             }
         }
     }
@@ -50,8 +47,8 @@ enum BrokerManual {
             values: .words(Shell.allCases.map(\.rawValue))),
         ManualOption(
             "manual", value: "PART",
-            help: "print the source of this page (program) or of forebayd.yaml(5) (file), or a configuration file with "
-                + "all defaults (sample)", values: .words(Part.allCases.map(\.rawValue))),
+            help: "print the source of this page (program) or of forebayd.yaml(5) (file)",
+            values: .words(Part.allCases.map(\.rawValue))),
         ManualOption("version", short: "V", help: "print the version"),
         ManualOption("help", short: "h", help: "explain the options"),
     ]
@@ -89,7 +86,7 @@ enum BrokerManual {
                 [
                     "FOREBAY_CONFIG names the configuration file as --config does. Of systemd's protocols "
                         + "NOTIFY_SOCKET, WATCHDOG_USEC and LISTEN_FDS with LISTEN_FDNAMES are understood: a socket "
-                        + "that is passed must be named \(Face.all.map(\.name).joined(separator: " or ")), and takes "
+                        + "that is passed must be named \(Listener.names.joined(separator: " or ")), and takes "
                         + "the place of that listener."
                 ]),
             ManualSection(
@@ -136,31 +133,6 @@ enum BrokerManual {
         "HOST:PORT may be off; port 0 picks a free one. A SIZE is a number of bytes, or of K, M or G (1K = 1024). A "
         + "TIME has a unit: 500ms, 30s, 5m, 2h, 7d."
 
-    /// Every key with its default, commented out.
-    private static var sample: String {
-        var out = """
-            # Configuration of forebayd; forebayd.yaml(5) explains it. What stands behind "#" here is the default.
-            # After a change: forebayd -t, and systemctl reload forebayd.
-
-            """
-        for group in Setting.Group.allCases {
-            out += "\n# \(group.rawValue)\n"
-            for setting in Setting.all where setting.group == group {
-                out += "\n# \(capitalized(setting.about)).\n#\(setting.name):\(sampleValue(setting))\n"
-            }
-        }
-        return out
-    }
-
-    private static func sampleValue(_ setting: Setting) -> String {
-        if setting.isSecret { return "" }
-        let texts = setting.texts(Options())
-        switch setting.shape {
-        case .value, .truth: return texts[0].isEmpty ? "" : " \(texts[0])"
-        case .list, .records: return " []"
-        }
-    }
-
     private static func option(_ setting: Setting) -> ManualOption {
         var help = about(setting)
         if case .list = setting.shape { help += ". May be given several times" }
@@ -179,9 +151,5 @@ enum BrokerManual {
     private static func about(_ setting: Setting) -> String {
         let standard = setting.isSecret ? "" : setting.line(Options())
         return setting.about + (standard.isEmpty ? "" : " (default \(standard))")
-    }
-
-    private static func capitalized(_ phrase: String) -> String {
-        (phrase.first?.uppercased() ?? "") + phrase.dropFirst()
     }
 }

@@ -147,7 +147,7 @@ struct Loader {
     }
 
     /// A relative path in a file is one from the file's folder.
-    private static func beside(_ file: String, _ path: String) -> String {
+    static func beside(_ file: String, _ path: String) -> String {
         guard !path.hasPrefix("/"), let slash = file.lastIndex(of: "/") else { return path }
         return file[...slash] + path
     }

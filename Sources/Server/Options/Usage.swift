@@ -18,7 +18,7 @@ let usage =
           -t, --test              check the file and all other settings, and start nothing
           --print-config          print what is in force and where it came from, and start nothing
           --completion SHELL      print a script by which bash, zsh or fish completes the command line
-          --manual PART           print a manual page (program, file) or a configuration file (sample)
+          --manual PART           print the source of a manual page (program, file)
           --hash-password         read a password, print its hash for a user of the file, and start nothing
           -V, --version           print the version
           -h, --help              print this

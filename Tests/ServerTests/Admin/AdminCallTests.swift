@@ -1,6 +1,7 @@
 // What the admin listener understands, and whom it refuses.
 
 import Core
+import EventLoop
 import HTTP2
 import Testing
 
@@ -124,5 +125,21 @@ struct AdminCallTests {
         ] as [(String, String, String?)])
     func eachTakesThePermissionToControlSomething(method: String, target: String, needed: String?) throws {
         #expect(try call(method, target).permitted == needed)
+    }
+
+    @Test func anAnswerByRulesOfThePastIsNotTaken() throws {
+        let log = try silentLog()
+        defer { log.close() }
+        var login = AdminLogin(
+            LoopContext(
+                limits: Limits(), memory: MemoryBudget(limit: 1 << 20), inboxes: [], acceptor: try Inbox(),
+                connections: ConnectionCount(limit: 1), log: log))
+        let outcome = LoginOutcome.accepted(Principal(user: "gone", permissions: .all, proof: .password("hash")))
+        login.access = AccessTable(users: [], anonymous: nil, keys: ["another's"])
+        guard case .refuse(let problem) = login.check(outcome, for: .stats) else {
+            Issue.record("It was taken.")
+            return
+        }
+        #expect(problem.kind == .unauthenticated)
     }
 }
