@@ -2,7 +2,6 @@
 
 import Foundation
 import Glibc
-import Synchronization
 
 /// A running program. It is killed, at the latest, when nobody holds on to it any more.
 final class ChildProcess: @unchecked Sendable {
@@ -14,7 +13,7 @@ final class ChildProcess: @unchecked Sendable {
     let pid: pid_t
     /// What it writes to its standard error.
     private let output: Int32
-    private let status = Mutex<Int32?>(nil)
+    private let status = Guarded<Int32?>(nil)
 
     /// Where the programs are: beside the tests, or where FOREBAY_BIN says.
     private static let folder: String = {

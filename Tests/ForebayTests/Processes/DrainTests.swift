@@ -15,7 +15,7 @@ import Testing
         typealias Failure = ForebayError
 
         private let gate = DispatchSemaphore(value: 0)
-        private let numbers = Mutex<[Int]>([])
+        private let numbers = Guarded<[Int]>([])
         private let isHeld = Atomic<Bool>(false)
 
         var taken: [Int] { numbers.withLock { $0 } }

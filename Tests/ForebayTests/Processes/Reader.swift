@@ -11,10 +11,10 @@ final class Reader: Sendable {
     enum Form: CaseIterable, Sendable { case sequence, publisher }
 
     let form: Form
-    private let history: Mutex<History>
-    private let failure = Mutex<ForebayError?>(nil)
-    private let task = Mutex<Task<Void, Never>?>(nil)
-    private let subscriber = Mutex<Batches?>(nil)
+    private let history: Guarded<History>
+    private let failure = Guarded<ForebayError?>(nil)
+    private let task = Guarded<Task<Void, Never>?>(nil)
+    private let subscriber = Guarded<Batches?>(nil)
     /// What the topic has not gone beyond.
     private let newest: @Sendable () -> UInt64?
 
@@ -24,7 +24,7 @@ final class Reader: Sendable {
     ) {
         self.form = form
         self.newest = newest
-        history = Mutex(History(retained: retained, isWhole: true))
+        history = Guarded(History(retained: retained, isWhole: true))
         let messages = topic.messages(replay: .all, buffer: buffer, window: 64)
         switch form {
         case .sequence:
