@@ -55,8 +55,8 @@ swift-test: deps ## run the Swift tests alone: make swift-test FILTER=RSocketTes
 test-tsan: deps ## run the tests of streams and of the Swift client under the thread sanitizer
 	@swift build --build-tests --sanitize thread --scratch-path .build/tsan $(SWIFT_FLAGS)
 	@for tests in $(or $(FILTER),StreamsTests ForebayTests); do \
-		TSAN_OPTIONS="$$TSAN_OPTIONS exitcode=66" timeout 900 swift test --skip-build --sanitize thread $(SWIFT_FLAGS) \
-			--scratch-path .build/tsan --disable-xctest --filter $$tests || exit; \
+		TSAN_OPTIONS="$$TSAN_OPTIONS exitcode=66 suppressions=$(CURDIR)/.ci/tsan.supp" timeout 900 \
+			swift test --skip-build --sanitize thread $(SWIFT_FLAGS) --scratch-path .build/tsan --disable-xctest --filter $$tests || exit; \
 	done
 
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
