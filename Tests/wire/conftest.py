@@ -165,6 +165,21 @@ def start():
     return Broker
 
 
+@pytest.fixture
+def begin():
+    """As `start`, for brokers that are of no use after the test: those that are still there are ended then."""
+    begun = []
+
+    def one(*options: str) -> Broker:
+        begun.append(Broker(*options))
+        return begun[-1]
+
+    yield one
+    for this in begun:
+        this.process.kill()
+        this.process.wait()
+
+
 @pytest.fixture(scope="module")
 def broker():
     """One broker for a module: its tests use topics of their own."""

@@ -61,8 +61,8 @@ class Admin:
 
 
 @pytest.fixture
-def admin(start):
-    return Admin(start("--admin", "127.0.0.1:0"))
+def admin(begin):
+    return Admin(begin("--admin", "127.0.0.1:0"))
 
 
 def test_what_is_published_delivered_and_dropped_is_told(admin, topic):
@@ -177,8 +177,8 @@ def test_a_browser_is_told_what_pages_may_not(admin, topic):
     assert "default-src 'none'" in admin("").headers["content-security-policy"]
 
 
-def test_the_plain_face_knows_its_names_too(start):
-    broker = start("--admin", "127.0.0.1:0", "--host-name", "Broker.example")
+def test_the_plain_face_knows_its_names_too(begin):
+    broker = begin("--admin", "127.0.0.1:0", "--host-name", "Broker.example")
     url = "http://%s:%d/v1/topics/t/messages" % broker.http
     for host, status in [("127.0.0.1:1", 200), ("broker.example:7", 200), ("evil.example", 421)]:
         assert requests.post(url, data=b"x", headers={"host": host}, timeout=DEADLINE).status_code == status
@@ -252,7 +252,7 @@ def test_large_requests_are_refused(admin):
         assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
 
 
-def test_users_need_the_permission_to_control(start, topic, tmp_path):
+def test_users_need_the_permission_to_control(begin, topic, tmp_path):
     file = tmp_path / "broker.yaml"
     file.write_text(f"""
 users:
@@ -263,7 +263,7 @@ users:
     token: {access.token_hash("watcher's")}
     control: ["$SYS.stats"]
 """)
-    admin = Admin(start("-c", str(file), "--admin", "127.0.0.1:0"))
+    admin = Admin(begin("-c", str(file), "--admin", "127.0.0.1:0"))
 
     def ask(path, token=None, method="GET"):
         headers = {"authorization": "Bearer " + token} if token else {}
@@ -281,10 +281,10 @@ users:
     assert ask("api/v1/connections/0-0-1", "operator's", "DELETE").status_code == 404
 
 
-def test_what_clients_without_credentials_may_do_holds_here_too(start, tmp_path):
+def test_what_clients_without_credentials_may_do_holds_here_too(begin, tmp_path):
     file = tmp_path / "broker.yaml"
     file.write_text('anonymous:\n  subscribe: ["public.>"]\n')
-    admin = Admin(start("-c", str(file), "--admin", "127.0.0.1:0"))
+    admin = Admin(begin("-c", str(file), "--admin", "127.0.0.1:0"))
     assert admin("healthz").status_code == 200
     for path, method in (("metrics", "GET"), ("api/v1/topics", "GET"), ("api/v1/topics/a", "DELETE")):
         # There is nobody whose credentials could help.
@@ -292,10 +292,10 @@ def test_what_clients_without_credentials_may_do_holds_here_too(start, tmp_path)
             admin.problem(admin(path, method, auth=credentials), 403, "forbidden")
 
 
-def test_it_tells_the_limits_in_force(start, tmp_path):
+def test_it_tells_the_limits_in_force(begin, tmp_path):
     file = tmp_path / "broker.yaml"
     file.write_text("retain: 5\n")
-    admin = Admin(start("-c", str(file), "--admin", "127.0.0.1:0"))
+    admin = Admin(begin("-c", str(file), "--admin", "127.0.0.1:0"))
 
     def limits():
         info = admin.json("api/v1/info")
@@ -307,11 +307,11 @@ def test_it_tells_the_limits_in_force(start, tmp_path):
     until(lambda: limits() == (6, 2048), "the limits of the reload")
 
 
-def test_it_is_for_this_machine_where_there_are_no_users(start):
+def test_it_is_for_this_machine_where_there_are_no_users(start, begin):
     options = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0")
     code, words = start.refusal(*options)
     assert code == 1 and words.startswith("forebayd: --admin: 0.0.0.0:") and "there are no users" in words
-    assert requests.get("http://127.0.0.1:%d/healthz" % start("--admin", "0.0.0.0:0", "--allow-anonymous").admin[1],
+    assert requests.get("http://127.0.0.1:%d/healthz" % begin("--admin", "0.0.0.0:0", "--allow-anonymous").admin[1],
                         timeout=DEADLINE).text == "ok\n"
 
 

@@ -11,7 +11,10 @@ pytestmark = pytest.mark.rsocket
 
 @pytest.fixture(scope="module")
 def broker(start):
-    return start("--admin", "127.0.0.1:0")
+    this = start("--admin", "127.0.0.1:0")
+    yield this
+    this.process.kill()
+    this.process.wait()
 
 
 @pytest.fixture
