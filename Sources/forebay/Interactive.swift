@@ -25,12 +25,10 @@ struct Interactive: ~Copyable {
     private var hasListing = false
 
     private var rateSince: (time: UInt64, delivered: UInt64)
-    private var nextDraw: UInt64 = 0
-    private var isDirty = true
+    private var picture = Picture()
     private var isInEscape = false
     private var failure: ClientError?
 
-    private static let drawInterval: UInt64 = 50_000_000
     private static let rateInterval: UInt64 = 1_000_000_000
     private static let listInterval: UInt64 = 500_000_000
     /// Bytes of a message that can come to the screen.
@@ -57,18 +55,18 @@ struct Interactive: ~Copyable {
             flow(now)
             try list(now)
             measure(now)
-            draw(now)
+            picture.draw(now, to: &output) { [state] in View.render(state, width: $0, height: $1) }
             var wants = Session.Wants()
             wants.input = true
             wants.output = !output.isEmpty
             wants.outputGone = true
-            wants.until = min(isDirty ? nextDraw : UInt64.max, rateSince.time + Self.rateInterval, nextListing)
+            wants.until = min(picture.due, rateSince.time + Self.rateInterval, nextListing)
             let woken = try session.wait(wants)
             if woken.outputGone { break }
             if woken.input, !readKeys() { break }
             if let signal = woken.signal {
                 if [SIGINT, SIGTERM, SIGHUP].contains(signal) { break }
-                suspendOrResume(signal, &terminal)
+                picture.obey(signal, &terminal)
             }
         }
         terminal.giveBack()
@@ -101,7 +99,7 @@ struct Interactive: ~Copyable {
         case .closing(let why): state.note = "The broker is about to end the connection: \(SafeText.line(why))"
         default: return
         }
-        isDirty = true
+        picture.isDirty = true
     }
 
     private mutating func show(_ message: ClientEvent.Message) {
@@ -157,7 +155,7 @@ struct Interactive: ~Copyable {
     private mutating func grant(_ n: UInt32) {
         session.connection.requestN(stream, n)
         state.granted += UInt64(n)
-        isDirty = true
+        picture.isDirty = true
     }
 
     private mutating func measure(_ now: UInt64) {
@@ -165,7 +163,7 @@ struct Interactive: ~Copyable {
         guard gone >= Self.rateInterval else { return }
         let rate = Double(state.delivered - rateSince.delivered) * 1e9 / Double(gone)
         rateSince = (now, state.delivered)
-        if rate != state.rate { isDirty = true }
+        if rate != state.rate { picture.isDirty = true }
         state.rate = rate
     }
 
@@ -178,7 +176,7 @@ struct Interactive: ~Copyable {
         if count < 0 { return errno == EAGAIN || errno == EINTR }
         if count == 0 { return false }
         for key in keys.prefix(count) where !press(key) { return false }
-        isDirty = true
+        picture.isDirty = true
         return true
     }
 
@@ -216,25 +214,5 @@ struct Interactive: ~Copyable {
     private mutating func grantByKey(_ n: UInt32) {
         grant(n)
         state.note = n == 1 ? "Granted 1 more." : "Granted \(n) more."
-    }
-
-    private mutating func draw(_ now: UInt64) {
-        output.flush()
-        // A terminal that is behind gets no further picture until it has taken the last one.
-        guard isDirty, now >= nextDraw, output.isEmpty else { return }
-        let size = Terminal.size()
-        output.buffer.append(Terminal.drawing(View.render(state, width: size.width, height: size.height)))
-        output.flush()
-        isDirty = false
-        nextDraw = now + Self.drawInterval
-    }
-
-    private mutating func suspendOrResume(_ signal: Int32, _ terminal: inout Terminal) {
-        if signal == SIGTSTP {
-            terminal.giveBack()
-            raise(SIGSTOP)
-        }
-        if signal != SIGWINCH { terminal.take() }
-        isDirty = true
     }
 }

@@ -20,11 +20,9 @@ struct Top: ~Copyable {
     private var nextLook: UInt64 = 0
     private var began: UInt64 = 0
     private var looks = 0
-    private var nextDraw: UInt64 = 0
-    private var isDirty = true
+    private var picture = Picture()
     private var isInEscape = false
 
-    private static let drawInterval: UInt64 = 50_000_000
     /// For one that prints a single picture: rates need two looks.
     private static let onceInterval: UInt64 = 500_000_000
 
@@ -54,18 +52,18 @@ struct Top: ~Copyable {
             while let event = try session.next() { try handle(event) }
             let now = Clock.monotonic()
             try look(now)
-            draw(now)
+            picture.draw(now, to: &output) { [state] in TopView.render(state, width: $0, height: $1) }
             var wants = Session.Wants()
             wants.input = true
             wants.output = !output.isEmpty
             wants.outputGone = true
-            wants.until = min(isDirty ? nextDraw : UInt64.max, isLooking || state.isPaused ? UInt64.max : nextLook)
+            wants.until = min(picture.due, isLooking || state.isPaused ? UInt64.max : nextLook)
             let woken = try session.wait(wants)
             if woken.outputGone { break }
             if woken.input, !readKeys() { break }
             if let signal = woken.signal {
                 if [SIGINT, SIGTERM, SIGHUP].contains(signal) { break }
-                suspendOrResume(signal, &terminal)
+                picture.obey(signal, &terminal)
             }
         }
         terminal.giveBack()
@@ -130,7 +128,7 @@ struct Top: ~Copyable {
         case .closing(let why): state.note = "The broker is about to end the connection: \(SafeText.line(why))"
         default: return
         }
-        isDirty = true
+        picture.isDirty = true
     }
 
     // MARK: The person
@@ -142,7 +140,7 @@ struct Top: ~Copyable {
         if count < 0 { return errno == EAGAIN || errno == EINTR }
         if count == 0 { return false }
         for key in keys.prefix(count) where !press(key) { return false }
-        isDirty = true
+        picture.isDirty = true
         return true
     }
 
@@ -172,25 +170,5 @@ struct Top: ~Copyable {
     private mutating func lookAgain() {
         state.sort()
         nextLook = 0
-    }
-
-    private mutating func draw(_ now: UInt64) {
-        output.flush()
-        // A terminal that is behind gets no further picture until it has taken the last one.
-        guard isDirty, now >= nextDraw, output.isEmpty else { return }
-        let size = Terminal.size()
-        output.buffer.append(Terminal.drawing(TopView.render(state, width: size.width, height: size.height)))
-        output.flush()
-        isDirty = false
-        nextDraw = now + Self.drawInterval
-    }
-
-    private mutating func suspendOrResume(_ signal: Int32, _ terminal: inout Terminal) {
-        if signal == SIGTSTP {
-            terminal.giveBack()
-            raise(SIGSTOP)
-        }
-        if signal != SIGWINCH { terminal.take() }
-        isDirty = true
     }
 }
