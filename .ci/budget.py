@@ -185,7 +185,7 @@ def report(file: Path | None, cases: dict[str, str | None], tag: str) -> None:
     """Writes one test case for each entry, those with a text being failed or skipped (`tag`)."""
     if file is None:
         return
-    suite = ElementTree.Element("testsuite", name="budget")
+    suite = ElementTree.Element("testsuite", name="budget", tests=str(len(cases)))
     for name, text in cases.items():
         case = ElementTree.SubElement(suite, "testcase", classname="budget", name=name)
         if text:

@@ -1,5 +1,6 @@
 // BrokerAddress: where a broker is and what to speak there, read from a URL such as rsocket://127.0.0.1:7690.
 
+import Bytes
 import TLS
 
 /// The host and port of a broker's listener.
@@ -89,30 +90,13 @@ public struct BrokerAddress: Equatable, Sendable {
 
     private static func credentials(_ text: Substring) throws(ClientError) -> Credentials {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, let user = decode(parts[0]), let password = decode(parts[1]) else {
+        guard parts.count == 2, let user = try? parts[0].percentDecoded(),
+            let password = try? parts[1].percentDecoded()
+        else {
             throw ClientError(
                 .badURL, "What stands before the '@' of the URL is no USER:PASSWORD; write a '@' in it as %40.")
         }
         return .password(user: user, password: password)
-    }
-
-    /// RFC 3986, 2.1.
-    private static func decode(_ text: Substring) -> String? {
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            let digits = String(Substring(rest.prefix(2)))
-            guard digits.utf8.count == 2, !digits.hasPrefix("+"),
-                let value = UInt8(digits, radix: 16)
-            else { return nil }
-            rest = rest.dropFirst(2)
-            bytes.append(value)
-        }
-        return String(validating: bytes, as: UTF8.self)
     }
 
     private static func scheme(of url: String) -> String? {

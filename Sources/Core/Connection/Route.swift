@@ -1,5 +1,6 @@
 // Route: `NAME?option=value&…`, the first routing tag of a request, and further tags of one `option=value` each.
 
+import Bytes
 import RSocket
 
 /// A name and its options, percent-decoded, none doubled.
@@ -86,30 +87,7 @@ struct Route {
         return (text[..<place], text[text.utf8.index(after: place)...])
     }
 
-    /// RFC 3986, section 2.1.
     private static func decode(_ text: Substring) throws(Refusal) -> String {
-        guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            let digits = rest.prefix(2)
-            rest = rest.dropFirst(2)
-            guard digits.count == 2, digits.allSatisfy({ hex($0) }),
-                let value = UInt8(String(Substring(digits)), radix: 16)
-            else { throw .invalid("'\(text)' has a '%' that two hexadecimal digits do not follow.") }
-            bytes.append(value)
-        }
-        guard let decoded = String(validating: bytes, as: UTF8.self) else {
-            throw .invalid("'\(text)' is not UTF-8 once its percent signs are decoded.")
-        }
-        return decoded
-    }
-
-    private static func hex(_ byte: UInt8) -> Bool {
-        (48...57).contains(byte) || (65...70).contains(byte) || (97...102).contains(byte)
+        do throws(PercentFault) { return try text.percentDecoded() } catch { throw .invalid(error.description) }
     }
 }

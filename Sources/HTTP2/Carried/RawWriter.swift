@@ -1,5 +1,7 @@
 // RawWriter: writes into memory whose size was measured before.
 
+import Bytes
+
 /// A place to write at, which moves on. Whoever made it has seen to the room.
 struct RawWriter {
     private(set) var place: UnsafeMutablePointer<UInt8>

@@ -1,6 +1,8 @@
 // SubscriptionID: the name under which a stream can be given more credit: 128 random bits, so that only who was told it
 // can use it.
 
+import Bytes
+
 /// Names a streaming subscription in `/v1/subscriptions/{id}/request`.
 public struct SubscriptionID: Hashable, Sendable {
     public var high: UInt64

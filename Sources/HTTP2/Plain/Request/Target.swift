@@ -2,6 +2,8 @@
 //
 // Options keep the rules of the broker's routes: none without a value, none twice, `+` is a plus sign.
 
+import Bytes
+
 /// One `name=value` of a query, percent-decoded.
 public struct QueryOption: Equatable, Sendable {
     public var name: String
@@ -119,42 +121,12 @@ public struct Target {
         return text
     }
 
-    /// RFC 3986, section 2.1.
-    static func decode(_ text: Substring) throws(Problem) -> String {
-        guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else {
-                throw Problem(.invalid, "'\(text)' has a '%' that two hexadecimal digits do not follow.")
-            }
-            bytes.append(high << 4 | low)
+    private static func decode(_ text: Substring) throws(Problem) -> String {
+        do throws(PercentFault) {
+            return try text.percentDecoded()
+        } catch {
+            throw Problem(.invalid, error.description)
         }
-        guard let decoded = String(validating: bytes, as: UTF8.self) else {
-            throw Problem(.invalid, "'\(text)' is not UTF-8 once its percent signs are decoded.")
-        }
-        return decoded
-    }
-}
-
-/// Hexadecimal digits.
-enum Hex {
-    static func value(_ digit: UInt8) -> UInt8? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
-        default: nil
-        }
-    }
-
-    /// The digit of a value below 16.
-    static func digit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
     }
 }
 

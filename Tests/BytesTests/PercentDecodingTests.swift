@@ -1,0 +1,30 @@
+// PercentDecodingTests: percent-encoded text, whole and broken.
+
+@testable import Bytes
+import Testing
+
+@Suite struct PercentDecodingTests {
+    @Test(arguments: [
+        ("", ""), ("plain+text", "plain+text"), ("a%20b", "a b"), ("%2b%2B", "++"), ("%C3%A9", "é"), ("%25", "%"),
+    ])
+    func whatItComesTo(text: String, decoded: String) throws {
+        #expect(try text[...].percentDecoded() == decoded)
+    }
+
+    @Test(arguments: ["%", "%2", "a%", "%zz", "%-0", "%+1", "% 1", "%2g"])
+    func digitsMustFollow(text: String) {
+        let fault = PercentFault(description: "'\(text)' has a '%' that two hexadecimal digits do not follow.")
+        #expect(throws: fault) { try text[...].percentDecoded() }
+    }
+
+    @Test(arguments: ["%ff", "%C3", "%C3x"])
+    func itMustBeUTF8(text: String) {
+        let fault = PercentFault(description: "'\(text)' is not UTF-8 once its percent signs are decoded.")
+        #expect(throws: fault) { try text[...].percentDecoded() }
+    }
+
+    @Test func digitsAndValuesAreInverse() {
+        for value in UInt8(0)..<16 { #expect(Hex.value(Hex.digit(value)) == value) }
+        #expect((0...255).count { Hex.value(UInt8($0)) != nil } == 22)
+    }
+}
