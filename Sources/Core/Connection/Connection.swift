@@ -100,9 +100,10 @@ final class Connection {
     var standing: (delivered: UInt64, isOwed: Bool) {
         var standing = (delivered: UInt64(0), isOwed: false)
         for stream in streams where stream.kind == .subscriber {
-            guard let cursor = unsafeDowncast(stream, to: Subscriber.self).knownCursor else { continue }
-            standing.delivered &+= cursor.delivered
-            if cursor.waiting > 0 { standing.isOwed = true }
+            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+            guard subscriber.hasJoined else { continue }
+            standing.delivered &+= subscriber.cursor.delivered
+            if subscriber.cursor.waiting > 0 { standing.isOwed = true }
         }
         return standing
     }
