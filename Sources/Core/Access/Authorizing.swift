@@ -27,11 +27,11 @@ extension Shard {
         return Refusal(.forbidden, "\(principal.title) may not \(deed); ask the broker's administrator for it.")
     }
 
-    /// A single publish. A peer mostly publishes to the topic that it published to before.
+    /// A single publish. A peer mostly publishes to the topics that it published to before.
     func expectPublish(to target: PublishTarget, _ connection: Connection) throws(Refusal) {
-        guard target !== connection.allowedTarget else { return }
+        guard !connection.allowedTargets.contains(target) else { return }
         try expect(.publish, target.name, of: connection.principal ?? .nobody)
-        connection.allowedTarget = target
+        connection.allowedTargets.insert(target)
     }
 
     /// A subscription. The broker's own topics, which tell of everybody, take the permission to control them.

@@ -12,7 +12,7 @@ extension Shard {
         self.access = access
         for place in 0..<connections.bound {
             guard let connection = connections.at(place) else { continue }
-            connection.allowedTarget = nil
+            connection.allowedTargets = AllowedTargets()
             if let http = connection.http {
                 reload(http, of: connection)
             } else if let principal = connection.principal {
