@@ -143,10 +143,14 @@ public final class Server: Sendable {
     ) {
         let tls = isSecure ? [("tls", "on")] : []
         log.write(.info, "listening", [("protocol", listener), ("address", address.description)] + tls)
-        if !isSecure, !address.isLoopback, !configuration.access.settings.isOpen {
-            let reason = "passwords and tokens can be read on the network"
-            log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
-        }
+        warn(of: address, isSecure: isSecure, configuration.access, log)
+    }
+
+    /// Who logs in over a network ought not to do so in the clear.
+    private static func warn(of address: SocketAddress, isSecure: Bool, _ access: AccessRules, _ log: Log) {
+        guard !isSecure, !address.isLoopback, !access.settings.isOpen else { return }
+        let reason = "passwords and tokens can be read on the network"
+        log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
     }
 
     /// Addresses that are listened on for a protocol: none when it is turned off, several when the host's name has
@@ -198,6 +202,12 @@ public final class Server: Sendable {
         context.logins?.reload(configuration.access)
         // The files may hold others although they are named as before.
         if let fresh = configuration.tls { context.tls?.adopt(fresh) }
+        for (_, isSecure, address) in bound {
+            Server.warn(of: address, isSecure: isSecure, configuration.access, context.log)
+        }
+        for address in adminAddresses {
+            Server.warn(of: address, isSecure: false, configuration.access, context.log)
+        }
     }
 
     /// Ends at once; connections are cut.
