@@ -155,6 +155,7 @@ extension Shard {
         try enroll(exchange.connection, principal)
         exchange.principal = principal
         exchange.meter = exchange.connection.meter
+        exchange.connection.http?.beginSpeaking(exchange)
     }
 
     /// A call begins once it is known who makes it, unless anybody may.

@@ -308,8 +308,7 @@ extension Shard {
         connections.remove(connection.handle)
         quotas.connections.give()
         quotas.disconnect(connection.address)
-        connection.meter?.account.connections.give()
-        connection.meter = nil
+        disenroll(connection)
         effects.close.append(connection.id)
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
         if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
