@@ -84,8 +84,9 @@ extension Shard {
                 http.noteExpiry(expires)
                 continue
             }
-            leave(exchange, .cancelled, now: now)
-            finish(exchange, LoginOutcome.expiredRefusal)
+            let refusal = LoginOutcome.expiredRefusal
+            leave(exchange, .cancelled, reason: refusal.message, now: now)
+            finish(exchange, refusal)
         }
         if let expires = http.login?.principal.expires, now.wall >= expires { http.login = nil }
     }

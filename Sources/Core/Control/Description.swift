@@ -57,7 +57,7 @@ extension Shard {
         object.add("id", row.id)
         object.add("peer", row.peer)
         object.add("protocol", connection.protocolName)
-        if let user = (connection.http?.login?.principal ?? connection.principal)?.user { object.add("user", user) }
+        if let user = connection.user { object.add("user", user) }
         object.add("shard", index)
         object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
         object.add("streams", connection.streams.count)
@@ -74,6 +74,9 @@ extension Shard {
 }
 
 extension Connection {
+    /// Who it is; over HTTP, who has shown credentials last. Nil: nobody has.
+    var user: String? { (http?.login?.principal ?? principal)?.user }
+
     /// What it speaks, as far as that is known.
     var protocolName: String {
         guard let http else { return "rsocket" }

@@ -134,7 +134,8 @@ final class AdminLoop {
                 return
             }
             switch login.check(outcome, for: call) {
-            case .goOn, .wait: enqueue(client)
+            case .goOn(let user): enqueue(client, user: user)
+            case .wait: break
             case .refuse(let problem):
                 client.job = nil
                 client.set(AdminAnswer(problem))
@@ -209,7 +210,7 @@ final class AdminLoop {
         case .success(.file(let file)): client.set(file.answer(http: settings.httpOrigin(for: client.authority)))
         case .success(let call):
             switch login.check(call, client.authorization, peer: client.peer, now: now) {
-            case .goOn: enqueue(client)
+            case .goOn(let user): enqueue(client, user: user)
             case .wait(let number):
                 client.job = 0
                 unknown[number] = client
@@ -218,7 +219,11 @@ final class AdminLoop {
         }
     }
 
-    private func enqueue(_ client: AdminClient) {
+    private func enqueue(_ client: AdminClient, user: String?) {
+        if case .success(.control(var call))? = client.call {
+            call.caller = Caller(user: user, peer: client.peer)
+            client.call = .success(.control(call))
+        }
         // A number that no job has: it waits for its turn.
         client.job = 0
         queue.append(client)
