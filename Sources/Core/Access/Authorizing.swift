@@ -51,6 +51,18 @@ extension Shard {
 
     // Lists show what one may see, and leave out the rest.
 
+    /// Lists in which one may see what is not one's own.
+    func listsOpen(to principal: Principal) -> [SystemList] {
+        let permissions = principal.permissions
+        return SystemList.allCases.filter { list in
+            switch list {
+            case .topics: !(permissions.publish.isEmpty && permissions.subscribe.isEmpty && permissions.control.isEmpty)
+            case .subscriptions: !permissions.control.isEmpty
+            case .connections: permissions.control.contains(list.name)
+            }
+        }
+    }
+
     /// Its own, and those of topics that it controls.
     func mayList(_ subscriber: Subscriber, _ principal: Principal) -> Bool {
         isOwn(subscriber.principal, principal)

@@ -154,7 +154,7 @@ extension Shard {
         let bound = streams.insert { Call(kind: .call, connection: connection, stream: stream, handle: $0) }
         connection.attach(bound)
         guard let request else {
-            reply(describeBroker(now: now), to: bound)
+            reply(describeBroker(for: principal, now: now), to: bound)
             return
         }
         let owner = request.home(among: shards)

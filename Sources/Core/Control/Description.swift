@@ -22,7 +22,8 @@ enum Description: Sendable {
 }
 
 extension Shard {
-    func describeBroker(now: Instant) -> Description {
+    /// - Parameter principal: who asks.
+    func describeBroker(for principal: Principal, now: Instant) -> Description {
         var object = JSONObject()
         object.add("name", "forebay")
         object.add("version", Shard.version)
@@ -33,6 +34,9 @@ extension Shard {
         object.add("retain", limits.retain)
         object.add("retain_bytes", limits.retainBytes)
         object.add("payload_limit", limits.payload)
+        if let user = principal.user { object.add("user", user) }
+        let lists = listsOpen(to: principal).map { "\"\($0.name)\"" }
+        object.add("sees", json: "[\(lists.joined(separator: ","))]")
         return .broker(InfoResponse(json: object.finished(), version: Shard.version))
     }
 
