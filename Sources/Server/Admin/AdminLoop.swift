@@ -138,7 +138,7 @@ final class AdminLoop {
             case .wait: break
             case .refuse(let problem):
                 client.job = nil
-                client.set(AdminAnswer(problem))
+                refuse(client, problem)
                 driver.resume(client.micro)
             }
         case .access(let access): login.access = access
@@ -214,9 +214,15 @@ final class AdminLoop {
             case .wait(let number):
                 client.job = 0
                 unknown[number] = client
-            case .refuse(let problem): client.set(AdminAnswer(problem))
+            case .refuse(let problem): refuse(client, problem)
             }
         }
+    }
+
+    private func refuse(_ client: AdminClient, _ problem: Problem) {
+        client.set(AdminAnswer(problem))
+        guard problem.kind == .unauthenticated || problem.kind == .overLimit else { return }
+        context.frequent.write(.loginRefused(problem.detail, peer: client.peer), now: now, log: context.log)
     }
 
     private func enqueue(_ client: AdminClient, user: String?) {
