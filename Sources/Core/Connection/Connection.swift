@@ -34,9 +34,11 @@ final class Connection {
     var ticket: UInt64?
     /// Its user is not let in any more.
     var isExpelled = false
-    /// A topic that it may publish single messages to.
-    var allowedTarget: PublishTarget?
+    /// Topics that it may publish single messages to.
+    var allowedTargets = AllowedTargets()
     var phase = Phase.new
+    /// Why it ends, once that is known.
+    var end: String?
     var streams: [BoundStream] = []
     /// Subscribers with messages to hand over for which the output had no room, in turn.
     private var hungry: [Subscriber] = []

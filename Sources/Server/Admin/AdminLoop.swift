@@ -142,10 +142,11 @@ final class AdminLoop {
                 return
             }
             switch login.check(outcome, for: call) {
-            case .goOn, .wait: enqueue(client)
+            case .goOn(let user): enqueue(client, user: user)
+            case .wait: break
             case .refuse(let problem):
                 client.job = nil
-                client.set(AdminAnswer(problem))
+                refuse(client, problem)
                 driver.resume(client.micro)
             }
         case .access(let access): login.access = access
@@ -234,16 +235,26 @@ final class AdminLoop {
         case .success(.file(let file)): client.set(file.answer(http: settings.httpOrigin(for: client.authority)))
         case .success(let call):
             switch login.check(call, of: client, now: now) {
-            case .goOn: enqueue(client)
+            case .goOn(let user): enqueue(client, user: user)
             case .wait(let number):
                 client.job = 0
                 unknown[number] = client
-            case .refuse(let problem): client.set(AdminAnswer(problem))
+            case .refuse(let problem): refuse(client, problem)
             }
         }
     }
 
-    private func enqueue(_ client: AdminClient) {
+    private func refuse(_ client: AdminClient, _ problem: Problem) {
+        client.set(AdminAnswer(problem))
+        guard problem.kind == .unauthenticated || problem.kind == .overLimit else { return }
+        context.frequent.write(.loginRefused(problem.detail, peer: client.peer), now: now, log: context.log)
+    }
+
+    private func enqueue(_ client: AdminClient, user: String?) {
+        if case .success(.control(var call))? = client.call {
+            call.caller = Caller(user: user, peer: client.peer)
+            client.call = .success(.control(call))
+        }
         // A number that no job has: it waits for its turn.
         client.job = 0
         queue.append(client)
