@@ -7,6 +7,8 @@
 // An address is forgotten when nothing failed for ten minutes, or its login succeeded. An IPv6 address counts with all
 // of its /64, which one customer has to itself.
 
+import Core
+
 /// Belongs to one thread. No clock of its own: times are nanoseconds of one that never steps back.
 public struct LoginThrottle {
     /// Addresses that are remembered. When they are more, the one that failed longest ago is forgotten.
@@ -32,7 +34,7 @@ public struct LoginThrottle {
 
     /// Nanoseconds until a login from `address` is looked at; 0 is now.
     public mutating func delay(_ address: String, now: UInt64) -> UInt64 {
-        let key = LoginThrottle.key(address)
+        let key = AddressBlock.of(address)
         guard let entry = entries[key] else { return 0 }
         let since = now - Swift.min(now, entry.last)
         guard since < LoginThrottle.memory else {
@@ -47,7 +49,7 @@ public struct LoginThrottle {
 
     /// A login failed. True: from now on those from there are slowed down.
     public mutating func failed(_ address: String, now: UInt64) -> Bool {
-        let key = LoginThrottle.key(address)
+        let key = AddressBlock.of(address)
         if entries[key] == nil, entries.count >= capacity { forgetOldest() }
         var entry = entries[key] ?? Entry(failures: 0, last: now)
         entry.failures = Swift.min(entry.failures + 1, 1000)
@@ -57,30 +59,11 @@ public struct LoginThrottle {
     }
 
     /// A login succeeded.
-    public mutating func succeeded(_ address: String) { entries[LoginThrottle.key(address)] = nil }
+    public mutating func succeeded(_ address: String) { entries[AddressBlock.of(address)] = nil }
 
     /// An eighth at a time, so that a flood of addresses does not have all of them gone over for each.
     private mutating func forgetOldest() {
         let oldest = entries.sorted { ($0.value.last, $0.key) < ($1.value.last, $1.key) }
         for (key, _) in oldest.prefix(Swift.max(1, capacity / 8)) { entries[key] = nil }
-    }
-
-    /// "[2001:db8:1:2::7]" by its first four groups, anything else as it is.
-    static func key(_ address: String) -> String {
-        guard address.hasPrefix("["), address.utf8.count > 2 else { return address }
-        let groups = address.dropFirst().prefix { $0 != "]" && $0 != "%" }
-        guard !groups.contains(".") else { return address }
-        let halves = groups.split(separator: ":", omittingEmptySubsequences: false)
-        // "::" leaves an empty group where zeros are left out.
-        var network: [Substring] = []
-        for (index, group) in halves.enumerated() where network.count < 4 {
-            if group.isEmpty, index > 0 {
-                let rest = halves[(index + 1)...].filter { !$0.isEmpty }.count
-                for _ in 0..<Swift.max(0, 8 - network.count - rest) where network.count < 4 { network.append("0") }
-            } else if !group.isEmpty {
-                network.append(group)
-            }
-        }
-        return network.joined(separator: ":") + "::/64"
     }
 }

@@ -153,8 +153,9 @@ final class AdminLoop {
 
     private func accept(from listener: Int32) throws(SystemError) {
         do throws(SystemError) {
-            while let (fd, peer) = try Socket.accept(listener) {
-                guard clients.count < AdminLimits.connections else {
+            for _ in 0..<AdminLimits.connections {
+                guard let (fd, peer) = try Socket.accept(listener) else { return }
+                if clients.count >= AdminLimits.connections, !makeRoom() {
                     close(fd)
                     continue
                 }
@@ -169,6 +170,17 @@ final class AdminLoop {
             resumeAt = now + AdminLoop.pause
             try watch([])
         }
+    }
+
+    /// Ends the connection that has been without a request for longest, so that nobody keeps others out by connections
+    /// on which he asks for nothing. False when each of them has a request.
+    private func makeRoom() -> Bool {
+        let idle = clients.values.filter { $0.call == nil }
+        guard let longest = idle.min(by: { $0.lastSign < $1.lastSign }) else { return false }
+        driver.drop(longest.micro)
+        // The library takes it out.
+        driver.run()
+        return clients.count < AdminLimits.connections
     }
 
     private var pendingPeer = ""
