@@ -50,8 +50,8 @@ public struct Limits: Equatable, Sendable {
     /// Bytes of unfinished fragmented requests and of parked publishes, each, for one connection.
     public var reassembly = 4 << 20
     public var parked = 4 << 20
-    /// Bytes of one connection's publishes on their way to another shard (`MessageBatch.weight`), above which it is
-    /// read no more.
+    /// Bytes of one connection's publishes and calls on their way to another shard (`MessageBatch.weight`,
+    /// `ControlCall.weight`), above which it is read no more.
     public var forwarded = 1 << 20
     /// Publishes of one connection that wait for room.
     public var parkedCount = 4096
