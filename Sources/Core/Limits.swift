@@ -62,6 +62,9 @@ public struct Limits: Equatable, Sendable {
     public static let handshakeQuantum: UInt64 = second / 500
     public var reassemblyTime: UInt64 = 30 * second
     public var parkTime: UInt64 = 10 * second
+    /// A thread that comes to look at its limits of time so much too late did not run, and what it did not hear
+    /// meanwhile counts against nobody.
+    public static let standstill: UInt64 = 1 * second
     /// SETUP's lifetime is clamped to this range.
     public var lifetime: ClosedRange<UInt64> = (1 * second)...(600 * second)
     /// An HTTP/2 connection that nothing is heard from is asked for a sign of life after half of this, and closed after

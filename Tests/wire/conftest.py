@@ -147,7 +147,8 @@ class Broker:
             self.process.kill()
             code = f"killed: still running 15 s after SIGTERM ({self.process.wait()})"
         self._reader.join(5)
-        tls.secured.difference_update(address[1] for address in (self.address, self.http) if address)
+        listeners = (self.address, self.http, self.admin)
+        tls.secured.difference_update(address[1] for address in listeners if address)
         tail = "\n".join(self.log[-30:])
         assert alive, f"the broker was gone before it was stopped, with exit code {code}:\n{tail}"
         assert code == 0, f"exit code {code}:\n{tail}"
