@@ -16,6 +16,7 @@ public enum Broker {
 
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
+        Machine.fillStandardStreams()
         // Swift reads them from /proc; without any, options would go unheeded.
         if arguments.isEmpty {
             complain("cannot read the command line: mount /proc")

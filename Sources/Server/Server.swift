@@ -71,6 +71,7 @@ public final class Server: Sendable {
     private let failure: Flag
     private let ending = Flag()
     private let adminAddresses: [SocketAddress]
+    private let adminIsSecure: Bool
     private let allowsAnonymous: Bool
 
     /// Binds the listeners and starts the threads.
@@ -97,6 +98,7 @@ public final class Server: Sendable {
         }
         let bound = Server.addresses(of: listeners)
         adminAddresses = admin.addresses
+        adminIsSecure = configuration.isSecure(AdminThread.name)
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
             let service = try LoginService(configuration.access, inboxes: inboxes, admin: admin.inbox, log: log)
@@ -135,8 +137,7 @@ public final class Server: Sendable {
             Server.tell(face.name, on: address, isSecure: isSecure, configuration, log)
         }
         for address in adminAddresses {
-            let isSecure = configuration.isSecure(AdminThread.name)
-            Server.tell(AdminThread.name, on: address, isSecure: isSecure, configuration, log)
+            Server.tell(AdminThread.name, on: address, isSecure: adminIsSecure, configuration, log)
         }
         tellCertificate()
     }
@@ -146,10 +147,14 @@ public final class Server: Sendable {
     ) {
         let tls = isSecure ? [("tls", "on")] : []
         log.write(.info, "listening", [("protocol", listener), ("address", address.description)] + tls)
-        if !isSecure, !address.isLoopback, !configuration.access.settings.isOpen {
-            let reason = "passwords and tokens can be read on the network"
-            log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
-        }
+        warn(of: address, isSecure: isSecure, configuration.access, log)
+    }
+
+    /// Who logs in over a network ought not to do so in the clear.
+    private static func warn(of address: SocketAddress, isSecure: Bool, _ access: AccessRules, _ log: Log) {
+        guard !isSecure, !address.isLoopback, !access.settings.isOpen else { return }
+        let reason = "passwords and tokens can be read on the network"
+        log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
     }
 
     /// Addresses that are listened on for a protocol: none when it is turned off, several when the host's name has
@@ -202,6 +207,12 @@ public final class Server: Sendable {
         // The files may hold others although they are named as before.
         if let fresh = configuration.tls { context.tls?.adopt(fresh) }
         tellCertificate()
+        for (_, isSecure, address) in bound {
+            Server.warn(of: address, isSecure: isSecure, configuration.access, context.log)
+        }
+        for address in adminAddresses {
+            Server.warn(of: address, isSecure: adminIsSecure, configuration.access, context.log)
+        }
     }
 
     /// Tells of the certificate that new connections are shown, and warns of it, if there is TLS.

@@ -87,6 +87,7 @@ final class ShardLoop<Shard: Engine> {
             if !ended.isEmpty { tellEnds() }
             relays.expire(now: now.monotonic, limit: context.limits.httpSilence)
             failedHandshakes.tell(now: now.monotonic, log: context.log)
+            context.frequent.tell(now: now.monotonic, log: context.log)
         }
         lingering.expire(now: now.monotonic)
         carryOut()
@@ -231,7 +232,13 @@ final class ShardLoop<Shard: Engine> {
         }
         shard.effects.close.removeAll(keepingCapacity: true)
         if !shard.effects.logins.isEmpty { submitLogins() }
-        for record in shard.effects.log { context.log.write(record) }
+        for record in shard.effects.log {
+            if record.isFrequent {
+                context.frequent.write(record, now: now.monotonic, log: context.log)
+            } else {
+                context.log.write(record)
+            }
+        }
         shard.effects.log.removeAll(keepingCapacity: true)
     }
 

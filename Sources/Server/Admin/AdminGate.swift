@@ -22,6 +22,7 @@ struct AdminGate: ~Copyable {
     private struct Guest {
         let fd: Int32
         let peer: String
+        let since: UInt64
         let deadline: UInt64
         var tls: TLSStream?
         var isWriting = false
@@ -60,7 +61,9 @@ struct AdminGate: ~Copyable {
     }
 
     /// Takes a connection over that has just been accepted.
-    mutating func take(_ fd: Int32, peer: String, deadline: UInt64, _ poller: borrowing Poller) throws(SystemError) {
+    mutating func take(
+        _ fd: Int32, peer: String, now: UInt64, deadline: UInt64, _ poller: borrowing Poller
+    ) throws(SystemError) {
         repeat { lastGuest &+= 1 } while guests[lastGuest] != nil
         do throws(SystemError) {
             try poller.add(fd, token: AdminGate.token(lastGuest), interest: .read)
@@ -68,7 +71,19 @@ struct AdminGate: ~Copyable {
             close(fd)
             throw error
         }
-        guests[lastGuest] = Guest(fd: fd, peer: peer, deadline: deadline)
+        guests[lastGuest] = Guest(fd: fd, peer: peer, since: now, deadline: deadline)
+    }
+
+    /// Ends the handshake that has taken longest. False if none was begun before `moment`, on the monotonic clock.
+    mutating func dropOldest(before moment: UInt64) -> Bool {
+        guard let (number, guest) = guests.min(by: { $0.value.since < $1.value.since }), guest.since < moment else {
+            return false
+        }
+        guests[number] = nil
+        handshakes.failed &+= 1
+        failures.count("others came meanwhile (\(guest.peer))")
+        close(guest.fd)
+        return true
     }
 
     /// One of its sockets is ready for something.

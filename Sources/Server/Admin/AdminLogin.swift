@@ -8,7 +8,8 @@ import HTTP2
 struct AdminLogin {
     /// What a request is to do next.
     enum Verdict {
-        case goOn
+        /// It is allowed, to a user or to who does not say who it is.
+        case goOn(user: String?)
         /// The answer of a thread that looks at its credentials, under this number.
         case wait(UInt64)
         case refuse(Problem)
@@ -27,14 +28,14 @@ struct AdminLogin {
     }
 
     mutating func check(_ call: AdminCall, of client: AdminClient, now: UInt64) -> Verdict {
-        guard let needed = call.permitted else { return .goOn }
+        guard let needed = call.permitted else { return .goOn(user: nil) }
         do throws(Problem) {
             guard let authorization = client.authorization, !access.isOpen else {
                 guard let principal = access.unasked(client.certificate) else {
                     throw Problem(.unauthenticated, "Say who asks, by Basic or Bearer authorization.")
                 }
                 try check(principal, needed)
-                return .goOn
+                return .goOn(user: principal.user)
             }
             number += 1
             let request = try LoginRequest(number: number, authorization: authorization, peer: client.peer)
@@ -55,7 +56,7 @@ struct AdminLogin {
                 throw Problem(.unauthenticated, "The user is no longer known here.")
             }
             if let needed = call.permitted { try check(principal, needed) }
-            return .goOn
+            return .goOn(user: principal.user)
         } catch {
             return .refuse(error)
         }

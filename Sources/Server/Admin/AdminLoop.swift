@@ -142,10 +142,11 @@ final class AdminLoop {
                 return
             }
             switch login.check(outcome, for: call) {
-            case .goOn, .wait: enqueue(client)
+            case .goOn(let user): enqueue(client, user: user)
+            case .wait: break
             case .refuse(let problem):
                 client.job = nil
-                client.set(AdminAnswer(problem))
+                refuse(client, problem)
                 driver.resume(client.micro)
             }
         case .access(let access): login.access = access
@@ -161,8 +162,9 @@ final class AdminLoop {
 
     private func accept(from listener: Int32) throws(SystemError) {
         do throws(SystemError) {
-            while let (fd, peer) = try Socket.accept(listener) {
-                guard gate?.occupancy(clients.count) ?? clients.count < AdminLimits.connections else {
+            for _ in 0..<AdminLimits.connections {
+                guard let (fd, peer) = try Socket.accept(listener) else { return }
+                if (gate?.occupancy(clients.count) ?? clients.count) >= AdminLimits.connections, !makeRoom() {
                     close(fd)
                     continue
                 }
@@ -171,13 +173,25 @@ final class AdminLoop {
                     serve(AdminGate.Admitted(socket: fd, peer: peer.description, certificate: nil))
                 } else {
                     let deadline = now + context.limits.setupTime
-                    try gate?.take(fd, peer: peer.description, deadline: deadline, poller)
+                    try gate?.take(fd, peer: peer.description, now: now, deadline: deadline, poller)
                 }
             }
         } catch {
             resumeAt = now + AdminLoop.pause
             try watch([])
         }
+    }
+
+    /// Ends the connection that has been in its handshake or without a request for longest, so that nobody keeps others
+    /// out by connections on which he asks for nothing. False when each of them has a request.
+    private func makeRoom() -> Bool {
+        let longest = clients.values.filter { $0.call == nil }.min { $0.lastSign < $1.lastSign }
+        if gate?.dropOldest(before: longest?.lastSign ?? .max) == true { return true }
+        guard let longest else { return false }
+        driver.drop(longest.micro)
+        // The library takes it out; the relay before it ends by itself.
+        driver.run()
+        return gate != nil || clients.count < AdminLimits.connections
     }
 
     private func serve(_ admitted: AdminGate.Admitted) {
@@ -221,16 +235,26 @@ final class AdminLoop {
         case .success(.file(let file)): client.set(file.answer(http: settings.httpOrigin(for: client.authority)))
         case .success(let call):
             switch login.check(call, of: client, now: now) {
-            case .goOn: enqueue(client)
+            case .goOn(let user): enqueue(client, user: user)
             case .wait(let number):
                 client.job = 0
                 unknown[number] = client
-            case .refuse(let problem): client.set(AdminAnswer(problem))
+            case .refuse(let problem): refuse(client, problem)
             }
         }
     }
 
-    private func enqueue(_ client: AdminClient) {
+    private func refuse(_ client: AdminClient, _ problem: Problem) {
+        client.set(AdminAnswer(problem))
+        guard problem.kind == .unauthenticated || problem.kind == .overLimit else { return }
+        context.frequent.write(.loginRefused(problem.detail, peer: client.peer), now: now, log: context.log)
+    }
+
+    private func enqueue(_ client: AdminClient, user: String?) {
+        if case .success(.control(var call))? = client.call {
+            call.caller = Caller(user: user, peer: client.peer)
+            client.call = .success(.control(call))
+        }
         // A number that no job has: it waits for its turn.
         client.job = 0
         queue.append(client)

@@ -159,9 +159,12 @@ enum Metrics {
         out.single(
             "forebay_protocol_errors_total", .counter, "Connections ended because their client broke the protocol.",
             counters.protocolErrors)
-        out.family("forebay_logins_total", .counter, "Credentials that were looked at, or missing, by what came of it.")
+        out.family(
+            "forebay_logins_total", .counter,
+            "Logins, by what came of them: accepted, refused, or slowed (not looked at).")
         out.sample(["result": "accepted"], counters.loginsAccepted)
         out.sample(["result": "refused"], counters.loginsRefused)
+        out.sample(["result": "slowed"], counters.loginsSlowed)
         out.single(
             "forebay_requests_denied_total", .counter, "Requests that their user had no permission for.",
             counters.denied)
