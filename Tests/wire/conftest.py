@@ -98,8 +98,8 @@ class Broker:
             if record.get("message") == "listening":
                 host, port = record["address"].rsplit(":", 1)
                 addresses.setdefault(record["protocol"], (host, int(port)))
-                if record.get("tls") == "on":
-                    tls.secured.add(int(port))
+                # The port may have been another broker's.
+                (tls.secured.add if record.get("tls") == "on" else tls.secured.discard)(int(port))
         return addresses
 
     @staticmethod
