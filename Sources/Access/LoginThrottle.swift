@@ -10,6 +10,8 @@
 // own guesses at others no faster for that. What failed is forgotten after ten minutes without another failure. An IPv6
 // address counts with all of its /64, which one customer has to itself.
 
+import Core
+
 /// Belongs to one thread. No clock of its own: times are nanoseconds of one that never steps back.
 public struct LoginThrottle {
     /// Addresses that are remembered, and users at them. When they are more, those that failed longest ago go.
@@ -35,14 +37,14 @@ public struct LoginThrottle {
     /// Nanoseconds until a login of `user` from `address` is looked at; 0 is now.
     /// - Parameter user: whatever tells one whose login it is from another.
     public mutating func delay(_ address: String, _ user: String, now: UInt64) -> UInt64 {
-        let address = LoginThrottle.key(address)
+        let address = AddressBlock.of(address)
         return Swift.max(
             addresses.delay(address, now: now), users.delay(LoginThrottle.key(address, user), now: now))
     }
 
     /// A login failed. True: from now on such ones are slowed down.
     public mutating func failed(_ address: String, _ user: String, now: UInt64) -> Bool {
-        let address = LoginThrottle.key(address)
+        let address = AddressBlock.of(address)
         let failures = users.add(LoginThrottle.key(address, user), now: now)
         let ofAddress = failures <= LoginThrottle.free ? addresses.add(address, now: now) : 0
         return failures == LoginThrottle.free + 1 || ofAddress == LoginThrottle.freeOfAddress + 1
@@ -50,31 +52,12 @@ public struct LoginThrottle {
 
     /// A login succeeded.
     public mutating func succeeded(_ address: String, _ user: String) {
-        let address = LoginThrottle.key(address)
+        let address = AddressBlock.of(address)
         let failures = users.remove(LoginThrottle.key(address, user))
         addresses.forgive(address, Swift.min(failures, LoginThrottle.free))
     }
 
     private static func key(_ network: String, _ user: String) -> String { "\(network) \(user)" }
-
-    /// "[2001:db8:1:2::7]" by its first four groups, anything else as it is.
-    static func key(_ address: String) -> String {
-        guard address.hasPrefix("["), address.utf8.count > 2 else { return address }
-        let groups = address.dropFirst().prefix { $0 != "]" && $0 != "%" }
-        guard !groups.contains(".") else { return address }
-        let halves = groups.split(separator: ":", omittingEmptySubsequences: false)
-        // "::" leaves an empty group where zeros are left out.
-        var network: [Substring] = []
-        for (index, group) in halves.enumerated() where network.count < 4 {
-            if group.isEmpty, index > 0 {
-                let rest = halves[(index + 1)...].filter { !$0.isEmpty }.count
-                for _ in 0..<Swift.max(0, 8 - network.count - rest) where network.count < 4 { network.append("0") }
-            } else if !group.isEmpty {
-                network.append(group)
-            }
-        }
-        return network.joined(separator: ":") + "::/64"
-    }
 }
 
 /// How often something failed, by a key.

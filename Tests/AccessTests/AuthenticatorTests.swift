@@ -250,15 +250,6 @@ import Testing
         // The latest are remembered.
         #expect(throttle.delay("a999", "u", now: 999) > 0 && throttle.delay("a0", "u", now: 999) == 0)
     }
-
-    @Test(arguments: [
-        ("127.0.0.1", "127.0.0.1"), ("[2001:db8:1:2:3:4:5:6]", "2001:db8:1:2::/64"),
-        ("[2001:db8::1]", "2001:db8:0:0::/64"),
-        ("[::1]", "0:0:0:0::/64"), ("[fe80::1%eth0]", "fe80:0:0:0::/64"), ("[::ffff:10.0.0.1]", "[::ffff:10.0.0.1]"),
-        ("[::]", "0:0:0:0::/64"), ("[", "["), ("", ""),
-    ]) func aNetworkCountsAsOne(_ address: String, _ key: String) {
-        #expect(LoginThrottle.key(address) == key)
-    }
 }
 
 @Suite struct RecentLoginsTests {

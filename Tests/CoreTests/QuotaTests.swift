@@ -49,6 +49,26 @@ import Testing
         #expect(broker.quotas.connections.value == 3)
     }
 
+    /// A host of IPv6 has a /64 to call from: it counts as one address.
+    @Test func addressesOfOneNetworkAreCountedTogether() throws {
+        let broker = broker(access: .open) { $0.connectionsPerAddress = 2 }
+        let first = open(broker, 0, "[2001:db8:0:1::1]:1")
+        #expect(first != nil && open(broker, 1, "[2001:db8:0:1:ffff::2]:2") != nil)
+        #expect(open(broker, 0, "[2001:db8:0:1::3]:3") == nil)
+        #expect(open(broker, 0, "[2001:db8:0:2::1]:1") != nil, "another network is not concerned")
+        broker.shards[0].lost(try #require(first), reason: "test", now: broker.now)
+        #expect(open(broker, 1, "[2001:db8:0:1::4]:4") != nil)
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", "127.0.0.1"), ("[2001:db8:1:2:3:4:5:6]", "2001:db8:1:2::/64"),
+        ("[2001:db8::1]", "2001:db8:0:0::/64"),
+        ("[::1]", "0:0:0:0::/64"), ("[fe80::1%eth0]", "fe80:0:0:0::/64"), ("[::ffff:10.0.0.1]", "[::ffff:10.0.0.1]"),
+        ("[::]", "0:0:0:0::/64"), ("[", "["), ("", ""),
+    ]) func anAddressOfIPv6StandsForItsNetwork(_ address: String, _ block: String) {
+        #expect(AddressBlock.of(address) == block)
+    }
+
     @Test func connectionsOfAUser() {
         let broker = broker { $0.connectionsPerUser = 2 }
         let first = broker.logIn("alice", of: table, shard: 0)

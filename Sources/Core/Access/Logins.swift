@@ -89,7 +89,7 @@ extension LoginOutcome {
 extension Shard {
     /// Who a connection is if nothing more is said; nil if that is not enough.
     func unasked(_ connection: Connection) -> Principal? {
-        connection.certificate.flatMap { access.principal($0) } ?? access.anonymous
+        access.unasked(connection.certificate)
     }
 
     // RSocket: once, at SETUP

@@ -8,6 +8,9 @@ import RSocket
 
 /// A control call about a topic, a connection or a subscription, as it goes to the shard that has it.
 public struct ControlCall: Sendable {
+    /// What one on its way to another shard counts for in `Limits.forwarded`.
+    static let weight = 1 << 10
+
     public enum Action: Sendable {
         case info, complete, delete
         case fail(message: String)
@@ -161,7 +164,8 @@ extension Shard {
         if owner == index {
             answer(key(bound), perform(request, now: now))
         } else {
-            send(.call(key(bound), request), to: owner)
+            forward(ControlCall.weight, of: connection)
+            send(.call(key(bound), connection.id, request), to: owner)
         }
     }
 

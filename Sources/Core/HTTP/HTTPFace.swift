@@ -314,7 +314,7 @@ final class Exchange {
     /// How many messages its subscription lost since the last one delivered; 0 where there is none.
     var dropped: UInt64 {
         guard let bound, bound.kind == .subscriber else { return 0 }
-        return unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
+        return unsafeDowncast(bound, to: Subscriber.self).known { $0.droppedSinceDelivery } ?? 0
     }
 }
 

@@ -46,8 +46,8 @@ final class Subscriber: BoundStream {
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
-    /// `cursor`, nil before there is one.
-    var knownCursor: Subscription? { hasJoined ? cursor : nil }
+    /// What `read` finds in `cursor`; nil before there is one.
+    func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
     /// The messages to hand over next, as far as its credit reaches; nil if there are none. What `log` has given up of
     /// them is lost.
@@ -62,7 +62,7 @@ final class Subscriber: BoundStream {
     }
 
     /// Gives it its place, once.
-    func join(at cursor: Subscription) {
+    func join(at cursor: consuming Subscription) {
         precondition(!hasJoined)
         cursorPlace.initialize(to: cursor)
         hasJoined = true
