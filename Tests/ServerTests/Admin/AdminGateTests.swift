@@ -30,7 +30,7 @@ struct AdminGateTests {
         /// The client's end of a connection that was accepted.
         mutating func connect() throws -> Int32 {
             let (theirs, ours) = try #require(Socket.pair(buffer: 32 << 10))
-            try gate.take(ours, peer: "a peer", deadline: now + limits.setupTime, poller)
+            try gate.take(ours, peer: "a peer", now: now, deadline: now + limits.setupTime, poller)
             return theirs
         }
 
@@ -103,6 +103,20 @@ struct AdminGateTests {
         scene.now += scene.limits.closeTime
         _ = try scene.turn()
         #expect(scene.gate.deadline > scene.now + scene.limits.closeTime)
+    }
+
+    @Test func theOldestHandshakeGivesWay() throws {
+        var scene = try Scene()
+        let first = try scene.connect()
+        scene.now += 1
+        let second = try scene.connect()
+        defer { for fd in [first, second] { close(fd) } }
+        let began = scene.now - 1
+        let none = scene.gate.dropOldest(before: began)
+        #expect(none == false && received(first) == .blocked)
+        let one = scene.gate.dropOldest(before: scene.now)
+        #expect(one == true && received(first) == .end && received(second) == .blocked)
+        #expect(scene.gate.occupancy(0) == 1 && scene.gate.handshakes.failed == 1)
     }
 
     @Test func whoDoesNotSpeakTLSIsToldOfIt() throws {
