@@ -134,6 +134,11 @@ enum Units {
         return String(out.reversed())
     }
 
+    /// 1 message, 1,234 messages
+    static func counted(_ number: UInt64, _ noun: String) -> String {
+        "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
+    }
+
     /// `value` ≥ 0 with `digits` digits after the point.
     static func fixed(_ value: Double, _ digits: Int) -> String {
         var scale: UInt64 = 1
