@@ -31,7 +31,7 @@ let hot: [SwiftSetting] =
     strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
 // The targets of the fuzzers, in Tests/Fuzz. Ordinary builds make tests of them, which replay the inputs that are kept.
-// With FOREBAY_FUZZ set they are a program instead, whose `main` is libFuzzer's: `make fuzz` builds it.
+// With FOREBAY_FUZZ set they are a program instead, driven by libFuzzer: `make fuzz` builds it.
 let fuzzed: [Target.Dependency] = [
     "Access", "Bytes", "Client", "Configuration", "Core", "HTTP2", "HTTP2Frames", "RSocket", "Server",
 ]

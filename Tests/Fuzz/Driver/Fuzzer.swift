@@ -1,5 +1,5 @@
-// The fuzzers' entry: libFuzzer has the main function, and calls these two. Which target runs is told by the variable
-// FUZZ_TARGET, one a process, so that coverage and corpora are the target's own.
+// The fuzzers' entry. Which target runs is told by the variable FUZZ_TARGET, one a process, so that coverage and corpora
+// are the target's own.
 
 import Glibc
 
@@ -9,6 +9,19 @@ private let chosen: FuzzTarget = {
     complain("FUZZ_TARGET names none of: \(FuzzTarget.all.map(\.name).joined(separator: " "))")
     exit(2)
 }()
+
+@_silgen_name("LLVMFuzzerRunDriver")
+private func runDriver(
+    _ count: UnsafeMutablePointer<CInt>, _ arguments: UnsafeMutableRawPointer,
+    _ body: @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt
+) -> CInt
+
+/// What the linker takes for `main`: the package manager calls every program's so, by the program's name.
+@_cdecl("fuzz_main")
+public func fuzzMain(_ count: CInt, _ arguments: UnsafeMutableRawPointer) -> CInt {
+    var (count, arguments) = (count, arguments)
+    return withUnsafeMutablePointer(to: &arguments) { runDriver(&count, $0, testOneInput) }
+}
 
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {

@@ -94,6 +94,7 @@ func fuzzJWT(_ bytes: UnsafeRawBufferPointer) {
     do throws(JWTFault) {
         let claims = try verifier.verify(Array("\(signed).\(base64(signature, .url))".utf8), wall: wall)
         mustHold(claims.expires > wall, "an expired token is taken")
+        mustHold(!input.rest.contains(0) && !header.contains(0), "what is no JSON is taken")
         mustHold(UserSettings.isName(claims.user), "\(claims.user) is no user's name")
         mustHold(claims.key.algorithm == .hs256, "another key")
     } catch {

@@ -27,6 +27,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "flags", run: fuzzFlags),
         FuzzTarget(name: "credentials", run: fuzzCredentials),
         FuzzTarget(name: "jwt", run: fuzzJWT),
+        FuzzTarget(name: "json", run: fuzzJSON),
     ]
 }
 
