@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build release install deb run test swift-test test-tsan wire-test budget bench docs lint format
+.PHONY: help deps build release install deb run test swift-test test-tsan wire-test faults budget bench docs lint format
 .PHONY: clean fuzz
 
 # An import that Package.swift does not declare is an error in every build.
@@ -62,6 +62,9 @@ test-tsan: deps ## run the tests of streams and of the Swift client under the th
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
 
+faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell what catches it: make faults ONLY=credit
+	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new)
+
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
 
@@ -81,6 +84,7 @@ docs: deps ## build the libraries' documentation, and compile and run the code i
 lint: deps ## check format and style
 	@swift format lint --strict --recursive --parallel Sources Tests Examples Package.swift
 	@python3 .ci/style.py
+	@python3 .ci/faults.py --check
 
 format: deps ## format the Swift sources in place
 	@swift format --in-place --recursive --parallel Sources Tests Examples Package.swift

@@ -141,7 +141,9 @@ let package = Package(
         .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
         .testTarget(
             name: "ServerTests",
-            dependencies: ["Server", "Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS"],
+            dependencies: [
+                "Server", "Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS", "TestCertificates",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],

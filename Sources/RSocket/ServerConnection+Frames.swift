@@ -49,12 +49,13 @@ extension ServerConnection {
                     "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed.")
             }
             return .metadataPush(bytes.slice(Wire.headerSize..<bytes.count))
-        case .setup, .lease:
-            // A second SETUP changes nothing, and a LEASE allows requests that the broker never makes.
+        case .setup, .lease, .resumeOK:
+            // A second SETUP changes nothing, a LEASE allows requests that the broker never makes, and a RESUME_OK
+            // answers what it never sends.
             return nil
         case .resume:
             return fatal(.connectionError, "RESUME came on a connection that is already set up.")
-        case .resumeOK, .ext, nil:
+        case .ext, nil:
             if header.flags.contains(.ignore) { return nil }
             return fatal(
                 .connectionError,
@@ -135,6 +136,9 @@ extension ServerConnection {
         case .event(let event): return event
         }
         guard header.stream != 0 else {
+            // What a server refuses a set-up by has no meaning from a client.
+            let ofSetup = ErrorCode.invalidSetup.rawValue...ErrorCode.rejectedResume.rawValue
+            if ofSetup.contains(code) { return nil }
             phase = .closed
             return .closedByPeer(code: code, message: message)
         }

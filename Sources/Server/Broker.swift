@@ -16,6 +16,7 @@ public enum Broker {
 
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
+        Machine.fillStandardStreams()
         // Swift reads them from /proc; without any, options would go unheeded.
         if arguments.isEmpty {
             complain("cannot read the command line: mount /proc")
@@ -69,6 +70,11 @@ public enum Broker {
         }
         for warning in loaded.warnings { complain(warning) }
         if invocation.action == .check {
+            if let validity = configuration.tls?.validity,
+                let fault = CertificateWatch.fault(validity, wall: Clock.wall())
+            {
+                complain("the certificate of \(validity.subject) needs renewal: \(fault)")
+            }
             do throws(StartError) {
                 try Server.checkOpen(configuration)
             } catch {
@@ -108,9 +114,11 @@ public enum Broker {
         try poller.add(signals.descriptor, token: 0, interest: .read)
         try poller.add(server.finished.descriptor, token: 1, interest: .read)
         manager.ready(server.status)
+        var certificate = CertificateWatch(now: Clock.monotonic())
         var running = true
         while running {
-            for event in 0..<(try poller.wait(timeout: manager.timeout())) where poller[event].token == 1 {
+            let timeout = min(manager.timeout() ?? .max, certificate.timeout(now: Clock.monotonic()))
+            for event in 0..<(try poller.wait(timeout: timeout)) where poller[event].token == 1 {
                 running = false
             }
             while let signal = signals.next() {
@@ -121,6 +129,7 @@ public enum Broker {
                 }
             }
             manager.beat { server.hasPulse() }
+            if certificate.look(now: Clock.monotonic()) { server.warnOfCertificate() }
         }
         return server.wait()
     }

@@ -44,6 +44,8 @@ struct LoopContext: Sendable {
     /// Who may do what at the start.
     var access = AccessTable.open
     var log: Log
+    /// Lines of it that anybody can cause.
+    var frequent = FrequentRecords()
     /// What those get whose listener speaks TLS.
     var tls: TLSServer?
     /// Answered by shards and acceptor.

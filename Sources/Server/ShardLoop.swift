@@ -35,8 +35,7 @@ final class ShardLoop<Shard: Engine> {
     var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
     /// Connections of HTTP/1.1 over TLS.
-    var relays: [UInt32: Relay] = [:]
-    var lastRelay: UInt32 = 0
+    var relays = Relays()
     private(set) var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
     enum Phase { case running, draining, idle, stopped }
     private(set) var phase = Phase.running
@@ -72,10 +71,11 @@ final class ShardLoop<Shard: Engine> {
             switch Token(rawValue: token) {
             case .inbox: inbox.clearWake()
             case .connection(let id): handle(id, ready)
-            case .lingering(let number): discard(number, ready)
+            case .lingering(let number): lingering.advance(number, ready, scratch: buffer, poller)
             case .micro: http1?.wake()
             case .relay(let number): relay(number, isDead: !ready.isDisjoint(with: .dead))
             case .relayInner(let number): relay(number, isDead: false)
+            case .listener: break
             }
         }
         handshakeTime = 0
@@ -85,8 +85,9 @@ final class ShardLoop<Shard: Engine> {
         if let deadline = shard.deadline, deadline <= now.monotonic {
             shard.fire(now: now)
             if !ended.isEmpty { tellEnds() }
-            expireRelays()
+            relays.expire(now: now.monotonic, limit: context.limits.httpSilence)
             failedHandshakes.tell(now: now.monotonic, log: context.log)
+            context.frequent.tell(now: now.monotonic, log: context.log)
         }
         lingering.expire(now: now.monotonic)
         carryOut()
@@ -231,7 +232,13 @@ final class ShardLoop<Shard: Engine> {
         }
         shard.effects.close.removeAll(keepingCapacity: true)
         if !shard.effects.logins.isEmpty { submitLogins() }
-        for record in shard.effects.log { context.log.write(record) }
+        for record in shard.effects.log {
+            if record.isFrequent {
+                context.frequent.write(record, now: now.monotonic, log: context.log)
+            } else {
+                context.log.write(record)
+            }
+        }
         shard.effects.log.removeAll(keepingCapacity: true)
     }
 
@@ -311,7 +318,7 @@ final class ShardLoop<Shard: Engine> {
 
     private func tellIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,
-            http1?.count ?? 0 == 0, relays.isEmpty
+            http1?.count ?? 0 == 0, relays.count == 0
         else { return }
         phase = .idle
         context.acceptor.push(.idle)
@@ -330,6 +337,11 @@ final class ShardLoop<Shard: Engine> {
         }
     }
 
+    /// Sends the end of a connection whose peer may still be sending.
+    func linger(_ fd: Int32, _ tls: TLSStream? = nil) {
+        lingering.linger(fd, tls, until: now.monotonic + context.limits.closeTime, poller)
+    }
+
     func lose(_ id: ConnectionID, error: Int32) {
         guard let connection = connections.remove(id) else { return }
         if let micro = connection.micro { http1?.drop(micro) } else { close(connection.fd) }
@@ -345,8 +357,7 @@ final class ShardLoop<Shard: Engine> {
             count.remove()
         }
         http1?.stop()
-        for relay in relays.values { relay.close() }
-        relays.removeAll()
+        relays.closeAll()
         lingering.closeAll()
         // What came behind `stop`, or while the loop failed.
         inbox.drain { item in

@@ -43,7 +43,7 @@ final class TestBroker {
     }
 
     func open(_ client: TestClient) -> ConnectionID? {
-        let peer = "127.0.0.1:\(1000 + clients.count)"
+        let peer = "127.0.0.1:\(1000 + clients.values.reduce(0) { $0 + $1.count })"
         guard let id = shards[client.shard].open(peer: peer, face: client.face, now: now) else { return nil }
         clients[client.shard]![id] = client
         return id

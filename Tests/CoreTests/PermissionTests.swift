@@ -238,4 +238,24 @@ import Testing
             #expect(peer.answer()?.status == status, "\(user as Any)")
         }
     }
+
+    // What one sees
+
+    @Test(arguments: [
+        (Permissions.all, #""$SYS.topics","$SYS.subscriptions","$SYS.connections""#), (.none, ""),
+        (Permissions(publish: topics("a")), #""$SYS.topics""#),
+        (Permissions(subscribe: topics("a")), #""$SYS.topics""#),
+        (Permissions(control: topics("a")), #""$SYS.topics","$SYS.subscriptions""#),
+        (
+            Permissions(control: topics("$SYS.connections")),
+            #""$SYS.topics","$SYS.subscriptions","$SYS.connections""#
+        ),
+    ])
+    func oneIsToldWhichListsAreOpen(_ permissions: Permissions, _ lists: String) {
+        let table = AccessTable.users(["alice": permissions])
+        let broker = TestBroker(access: table)
+        let client = broker.logIn("alice", of: table)
+        client.publish("$SYS.info", "")
+        #expect(client.received().last?.hasSuffix(#","user":"alice","sees":[\#(lists)]}|"#) == true)
+    }
 }

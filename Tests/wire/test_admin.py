@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 import urllib.parse
 from pathlib import Path
 
@@ -14,50 +13,12 @@ import pytest
 import requests
 
 import access
+from admin import Admin, until
 from common import DEADLINE
+from prometheus import Prometheus
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.rsocket
-
-
-def until(condition, what):
-    end = time.monotonic() + DEADLINE
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not within {DEADLINE} s: {what}"
-        time.sleep(0.05)
-    return value
-
-
-class Admin:
-    def __init__(self, broker):
-        self.broker, self.url = broker, "http://%s:%d/" % broker.admin
-        self.session = requests.Session()
-        self.session.trust_env = False
-
-    def __call__(self, path, method="GET", **options):
-        return self.session.request(method, self.url + path, timeout=DEADLINE, **options)
-
-    def json(self, path, **options):
-        answer = self(path, **options)
-        assert answer.status_code == 200, answer.text
-        assert answer.headers["content-type"] == "application/json"
-        return answer.json()
-
-    def post(self, path, **headers):
-        return self(path, "POST", headers={"content-type": "application/json", **headers})
-
-    def metrics(self, query="") -> dict[str, float]:
-        """Values by sample."""
-        text = self("metrics" + query).text
-        return {sample: float(value) for sample, value in
-                (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}
-
-    def problem(self, answer, status, kind):
-        assert answer.status_code == status, answer.text
-        assert answer.headers["content-type"] == "application/problem+json"
-        body = answer.json()
-        assert body["type"] == "/problems/" + kind and body["status"] == status and body["detail"]
-        return body["detail"]
 
 
 @pytest.fixture
@@ -354,38 +315,13 @@ def test_the_dashboard_and_the_rules_name_metrics_that_there_are(admin, tmp_path
 
 
 def test_a_real_prometheus_scrapes_the_broker(admin, topic, tmp_path):
-    program = shutil.which("prometheus")
-    assert program, "There is no prometheus: run `make deps`, or install Debian's package of that name."
     admin.broker.peer().numbers(topic, 1, 3)
-    (tmp_path / "prometheus.yml").write_text(json.dumps({
-        "global": {"scrape_interval": "250ms", "evaluation_interval": "250ms"},
-        "rule_files": [str(ROOT / "Docker/alerts.yaml")],
-        "scrape_configs": [{"job_name": "forebay", "params": {"subscriptions": ["1"]},
-                            "static_configs": [{"targets": ["%s:%d" % admin.broker.admin]}]}]}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [program, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
-         f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    server = Prometheus(admin.broker.admin, tmp_path)
     try:
-        def ask(query):
-            try:
-                answer = admin.session.get(f"http://127.0.0.1:{port}/api/v1/query", params={"query": query}, timeout=5)
-                return [float(one["value"][1]) for one in answer.json()["data"]["result"]]
-            except requests.RequestException:
-                return None
-
-        def is_(query, value):
-            end = time.monotonic() + 60
-            while ask(query) != [value]:
-                assert time.monotonic() < end and process.poll() is None, (query, ask(query))
-                time.sleep(0.1)
-
-        is_('up{job="forebay"}', 1)
-        is_(f'forebay_topic_published_total{{topic="{topic}"}}', 3)
-        is_("sum(forebay_shard_responding)", 2)
-        assert ask("histogram_quantile(0.99, sum by (le) (forebay_loop_turn_seconds_bucket)) > 0")
-        assert ask('ALERTS{alertname="ForebayDown"}') == []
+        server.until('up{job="forebay"}', 1)
+        server.until(f'forebay_topic_published_total{{topic="{topic}"}}', 3)
+        server.until("sum(forebay_shard_responding)", 2)
+        assert server.ask("histogram_quantile(0.99, sum by (le) (forebay_loop_turn_seconds_bucket)) > 0")
+        assert server.ask('ALERTS{alertname="ForebayDown"}') == []
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        server.close()

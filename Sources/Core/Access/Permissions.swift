@@ -22,6 +22,9 @@ public struct TopicSet: Sendable, Equatable {
     public static let everything = TopicSet(isEverything: true, patterns: [])
     public static let none = TopicSet([])
 
+    /// No topic belongs to it.
+    public var isEmpty: Bool { !isEverything && patterns.isEmpty }
+
     /// - Parameter patterns: a topic belongs to it that one of them matches.
     public init(_ patterns: [TopicPattern]) {
         self.init(isEverything: false, patterns: patterns)

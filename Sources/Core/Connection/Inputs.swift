@@ -283,6 +283,7 @@ extension Shard {
             if connection.http?.http1 != nil { exchange.isHalfClosed = true }
             finish(exchange, Refusal(error))
         }
+        connection.end = error.message
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
         sayFatal(error, on: connection)
@@ -297,6 +298,8 @@ extension Shard {
     /// The connection is over: its streams end, its output is given back.
     func close(_ connection: Connection, reason: String, now: Instant) {
         guard !connection.isClosed else { return }
+        let reason = connection.end ?? reason
+        connection.end = reason
         dropStreams(of: connection, now: now)
         if let http = connection.http { http.takeErrors(into: &counters) }
         connection.phase = .closed
@@ -308,8 +311,7 @@ extension Shard {
         connections.remove(connection.handle)
         quotas.connections.give()
         quotas.disconnect(connection.address)
-        connection.meter?.account.connections.give()
-        connection.meter = nil
+        disenroll(connection)
         effects.close.append(connection.id)
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
         if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
@@ -319,6 +321,9 @@ extension Shard {
         while let stream = connection.streams.last {
             if stream.kind == .publisher {
                 ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
+            }
+            if stream.kind == .subscriber, let end = connection.end {
+                unsafeDowncast(stream, to: Subscriber.self).end = "its connection ended: \(end)"
             }
             // The owner may have answered at once and so have dropped it.
             if streams[stream.handle] === stream { drop(stream) }

@@ -38,6 +38,7 @@ extension Shard {
             break
         case .refuse(let stream, let handle, let error):
             if let handle, let bound = self.stream(handle, nil) {
+                if bound.kind == .subscriber { unsafeDowncast(bound, to: Subscriber.self).end = error.message }
                 leave(bound, .cancelled, now: now)
             }
             if let limit = LimitReached(error.bound) { reached(limit) }
@@ -200,7 +201,9 @@ extension Shard {
     func fail(_ stream: BoundStream, _ refusal: Refusal) {
         guard streams[stream.handle] === stream else { return }
         if stream.kind == .subscriber {
-            sayFailed(refusal, to: unsafeDowncast(stream, to: Subscriber.self))
+            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+            sayFailed(refusal, to: subscriber)
+            subscriber.end = refusal.message
         } else {
             sayRefused(refusal, on: stream.connection, stream: stream.stream)
         }

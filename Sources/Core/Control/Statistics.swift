@@ -21,9 +21,11 @@ public struct ShardCounters: Sendable {
     public var limits = Tally<LimitReached>()
     public var protocolErrors: UInt64 = 0
     public var connectionsOpened: UInt64 = 0
-    /// Credentials that were looked at and were right; logins that came to nothing; requests that were not allowed.
+    /// Credentials that were looked at and were right; logins that came to nothing; those of them that were not looked
+    /// at, as too many had failed, are counted by themselves. And requests that were not allowed.
     public var loginsAccepted: UInt64 = 0
     public var loginsRefused: UInt64 = 0
+    public var loginsSlowed: UInt64 = 0
     public var denied: UInt64 = 0
     /// Connections that were secured by TLS, and those that were not to be.
     public var handshakes: UInt64 = 0
@@ -53,6 +55,7 @@ public struct ShardCounters: Sendable {
         subscriptionsOpened &+= other.subscriptionsOpened
         loginsAccepted &+= other.loginsAccepted
         loginsRefused &+= other.loginsRefused
+        loginsSlowed &+= other.loginsSlowed
         denied &+= other.denied
         handshakes &+= other.handshakes
         handshakeFailures &+= other.handshakeFailures
@@ -114,6 +117,7 @@ struct Statistics {
         object.add("protocol_errors", total.protocolErrors)
         object.add("logins_accepted", total.loginsAccepted)
         object.add("logins_refused", total.loginsRefused)
+        object.add("logins_slowed", total.loginsSlowed)
         object.add("denied", total.denied)
         object.add("tls_handshakes", total.handshakes)
         object.add("tls_handshake_failures", total.handshakeFailures)

@@ -217,7 +217,7 @@ extension Shard {
     func key(_ stream: BoundStream) -> StreamKey { StreamKey(shard: index, handle: stream.handle) }
 
     /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
-    private func forward(_ bytes: Int, of connection: Connection) {
+    func forward(_ bytes: Int, of connection: Connection) {
         connection.forwarded += bytes
         updateReading(connection)
     }

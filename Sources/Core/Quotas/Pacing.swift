@@ -15,17 +15,31 @@ extension Shard {
         return meter
     }
 
-    /// Counts a connection for the user that it turned out to be. Over HTTP it is that of the latest request.
+    /// Counts a connection for the user that it turned out to be. Over HTTP, where each request can have another one,
+    /// it counts for that of the latest request, and for each who has one under way.
     func enroll(_ connection: Connection, _ principal: Principal) throws(Refusal) {
-        if let meter = connection.meter, meter.account.user == principal.user { return }
+        let former = connection.meter
+        if let former, former.account.user == principal.user { return }
         let meter = meter(of: principal.user)
-        guard meter.account.connections.take(limit: limits.connectionsPerUser) else {
+        let http = connection.http
+        let isCounted = http?.speaks(for: meter.account) == true
+        guard isCounted || meter.account.connections.take(limit: limits.connectionsPerUser) else {
             reached(.connectionsPerUser)
             throw .rejected(
                 "\(meter.account.title) has \(limits.connectionsPerUser) connections, the most allowed; close some.")
         }
-        connection.meter?.account.connections.give()
         connection.meter = meter
+        if let former, http?.speaks(for: former.account) != true { former.account.connections.give() }
+    }
+
+    /// Counts a connection no more, for anybody.
+    func disenroll(_ connection: Connection) {
+        let latest = connection.meter
+        latest?.account.connections.give()
+        connection.meter = nil
+        connection.http?.endSpeaking { account in
+            if account !== latest?.account { account.connections.give() }
+        }
     }
 
     /// Who publishes on a stream of a connection.

@@ -59,20 +59,22 @@ public final class Quotas: Sendable {
         return book.lock.with { book.account(of: user, now: now) }
     }
 
-    /// One more connection from an address; false when there are `limit` already.
+    /// One more connection from an address, or its /64; false when there are `limit` already.
     func connect(_ address: String, limit: Int) -> Bool {
-        book.lock.with {
-            let count = book.addresses[address, default: 0]
+        let block = AddressBlock.of(address)
+        return book.lock.with {
+            let count = book.addresses[block, default: 0]
             guard count < limit else { return false }
-            book.addresses[address] = count + 1
+            book.addresses[block] = count + 1
             return true
         }
     }
 
     func disconnect(_ address: String) {
+        let block = AddressBlock.of(address)
         book.lock.with {
-            guard let count = book.addresses[address] else { return }
-            book.addresses[address] = count > 1 ? count - 1 : nil
+            guard let count = book.addresses[block] else { return }
+            book.addresses[block] = count > 1 ? count - 1 : nil
         }
     }
 

@@ -139,6 +139,7 @@ extension Shard {
         switch end {
         case .completed:
             sayCompleted(to: subscriber, lost: lost)
+            subscriber.end = "the topic completed"
             drop(subscriber)
         case .topicFailed:
             var reason = "unknown"
@@ -166,7 +167,7 @@ extension Shard {
         uncountSubscription(for: subscriber.meter?.account)
         if let id = subscriber.streamID { streamIDs[id] = nil }
         let mirror = subscriber.mirror
-        if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber) }
+        if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
         mirror.remove(subscriber)
         if mirror.isEmpty { mirror.markDirty() }
     }

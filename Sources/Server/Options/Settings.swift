@@ -104,7 +104,7 @@ extension Setting {
         ).reloadable,
         .number(
             "max-connections-per-address", \.limits.connectionsPerAddress, in: 1...10_000_000,
-            "connections from one address"
+            "connections from one address, or one /64 of IPv6"
         ).reloadable,
         .number(
             "max-streams", \.limits.streamsPerConnection, in: 1...1_000_000,

@@ -1,5 +1,5 @@
-// The fuzzers' entry. Which target runs is told by the variable FUZZ_TARGET, one a process, so that coverage and corpora
-// are the target's own.
+// The fuzzers' entry. Which target runs is told by the variable FUZZ_TARGET, one a process, so that coverage and
+// corpora are the target's own.
 
 import Glibc
 
