@@ -56,7 +56,8 @@ final class ResumingClient {
         var frames = ByteBuffer()
         write(&frames)
         sent.append(frames.readable)
-        pass(frames.readable)
+        // With RESUME_OK goes all that the broker lacks.
+        if !awaitsResume { pass(frames.readable) }
         take()
     }
 
@@ -85,7 +86,7 @@ final class ResumingClient {
     /// What has come is looked at, and acknowledged.
     func acknowledge() {
         take()
-        tell(respond: false)
+        if !awaitsResume { tell(respond: false) }
         take()
     }
 

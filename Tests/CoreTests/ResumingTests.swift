@@ -105,7 +105,52 @@ import Testing
                 return at < most ? at : nil
             }
         }
-        let cuts = ResumingClient.Cuts(incoming: places(whole.client.incoming), outgoing: places(whole.client.outgoing))
+        let cuts = ResumingClient.Cuts(
+            incoming: places(whole.client.incoming), outgoing: places(whole.client.outgoing))
         compare(cuts, shards: shards, with: whole)
+    }
+
+    // Delays
+
+    /// Sockets break and sessions are resumed while shards take their turns late: what is published comes once, and what
+    /// the client publishes is there once.
+    @Test(arguments: 0..<100) func whateverIsUnderWayWhenASocketBreaksComesOnce(_ seed: UInt64) {
+        var random = LedgerRandom(state: seed &+ 1)
+        let broker = TestBroker(shards: 3)
+        let other = broker.connect(2)
+        let client = ResumingClient(broker, shard: random.next(3))
+        client.subscribe("t.out?buffer=1000", n: 1, stream: 1)
+        broker.chaos = LedgerRandom(state: seed)
+        var published = 0
+        var offered = 0
+        for step in 0..<150 {
+            switch random.next(8) {
+            case 0, 1:
+                published += 1
+                other.publish("t.out", "\(published)", stream: UInt32(1 + 2 * step))
+            case 2, 3:
+                offered += 1
+                client.publish("t.in", "\(offered)", stream: UInt32(1 + 2 * offered))
+            case 4: client.send { FrameWriter.requestN(stream: 1, n: UInt32(1 + random.next(5)), into: &$0) }
+            case 5: client.acknowledge()
+            case 6:
+                client.lose()
+                client.resume(on: random.next(3))
+            default: broker.run()
+            }
+            client.take()
+        }
+        broker.chaos = nil
+        broker.runAll()
+        client.take()
+        client.lose()
+        client.resume()
+        client.send { FrameWriter.requestN(stream: 1, n: 1000, into: &$0) }
+        #expect(client.refusal == nil)
+        #expect(client.lines(of: 1) == (0..<published).map { "1:\($0 + 1)" })
+        #expect(client.lines.count == published + offered)
+        for n in 0..<offered { #expect(client.lines(of: 3 + 2 * n) == ["\(3 + 2 * n):\(n + 1)|"]) }
+        other.subscribe("t.in?replay=all", stream: 999)
+        #expect(other.received().suffix(offered) == (0..<offered).map { "999:\($0 + 1)" }[...])
     }
 }
