@@ -43,6 +43,7 @@ enum Table {
     static let connections = [
         Column(title: "ID", field: "id"), Column(title: "PEER", field: "peer"),
         Column(title: "USER", field: "user", isOptional: true),
+        Column(title: "STATE", field: "state", isOptional: true),
         Column(title: "SHARD", field: "shard", kind: .count),
         Column(title: "AGE", field: "age_ms", kind: .milliseconds),
         Column(title: "STREAMS", field: "streams", kind: .count),

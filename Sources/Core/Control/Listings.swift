@@ -140,7 +140,7 @@ extension Shard {
 
     /// A peer whose windows are closed takes nothing from its stream's body: that is what then ends the room.
     private func hasRoom(_ listing: Listing) -> Bool {
-        guard listing.connection.output.count < limits.output else { return false }
+        guard listing.connection.output.room(limits.output) > 0 else { return false }
         return listing.exchange.map { $0.body.count < Listing.body } ?? true
     }
 
