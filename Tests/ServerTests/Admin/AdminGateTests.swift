@@ -30,7 +30,7 @@ struct AdminGateTests {
         /// The client's end of a connection that was accepted.
         mutating func connect() throws -> Int32 {
             let (theirs, ours) = try #require(Socket.pair(buffer: 32 << 10))
-            try gate.take(ours, peer: "a peer", deadline: now + limits.setupTime, poller)
+            try gate.take(ours, peer: "a peer", now: now, deadline: now + limits.setupTime, poller)
             return theirs
         }
 
