@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help deps build release install deb run test swift-test test-tsan wire-test faults budget bench docs lint format
-.PHONY: clean
+.PHONY: clean fuzz
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -67,6 +67,9 @@ faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell wha
 
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
+
+fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; KEEP=1 keeps what reaches more
+	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET)) $(if $(KEEP),--keep)
 
 bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers

@@ -177,7 +177,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         #"{"sub":"alice","exp":2000,"forebay":[]}"#, #"{"sub":"alice","exp":2000,"forebay":{"publish":"a"}}"#,
         #"{"sub":"alice","exp":2000,"forebay":{"publish":["a..b"]}}"#,
         #"{"sub":"alice","exp":2000,"forebay":{"block":[1]}}"#,
-        "not json", "",
+        "{\"sub\":\"alice\",\"exp\":2000\0}", "not json", "",
     ]) func claimsThatAreRefused(_ claims: String) throws {
         #expect(JWTTests.outcome(try JWTTests.verifier(.hs256), JWTTests.token(claims)) == "wrong")
     }

@@ -108,6 +108,47 @@ import Testing
         #expect(second.calls[three]?.status == "0")
     }
 
+    /// A call that subscribes to "t" and goes on.
+    private func subscribe(_ client: GRPCClient, as authorization: String) -> UInt32 {
+        client.call(.subscribe, [0x0A, 5, 0x0A, 1, 0x74, 0x10, 1], end: false, authorization: authorization)
+    }
+
+    private func count(_ broker: TestBroker, _ user: String) -> Int {
+        broker.quotas.account(of: user, now: broker.now.monotonic).connections.value
+    }
+
+    @Test func aConnectionCountsForEachWhoHasARequestUnderWay() {
+        let broker = broker(shards: 1) { $0.connectionsPerUser = 1 }
+        let client = GRPCClient(broker)
+        let stream = subscribe(client, as: "Bearer a")
+        broker.answerLogin(.user("alice", of: table))
+        // Another one's request does not make it free for alice while hers goes on.
+        let other = client.call(.publishOne, field(1, "t") + [0x12, 3, 0x12, 1, 0x61], authorization: "Bearer b")
+        broker.answerLogin(.user("bob", of: table))
+        #expect(client.answer(other).status == "0" && count(broker, "alice") == 1 && count(broker, "bob") == 1)
+        #expect(broker.logIn("alice", of: table).isClosed)
+        #expect(reached(.connectionsPerUser, broker) == 1)
+        // It is once hers is over: it is bob's alone then.
+        client.reset(stream)
+        #expect(count(broker, "alice") == 0 && count(broker, "bob") == 1)
+        #expect(!broker.logIn("alice", of: table).isClosed && broker.logIn("bob", of: table).isClosed)
+        client.client.disconnect()
+        #expect(count(broker, "alice") == 1 && count(broker, "bob") == 0)
+    }
+
+    @Test func aConnectionThatEndsCountsForNobody() {
+        let broker = broker(shards: 1) { $0.connectionsPerUser = 5 }
+        let client = GRPCClient(broker)
+        for (token, user) in [("a", "alice"), ("b", "bob"), ("a", "alice"), ("b", "bob")] {
+            _ = subscribe(client, as: "Bearer \(token)")
+            broker.answerLogin(.user(user, of: table))
+            #expect(count(broker, user) == 1)
+        }
+        client.client.disconnect()
+        #expect(count(broker, "alice") == 0 && count(broker, "bob") == 0)
+        #expect(broker.quotas.isUnused)
+    }
+
     // Subscriptions
 
     @Test func subscriptionsAreCountedOverAllShards() {

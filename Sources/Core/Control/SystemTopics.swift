@@ -41,7 +41,7 @@ extension Shard {
         publishEvent(object)
     }
 
-    func event(_ name: String, subscriber: Subscriber) {
+    func event(_ name: String, subscriber: Subscriber, reason: String? = nil) {
         guard !TopicName.isSystem(subscriber.mirror.name) else { return }
         var object = eventObject(name)
         object.add("subscription", subscriber.id)
@@ -52,6 +52,7 @@ extension Shard {
             object.add("delivered", subscriber.cursor.delivered)
             object.add("dropped", subscriber.cursor.dropped)
         }
+        if let reason { object.add("reason", reason) }
         publishEvent(object)
     }
 

@@ -27,6 +27,8 @@ final class Subscriber: BoundStream {
     var streamID: SubscriptionID?
     /// What it has lost, as far as the shard's counters know.
     var countedDropped: UInt64 = 0
+    /// Why it ended, for the event that tells so.
+    var end = "cancelled by the client"
     /// Since when messages have been waiting for it without a pause, on the monotonic clock; nil while none does.
     var behindSince: UInt64?
     /// Under `block`: since when its buffer has been full without progress, and where it stood then.
