@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help deps build release install deb run test swift-test test-tsan wire-test budget bench docs lint format
-.PHONY: clean
+.PHONY: clean simulate
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -61,6 +61,10 @@ test-tsan: deps ## run the tests of streams and of the Swift client under the th
 
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
+
+simulate: deps ## run the simulator with new seeds, a process for each core: make simulate SECONDS=600
+	@swift build -c release --product forebay-sim $(SWIFT_FLAGS)
+	@.ci/simulate $(or $(SECONDS),60)
 
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)

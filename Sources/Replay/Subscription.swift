@@ -115,6 +115,9 @@ public struct Subscription: Sendable {
     /// How many messages wait; those of a batch that is not settled are not among them.
     public var waiting: Int { Int(clamping: waitingRanges.count) }
 
+    /// What waits, lowest first; for whoever audits a subscription.
+    package var waitingMessages: [SequenceRange] { waitingRanges.all }
+
     /// The newest message that waits; nil if none does.
     public var newestWaiting: SequenceNumber? {
         waitingRanges.isEmpty ? nil : waitingRanges.last.upper.advanced(by: -1)
