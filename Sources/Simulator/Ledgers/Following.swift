@@ -42,7 +42,7 @@ extension NaiveCursor {
     /// may have done leads to what is seen.
     /// - Parameters:
     ///   - isLossy: the log has lost messages since the last look.
-    ///   - isBatch: what happened was several mails, which may have told of several such losses.
+    ///   - isBatch: what happened was several mails, each of which may have told of some.
     func follow(
         _ now: Audit.Subscription, handing count: Int, isLossy: Bool, isBatch: Bool
     ) -> (NaiveCursor, Lot)? {
@@ -55,15 +55,17 @@ extension NaiveCursor {
             other.hasFailed = true
             return other.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch)
         }
-        if isLossy, isBatch || ways.isEmpty { return adopting(now, count).map { ($0, Lot([], count: count)) } }
+        // Between several mails there may have been several losses, to the log's limit or to the policy.
+        let isUnsure = isBatch && (isLossy || Int(now.dropped) > dropped && count > 0)
+        if isUnsure || isLossy && ways.isEmpty { return adopting(now, count).map { ($0, Lot([], count: count)) } }
         guard let first = ways.first else { return nil }
         var rows: [[Handed]] = []
         for way in ways where !rows.contains(way.handed) { rows.append(way.handed) }
         return (first.cursor, Lot(rows, count: count))
     }
 
-    /// The log lost messages more than once, and it cannot be told when. What there is must add up; from here on it
-    /// goes on from where the engine stands.
+    /// Messages were lost more than once, and it cannot be told when. What there is must add up; from here on it goes
+    /// on from where the engine stands.
     private func adopting(_ now: Audit.Subscription, _ count: Int) -> NaiveCursor? {
         let kept = now.waiting.reduce(0) { $0 + $1.count }
         let arrived = waiting.count + Int(now.viewEnd - next)

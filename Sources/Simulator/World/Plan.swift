@@ -27,8 +27,10 @@ public enum Feature: String, CaseIterable, Sendable {
     case age, leaps
     /// Demands of 0 and other mistakes of clients.
     case mistakes
-    /// Lists of what there is, compared with what is known.
+    /// Lists of what there is.
     case lists
+    /// Long runs in which everybody asks for one message at a time.
+    case trickle
 }
 
 struct Plan {
@@ -52,9 +54,10 @@ struct Plan {
         }
         let strengths = [Feature.fire, .acknowledged, .channels].filter { permitted.contains($0) }
         if drawn.isDisjoint(with: strengths), !strengths.isEmpty { drawn.insert(chance.pick(strengths)) }
-        features = drawn
         shards = drawn.contains(.shards) ? 2 + chance.below(3) : 1
-        steps = chance.pick([60, 200, 200, 600])
+        if chance.below(10) > 0 { drawn.remove(.trickle) }
+        features = drawn
+        steps = drawn.contains(.trickle) ? 3000 : chance.pick([60, 200, 200, 600])
         topics = Array(["a", "b", "c.d"].prefix(1 + chance.below(3)))
         let all = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
         let few = (0..<1 + chance.below(3)).map { _ in chance.pick(all) }

@@ -117,7 +117,8 @@ final class Workload {
     }
 
     private func demand() -> Int {
-        chance.isOne(in: 8) ? SubscriberLedger.everything : chance.pick([1, 1, 2, 3, chance.size(upTo: 40)])
+        if plan.has(.trickle) { return 1 }
+        return chance.isOne(in: 8) ? SubscriberLedger.everything : chance.pick([1, 1, 2, 3, chance.size(upTo: 40)])
     }
 
     private func ask(_ ledger: SubscriberLedger) { ledger.client.request(demand(), ledger) }
