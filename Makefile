@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help deps build release install deb run test swift-test test-tsan wire-test faults budget bench docs lint format
-.PHONY: clean fuzz
+.PHONY: clean fuzz simulate
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -64,6 +64,10 @@ wire-test: build .venv/ready ## run the tests that talk to a running broker: mak
 
 faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell what catches it: make faults ONLY=credit
 	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new)
+
+simulate: deps ## run the simulator with new seeds, a process for each core: make simulate SECONDS=600
+	@swift build -c release --product forebay-sim $(SWIFT_FLAGS)
+	@.ci/simulate $(or $(SECONDS),60)
 
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)

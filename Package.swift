@@ -18,6 +18,7 @@ import PackageDescription
 //                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
+//   forebay-sim ─ Simulator ─ Core, RSocket, Replay      (no I/O)
 //   forebay, Server ─ Manual      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
@@ -50,6 +51,7 @@ let package = Package(
         .executable(name: "forebayd", targets: ["forebayd"]),
         .executable(name: "forebay", targets: ["forebay"]),
         .executable(name: "bench", targets: ["Bench"]),
+        .executable(name: "forebay-sim", targets: ["forebay-sim"]),
         .library(name: "Streams", targets: ["Streams"]),
         .library(name: "StreamsTestSupport", targets: ["StreamsTestSupport"]),
         .library(name: "Forebay", targets: ["Forebay"]),
@@ -134,6 +136,10 @@ let package = Package(
             name: "CoreTests",
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
+        .target(name: "Simulator", dependencies: ["Core", "RSocket", "Replay", "Bytes"], swiftSettings: strict),
+        .executableTarget(name: "forebay-sim", dependencies: ["Simulator"], swiftSettings: strict),
+        .testTarget(
+            name: "SimulatorTests", dependencies: ["Simulator"], exclude: ["seeds.txt"], swiftSettings: strict),
         .testTarget(name: "AccessTests", dependencies: ["Access", "Core"], swiftSettings: strict),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: strict),

@@ -30,7 +30,7 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     private var state = State.open
-    private(set) var waitingRanges: WaitingRanges
+    private var waitingRanges: WaitingRanges
     /// Messages below are delivered, waiting or lost; those from here on are pending.
     private var settled: SequenceNumber
     /// Where the topic ends, as far as it was told.
@@ -114,6 +114,9 @@ public struct Subscription: ~Copyable, Sendable {
 
     /// How many messages wait; those of a batch that is not settled are not among them.
     public var waiting: Int { Int(clamping: waitingRanges.count) }
+
+    /// What waits, lowest first; for whoever audits a subscription.
+    package var waitingMessages: [SequenceRange] { waitingRanges.all }
 
     /// The newest message that waits; nil if none does.
     public var newestWaiting: SequenceNumber? {

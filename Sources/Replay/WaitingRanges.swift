@@ -27,6 +27,9 @@ struct WaitingRanges: Sendable {
 
     var isEmpty: Bool { count == 0 }
 
+    /// All ranges, lowest first.
+    var all: [SequenceRange] { isEmpty ? [] : [first] + (0..<Int(ringCount)).map { ring[slot($0)] } }
+
     /// How many ranges there are.
     var ranges: Int { isEmpty ? 0 : 1 + Int(ringCount) }
 

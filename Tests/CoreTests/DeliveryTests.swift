@@ -93,6 +93,29 @@ import Testing
         #expect(other.received() == ["1:a", "1:|"])
     }
 
+    /// What is published behind the subscription, in one read, is held to the room that it leaves.
+    @Test func aBlockSubscriptionHoldsFromTheNextFrameOn() {
+        let broker = TestBroker()
+        let client = broker.connect()
+        client.publish("t", "a", stream: 1)
+        client.send { buffer in
+            Array("t?overflow=block&buffer=2".utf8).withUnsafeBytes { route in
+                FrameWriter.requestStream(
+                    stream: 3, initialN: 1, metadata: route, data: UnsafeRawBufferPointer(start: nil, count: 0),
+                    fragment: 1 << 20, into: &buffer)
+            }
+            Array("t".utf8).withUnsafeBytes { route in
+                for _ in 0..<5 {
+                    FrameWriter.requestFNF(
+                        stream: 5, metadata: route, data: route, fragment: 1 << 20, into: &buffer)
+                }
+            }
+        }
+        let topic = broker.shards[0].names["t"]!
+        #expect(topic.published == 3 && topic.fireDropped == 3 && topic.overshoot == 0)
+        #expect(client.received() == ["1:1|", "3:t"])
+    }
+
     @Test(arguments: placements)
     func blockPacesPublishers(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)

@@ -69,6 +69,10 @@ final class Mirror {
             told?.needed = needed
             shard.topics[epoch]?.hold(needed, for: shard.index)
         }
+        // Nor may what is published behind it in the same read take room that it does not leave.
+        if sharesLog, subscriber.cursor.overflow == .block, let progress = progress() {
+            shard.topics[epoch]?.heard(progress, from: shard.index, now: shard.moment)
+        }
         markDirty()
     }
 

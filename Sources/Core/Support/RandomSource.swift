@@ -3,16 +3,16 @@
 //
 // SipHash-2-4 of a counter, under a key that the seed makes. https://www.aumasson.jp/siphash/siphash.pdf
 
-struct RandomSource {
+package struct RandomSource {
     private let key: (UInt64, UInt64)
     private var counter: UInt64 = 0
 
     /// - Parameter seed: from the operating system; the numbers are as hard to guess as it is.
-    init(seed: UInt64) {
+    package init(seed: UInt64) {
         key = (seed, ~seed.byteSwapped)
     }
 
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         counter &+= 1
         return RandomSource.hash(counter, key)
     }

@@ -1,0 +1,258 @@
+// RSocketClient: a client that speaks RSocket 1.0 over its wire.
+
+import Bytes
+import RSocket
+
+final class RSocketClient: VirtualClient {
+    let wire: Wire
+    private(set) var isOver = false
+    let retain: Int
+    let output: Int
+    private let journal: Journal
+    private let referee: Referee
+    private let trace: Trace
+    private let learn: (Published) -> Void
+    /// Requests bring composite metadata; else the route as plain text.
+    private let isComposite: Bool
+    /// Bytes of the longest frame that it sends.
+    private let fragment: Int
+    private var ledgers: [UInt32: StreamLedger] = [:]
+    private(set) var streams: [StreamLedger] = []
+    private var nextStream: UInt32 = 1
+    /// Limits of time may be met on the way.
+    private let isHurried: Bool
+    /// What is to be told to ledgers when the broker has read so far.
+    private var unfed: [(offset: Int, tell: () -> Void)] = []
+    private var partial: [UInt32: (metadata: [UInt8]?, data: [UInt8])] = [:]
+    private var inbox = ByteBuffer()
+    /// What the connection was ended with.
+    private(set) var error: String?
+
+    init(
+        _ wire: Wire, _ plan: Plan, _ chance: Chance, _ journal: Journal, _ referee: Referee, _ trace: Trace,
+        learn: @escaping (Published) -> Void
+    ) {
+        self.wire = wire
+        self.journal = journal
+        self.referee = referee
+        self.trace = trace
+        self.learn = learn
+        retain = plan.limits.retain
+        output = plan.limits.output
+        isHurried = plan.has(.leaps) || plan.has(.stalls)
+        isComposite = plan.has(.metadata) || chance.isOne(in: 2)
+        fragment = plan.has(.fragments) ? chance.pick([64, 300, 1 << 20]) : 1 << 20
+        var setup = SetupRequest()
+        setup.metadataMime = isComposite ? MimeType.compositeMetadata : "text/plain"
+        setup.lifetime = 0x7FFF_FFFF
+        wire.send { FrameWriter.setup(setup, into: &$0) }
+    }
+
+    func freshStream() -> UInt32 {
+        defer { nextStream += 2 }
+        return nextStream
+    }
+
+    func add(_ ledger: StreamLedger) {
+        ledgers[ledger.stream] = ledger
+        streams.append(ledger)
+    }
+
+    func learnt(_ message: Published) { learn(message) }
+
+    func lose() {
+        isOver = true
+        unfed.removeAll()
+    }
+
+    // Sending
+
+    func subscribe(_ ledger: SubscriberLedger, n: Int) {
+        ledger.asks(n)
+        request(ledger.request.route, nil) {
+            FrameWriter.requestStream(
+                stream: ledger.stream, initialN: UInt32(n), metadata: $0, data: $1, fragment: fragment, into: &$2)
+        }
+        whenFed { ledger.fed(n) }
+    }
+
+    func request(_ n: Int, _ ledger: StreamLedger) {
+        switch ledger {
+        case let ledger as SubscriberLedger: ledger.asks(n)
+        case let ledger as ChannelLedger: ledger.acknowledgementsAsked += n
+        case let ledger as ListLedger: ledger.asked += n
+        default: break
+        }
+        if n == 0 { ledger.isMistaken = true }
+        wire.send { FrameWriter.requestN(stream: ledger.stream, n: UInt32(n), into: &$0) }
+        guard let subscriber = ledger as? SubscriberLedger else { return }
+        whenFed { if n == 0 { subscriber.isCancelFed = true } else { subscriber.fed(n) } }
+    }
+
+    func cancel(_ ledger: StreamLedger) {
+        ledger.isCancelled = true
+        wire.send { FrameWriter.cancel(stream: ledger.stream, into: &$0) }
+        whenFed { ledger.isCancelFed = true }
+    }
+
+    func fire(_ topic: String, _ number: Int) {
+        let stream = freshStream()
+        request(topic, number) {
+            FrameWriter.requestFNF(stream: stream, metadata: $0, data: $1, fragment: fragment, into: &$2)
+        }
+    }
+
+    func publish(_ topic: String, _ ledger: AcknowledgedLedger) {
+        request(topic, ledger.number) {
+            FrameWriter.requestResponse(stream: ledger.stream, metadata: $0, data: $1, fragment: fragment, into: &$2)
+        }
+    }
+
+    func open(_ ledger: ChannelLedger, _ route: String, first: Int, n: Int) {
+        ledger.acknowledgementsAsked += n
+        ledger.asksForAll = n == SubscriberLedger.everything
+        ledger.sends(first)
+        request(route, first) {
+            FrameWriter.requestChannel(
+                stream: ledger.stream, initialN: UInt32(n), complete: ledger.isComplete, metadata: $0, data: $1,
+                fragment: fragment, into: &$2)
+        }
+    }
+
+    func send(_ numbers: [Int], _ ledger: ChannelLedger) {
+        for number in numbers {
+            ledger.sends(number)
+            let metadata = journal.messages[number].hasMetadata ? ContentType.entry(number) : nil
+            payload(ledger.stream, metadata, number)
+        }
+    }
+
+    private func payload(_ stream: UInt32, _ metadata: [UInt8]?, _ number: Int) {
+        let data = Array(Journal.text(number, size: journal.messages[number].size).utf8)
+        data.withUnsafeBytes { data in
+            (metadata ?? []).withUnsafeBytes { metadata in
+                wire.send {
+                    FrameWriter.payload(
+                        stream: stream, next: true, complete: false, metadata: metadata.isEmpty ? nil : metadata,
+                        data: data, fragment: fragment, into: &$0)
+                }
+            }
+        }
+    }
+
+    func complete(_ ledger: ChannelLedger) {
+        ledger.isComplete = true
+        wire.send {
+            FrameWriter.payload(
+                stream: ledger.stream, next: false, complete: true, metadata: nil,
+                data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: fragment, into: &$0)
+        }
+    }
+
+    func fail(_ ledger: ChannelLedger, _ reason: String) {
+        ledger.isCancelled = true
+        wire.send {
+            FrameWriter.error(stream: ledger.stream, code: .applicationError, message: reason, into: &$0)
+        }
+    }
+
+    func call(_ route: String, _ ledger: CallLedger) {
+        request(route, nil) {
+            FrameWriter.requestResponse(stream: ledger.stream, metadata: $0, data: $1, fragment: fragment, into: &$2)
+        }
+    }
+
+    func list(_ route: String, _ ledger: ListLedger, n: Int) {
+        ledger.asked += n
+        request(route, nil) {
+            FrameWriter.requestStream(
+                stream: ledger.stream, initialN: UInt32(n), metadata: $0, data: $1, fragment: fragment, into: &$2)
+        }
+    }
+
+    /// A request with its route, and the message of that number if there is one.
+    private func request(
+        _ route: String, _ number: Int?,
+        _ write: (UnsafeRawBufferPointer, UnsafeRawBufferPointer, inout ByteBuffer) -> Void
+    ) {
+        var metadata = Array(route.utf8)
+        if isComposite {
+            metadata =
+                [0xFE, 0, UInt8((metadata.count + 1) >> 8), UInt8(truncatingIfNeeded: metadata.count + 1)]
+                + [UInt8(metadata.count)] + metadata
+            if let number, journal.messages[number].hasMetadata { metadata += ContentType.entry(number) }
+        }
+        let data = number.map { Array(Journal.text($0, size: journal.messages[$0].size).utf8) } ?? []
+        metadata.withUnsafeBytes { metadata in
+            data.withUnsafeBytes { data in wire.send { write(metadata, data, &$0) } }
+        }
+    }
+
+    private func whenFed(_ tell: @escaping () -> Void) { unfed.append((wire.sent, tell)) }
+
+    func fed() {
+        let count = unfed.prefix { $0.offset <= wire.read }.count
+        for feed in unfed[..<count] { feed.tell() }
+        unfed.removeFirst(count)
+    }
+
+    // Receiving
+
+    func read(_ most: Int) {
+        let count = Swift.min(most, wire.arrived)
+        if count > 0 { trace.add(.take, wire.shard, count, "by \(wire.id.index)") }
+        wire.take(count, into: &inbox)
+        while inbox.count >= 3, inbox.count >= 3 + inbox.readable.u24(at: 0) {
+            let length = inbox.readable.u24(at: 0)
+            take(inbox.readable.slice(3..<3 + length))
+            inbox.consume(3 + length)
+        }
+        if wire.isClosed, wire.arrived == 0 {
+            // The broker gives up a connection in time, in the midst of a frame if need be.
+            referee.expect(
+                inbox.isEmpty || wire.isReset || wire.isHalfClosed || isHurried,
+                "connection \(name) was closed within a frame")
+            lose()
+        }
+    }
+
+    private var name: String { "\(wire.shard)-\(wire.id.index)" }
+
+    private func take(_ bytes: UnsafeRawBufferPointer) {
+        guard let frame = try? Frame.decode(bytes.bytes) else {
+            return referee.fail("connection \(name) was sent a frame that cannot be decoded")
+        }
+        referee.expect(error == nil, "connection \(name) was sent a frame behind its end")
+        if frame.stream == 0 { return takeOfConnection(frame, bytes) }
+        guard let ledger = ledgers[frame.stream] else {
+            return referee.fail("a frame came for stream \(frame.stream), which was not opened or is never answered")
+        }
+        switch frame.body {
+        case .payload(let next, let complete, let content):
+            var message = partial.removeValue(forKey: frame.stream) ?? (nil, [])
+            if let metadata = content.metadata { message.metadata = (message.metadata ?? []) + bytes[metadata] }
+            message.data += bytes[content.data]
+            if frame.flags.contains(.follows) {
+                partial[frame.stream] = message
+                return
+            }
+            referee.expect(ledger.end == nil, "\(ledger.name) was sent a message after its end")
+            if next { ledger.item(message.metadata, message.data) }
+            if complete { ledger.ended(message.metadata, nil) }
+        case .error(_, let text): ledger.ended(nil, String(decoding: bytes[text], as: UTF8.self))
+        case .requestN(let n): ledger.granted(Int(n))
+        default: referee.fail("\(ledger.name) was sent a frame of \(frame.header.typeName)")
+        }
+    }
+
+    private func takeOfConnection(_ frame: Frame, _ bytes: UnsafeRawBufferPointer) {
+        switch frame.body {
+        case .keepalive(let respond, _, let data):
+            guard respond else { return }
+            let data = UnsafeRawBufferPointer(rebasing: bytes[data])
+            wire.send { FrameWriter.keepalive(respond: false, position: 0, data: data, into: &$0) }
+        case .error(_, let text): error = String(decoding: bytes[text], as: UTF8.self)
+        default: referee.fail("the connection was sent a frame of \(frame.header.typeName)")
+        }
+    }
+}

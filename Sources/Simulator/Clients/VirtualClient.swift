@@ -1,0 +1,37 @@
+// VirtualClient: what the workload asks of a client, whatever protocol it speaks. It sends what it is told to, takes
+// apart what comes, and tells the ledgers of its streams.
+
+/// A client with one connection. What it is told to do goes to its wire at once; the broker reads it in its own time.
+protocol VirtualClient: AnyObject {
+    var wire: Wire { get }
+    /// The connection has ended, by either side.
+    var isOver: Bool { get }
+    /// Messages that the broker retains, and bytes that it hands over to a connection at a time.
+    var retain: Int { get }
+    var output: Int { get }
+
+    func freshStream() -> UInt32
+    /// A stream's ledger, before its first frame.
+    func add(_ ledger: StreamLedger)
+    /// A message's place was acknowledged to it.
+    func learnt(_ message: Published)
+
+    func subscribe(_ ledger: SubscriberLedger, n: Int)
+    func request(_ n: Int, _ ledger: StreamLedger)
+    func cancel(_ ledger: StreamLedger)
+    func fire(_ topic: String, _ number: Int)
+    func publish(_ topic: String, _ ledger: AcknowledgedLedger)
+    func open(_ ledger: ChannelLedger, _ route: String, first: Int, n: Int)
+    func send(_ numbers: [Int], _ ledger: ChannelLedger)
+    func complete(_ ledger: ChannelLedger)
+    func fail(_ ledger: ChannelLedger, _ reason: String)
+    func call(_ route: String, _ ledger: CallLedger)
+    func list(_ route: String, _ ledger: ListLedger, n: Int)
+
+    /// The broker has read up to so far: frames that are whole by then are with it.
+    func fed()
+    /// Takes at most so many of the bytes that have arrived.
+    func read(_ most: Int)
+    /// No bytes go either way from now on.
+    func lose()
+}

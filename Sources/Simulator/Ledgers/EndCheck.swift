@@ -1,0 +1,126 @@
+// EndCheck: whether the end that a subscriber is told is the one that it is owed, and tells of all that was lost.
+
+struct EndCheck {
+    private let ledger: SubscriberLedger
+    private let metadata: [UInt8]?
+    private let error: String?
+
+    init(_ ledger: SubscriberLedger, _ metadata: [UInt8]?, _ error: String?) {
+        self.ledger = ledger
+        self.metadata = metadata
+        self.error = error
+    }
+
+    private var name: String { ledger.name }
+    private func expect(_ holds: Bool, _ sentence: @autoclosure () -> String) {
+        ledger.referee.expect(holds, sentence())
+    }
+
+    /// - Parameters:
+    ///   - owed: messages that were handed over and have not come.
+    ///   - restFirst: how many of those have come that were handed over in the moment of the end.
+    func run(owed: Int, restFirst: Int) {
+        expect(owed == 0, "\(name) was ended ahead of \(owed) messages that it had been handed")
+        if ledger.leaving == nil, ledger.seen?.hasJoined == true {
+            ledger.referee.fail("\(name) was ended, and is still there")
+        }
+        let kind = kind()
+        if kind == "blocked" { return checkLosses() }
+        if case .ended(let rest, let isExact)? = ledger.leaving, isExact, kind != "refused" {
+            expect(
+                restFirst == rest.count,
+                "\(name) was ended with \(rest.dropFirst(restFirst)) undelivered, for which it had credit")
+        }
+        if kind == "completed" || kind == "failed" { checkTail() }
+    }
+
+    /// What sort of end it is, which must be one that it may have.
+    private func kind() -> String {
+        let request = ledger.request
+        let topic = ledger.journal.topic(ledger.epoch)
+        guard let error else {
+            expect(topic?.states.contains("completed") ?? true, "\(name) was completed, and its topic was not")
+            return "completed"
+        }
+        if error.hasPrefix("topic failed: ") {
+            expect(topic?.states.contains("failed") ?? true, "\(name) was told that its topic had failed: \(error)")
+            return "failed"
+        }
+        if error.hasPrefix("overflow: blocked too long") {
+            expect(request.policy == "block", "\(name) was ended by the rule for block: \(error)")
+            return "blocked"
+        }
+        if error.hasPrefix("overflow: ") {
+            expect(request.policy == "fail", "\(name) was ended by the rule for fail: \(error)")
+            return "overflow"
+        }
+        if error.hasPrefix("gap: ") {
+            var mayFail = request.gapFails
+            if case .from = request.start { mayFail = mayFail || !request.hasMeta }
+            expect(mayFail && ledger.received == 0, "\(name) was refused for a gap: \(error)")
+            return "refused"
+        }
+        ledger.expectError(error, among: [])
+        return "refused"
+    }
+
+    /// All that came behind the last delivery is told as lost.
+    private func checkTail() {
+        guard ledger.request.hasMeta, let last = ledger.last, let topic = ledger.journal.topic(last.epoch) else {
+            return
+        }
+        if topic.isGone { return }
+        let told = told()
+        expect(
+            last.sequence + told + 1 == topic.end,
+            "\(name) was ended after \(last.sequence) and told of \(told) lost; the topic's next was \(topic.end)")
+    }
+
+    private func checkLosses() {
+        guard case .ended(let rest, _)? = ledger.leaving, let cursor = ledger.cursor else { return }
+        // Those that came in the same moment may be among them.
+        let least = UInt64(cursor.untoldCount + cursor.waiting.count)
+        let told = told()
+        expect(
+            told >= least && told <= UInt64(cursor.untoldCount + rest.count),
+            "\(name) was told of \(told) lost, and \(least) waited")
+    }
+
+    /// How many were lost since the last delivery, as the end tells.
+    private var toldByText: UInt64 {
+        guard let error, let open = error.lastIndex(of: "(") else { return 0 }
+        return UInt64(error[error.index(after: open)...].prefix { $0.isNumber }) ?? 0
+    }
+
+    private func told() -> UInt64 { error == nil ? MessageFigures(metadata)?.dropped ?? 0 : toldByText }
+}
+
+/// What `meta=on` tells of a message.
+struct MessageFigures {
+    let epoch: UInt64
+    let sequence: UInt64
+    let dropped: UInt64
+    /// What the publisher sent with it.
+    let carried: [UInt8]
+
+    init?(_ metadata: [UInt8]?) {
+        let mime = Array("application/vnd.forebay.message".utf8)
+        let entry = 1 + mime.count + 3 + 32
+        guard let metadata, metadata.count >= entry, metadata[0] == UInt8(mime.count - 1),
+            Array(metadata[1...mime.count]) == mime, Array(metadata[(mime.count + 1)...(mime.count + 3)]) == [0, 0, 32]
+        else { return nil }
+        func figure(_ index: Int) -> UInt64 { bigEndian(metadata[(entry - 32 + 8 * index)...].prefix(8)) }
+        epoch = figure(0)
+        sequence = figure(1)
+        dropped = figure(3)
+        carried = Array(metadata[entry...])
+    }
+}
+
+/// Metadata that some messages bring: an entry of the known mime 0x7A, content types, with the message's number.
+enum ContentType {
+    static func entry(_ number: Int) -> [UInt8] {
+        let text = Array("t/\(number)".utf8)
+        return [0xFA, 0, 0, UInt8(text.count)] + text
+    }
+}

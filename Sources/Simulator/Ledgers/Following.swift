@@ -1,0 +1,165 @@
+// Following: how the naive cursor keeps up with the engine. Between two looks at a shard messages were handed over,
+// others arrived and some were lost, in an order that is not seen. Each order that the engine may have taken is tried;
+// one of them must lead to what is seen.
+
+import Core
+import Replay
+
+/// Messages that were handed over between two looks: one of these rows, as far as is known.
+struct Lot: CustomStringConvertible {
+    /// None if nothing is known but how many they were.
+    private var rows: [[Handed]]
+    private let count: Int
+    private var taken = 0
+
+    init(_ rows: [[Handed]], count: Int) {
+        self.rows = rows
+        self.count = count
+    }
+
+    var isEmpty: Bool { taken == count }
+    var description: String { rows.map { "\($0.dropFirst(taken))" }.joined(separator: " or ") }
+
+    /// The next one was received. Returns which it may have been; nil if it was none of them.
+    mutating func take(_ sequence: UInt64?, _ dropped: Int?) -> [UInt64]? {
+        if rows.isEmpty {
+            taken += 1
+            return []
+        }
+        let fitting = rows.filter {
+            $0[taken].sequence == sequence ?? $0[taken].sequence
+                && $0[taken].droppedBefore == dropped ?? $0[taken].droppedBefore
+        }
+        guard !fitting.isEmpty else { return nil }
+        rows = fitting
+        taken += 1
+        return Array(Set(rows.map { $0[taken - 1].sequence })).sorted()
+    }
+}
+
+extension NaiveCursor {
+    /// Where it stands after `count` messages were handed over, and what these may have been. Nil if nothing that it
+    /// may have done leads to what is seen.
+    /// - Parameters:
+    ///   - isLossy: the log has lost messages since the last look.
+    ///   - isBatch: what happened was several mails, each of which may have told of some.
+    func follow(
+        _ now: Inspection.Subscription, handing count: Int, isLossy: Bool, isBatch: Bool
+    ) -> (NaiveCursor, Lot)? {
+        var ways = plainWays(now, count)
+        // Several lots of messages may have come, with losses in between.
+        if ways.isEmpty || isLossy && count > 0 { ways += interleavedWays(now, count) }
+        if ways.isEmpty, mayHaveFailed, !hasFailed {
+            var other = self
+            other.mayHaveFailed = false
+            other.hasFailed = true
+            return other.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch)
+        }
+        // Between several mails there may have been several losses, to the log's limit or to the policy.
+        let isUnsure = isBatch && (isLossy || Int(now.dropped) > dropped && count > 0)
+        if isUnsure || isLossy && ways.isEmpty { return adopting(now, count).map { ($0, Lot([], count: count)) } }
+        guard let first = ways.first else { return nil }
+        var rows: [[Handed]] = []
+        for way in ways where !rows.contains(way.handed) { rows.append(way.handed) }
+        return (first.cursor, Lot(rows, count: count))
+    }
+
+    /// Messages were lost more than once, and it cannot be told when. What there is must add up; from here on it goes
+    /// on from where the engine stands.
+    private func adopting(_ now: Inspection.Subscription, _ count: Int) -> NaiveCursor? {
+        let kept = now.waiting.reduce(0) { $0 + $1.count }
+        let arrived = waiting.count + Int(now.viewEnd - next)
+        let lost = Int(now.dropped) - dropped
+        let isComplete = arrived == count + kept + lost || policy == "fail" && arrived > count + kept + lost
+        guard isComplete, lost >= 0, now.waiting.allSatisfy({ $0.lower.value >= now.viewLost }),
+            policy == "block" || kept <= now.limit, now.limit == buffer || now.limit == limit
+        else { return nil }
+        var next = self
+        next.waiting = now.waiting.flatMap { Array($0.lower.value..<$0.upper.value) }
+        next.limit = now.limit
+        next.next = now.viewEnd
+        next.delivered = Int(now.delivered)
+        next.dropped = Int(now.dropped)
+        if next.delivered > 0 { next.missed = 0 }
+        // Those lost since the last delivery are the last ones that neither wait nor were delivered.
+        let untold = Int(now.droppedSinceDelivery) - next.missed
+        let all = Set(next.waiting)
+        let counted = policy == "fail" ? next.waiting.last ?? now.viewEnd : now.viewEnd
+        let gone = (1..<Swift.max(1, counted)).filter { !all.contains($0) }
+        next.untold = gone.suffix(Swift.max(0, untold))
+        next.mayHaveFailed = policy == "fail"
+        return next
+    }
+
+    private typealias Way = (cursor: NaiveCursor, handed: [Handed])
+
+    private func way(_ now: Inspection.Subscription, _ steps: (inout NaiveCursor) -> [Handed]?) -> [Way] {
+        var next = self
+        guard let handed = steps(&next), next.matches(now) else { return [] }
+        return [(next, handed)]
+    }
+
+    private func plainWays(_ now: Inspection.Subscription, _ count: Int) -> [Way] {
+        let end = now.viewEnd
+        let lost = now.viewLost
+        var ways = way(now) {
+            let handed = $0.handOver(count, upTo: end)
+            $0.arrive(upTo: end)
+            $0.evict(before: lost, upTo: end)
+            return handed
+        }
+        if !ways.isEmpty { return ways }
+        ways += way(now) {
+            $0.evict(before: lost, upTo: end)
+            let handed = $0.handOver(count, upTo: end)
+            $0.arrive(upTo: end)
+            return handed
+        }
+        ways += way(now) {
+            $0.arrive(upTo: end)
+            $0.evict(before: lost, upTo: end)
+            return $0.handOver(count, upTo: end)
+        }
+        ways += way(now) {
+            $0.arrive(upTo: end)
+            let handed = $0.handOver(count, upTo: end)
+            $0.evict(before: lost, upTo: end)
+            return handed
+        }
+        return ways
+    }
+
+    private func interleavedWays(_ now: Inspection.Subscription, _ count: Int) -> [Way] {
+        var ways: [Way] = []
+        for middle in next...Swift.max(next, now.viewEnd) {
+            for first in 0...count {
+                for isEarly in [true, false] {
+                    ways += way(now) {
+                        guard let before = $0.handOver(first, upTo: middle) else { return nil }
+                        $0.arrive(upTo: middle)
+                        if isEarly { $0.evict(before: now.viewLost, upTo: now.viewEnd) }
+                        guard let behind = $0.handOver(count - first, upTo: now.viewEnd) else { return nil }
+                        $0.arrive(upTo: now.viewEnd)
+                        if !isEarly { $0.evict(before: now.viewLost, upTo: now.viewEnd) }
+                        return before + behind
+                    }
+                }
+            }
+        }
+        return ways
+    }
+
+    private func matches(_ now: Inspection.Subscription) -> Bool {
+        guard waiting.count == now.waiting.reduce(0, { $0 + $1.count }), limit == now.limit,
+            dropped == Int(now.dropped), untoldCount == Int(now.droppedSinceDelivery)
+        else { return false }
+        var index = 0
+        for range in now.waiting {
+            for sequence in range.lower.value..<range.upper.value {
+                if waiting[index] != sequence { return false }
+                index += 1
+            }
+        }
+        return true
+    }
+}

@@ -1,0 +1,147 @@
+// NaiveCursor: what one subscription is owed, by the words of the contract: a list of the sequences that wait, and the
+// policy applied to one message at a time. It knows nothing of ranges and batches.
+
+struct NaiveCursor: Equatable {
+    let policy: String
+    let buffer: Int
+    /// What came from here on arrived after it joined.
+    let joined: UInt64
+    var waiting: [UInt64] = []
+    /// How many may wait.
+    var limit: Int
+    /// What arrives next.
+    var next: UInt64
+    var delivered = 0
+    var dropped = 0
+    /// Lost since the last delivery, and before it where a later message is still to come.
+    var untold: [UInt64] = []
+    /// Missing at its start, and not told yet.
+    var missed: Int
+    /// The policy `fail` has had its say: nothing more is taken.
+    var hasFailed = false
+    /// It may have; what comes next tells.
+    var mayHaveFailed = false
+
+    /// - Parameters:
+    ///   - begin: the first message that it is to have.
+    ///   - joined: the next message when it joined.
+    ///   - skipped: messages before `begin` that it named and is not to have.
+    init(policy: String, buffer: Int, begin: UInt64, joined: UInt64, missed: Int) {
+        self.policy = policy
+        self.buffer = policy == "latest" ? 1 : buffer
+        self.joined = joined
+        self.missed = missed
+        next = joined
+        waiting = Array(begin..<Swift.max(begin, joined))
+        limit = self.buffer
+        if waiting.count > self.buffer { limit = self.buffer + waiting.count }
+    }
+
+    /// `latest` has only the newest wait, of what it joins with too.
+    mutating func keepNewest(isTold: Bool) {
+        while waiting.count > 1 {
+            let oldest = waiting.removeFirst()
+            if isTold { lose(oldest) }
+        }
+        limit = buffer
+    }
+
+    var untoldCount: Int { untold.count + missed }
+
+    /// Hands over `count` messages, those that wait first and then those that arrive. Nil if there are not so many.
+    mutating func handOver(_ count: Int, upTo end: UInt64) -> [Handed]? {
+        var handed: [Handed] = []
+        for _ in 0..<count {
+            let sequence: UInt64
+            if !waiting.isEmpty {
+                sequence = waiting.removeFirst()
+            } else if next < end, !hasFailed {
+                sequence = next
+                next += 1
+            } else {
+                return nil
+            }
+            let before = untold.count { $0 < sequence } + missed
+            untold.removeAll { $0 < sequence }
+            missed = 0
+            delivered += 1
+            handed.append(Handed(sequence: sequence, droppedBefore: before))
+            relax()
+        }
+        return handed
+    }
+
+    /// What arrives up to `end` waits, as far as the policy lets it.
+    mutating func arrive(upTo end: UInt64) {
+        while next < end {
+            if !hasFailed { place(next) }
+            next += 1
+            relax()
+        }
+    }
+
+    private mutating func place(_ sequence: UInt64) {
+        guard waiting.count >= limit else {
+            // More than 64 separate ranges are not remembered.
+            if policy == "drop-newest", isSeparate(sequence), ranges >= 64 { return lose(sequence) }
+            return waiting.append(sequence)
+        }
+        switch policy {
+        case "drop-oldest", "latest":
+            lose(waiting.removeFirst())
+            waiting.append(sequence)
+        case "drop-newest": lose(sequence)
+        case "replace-newest":
+            let replaced = waiting.removeLast()
+            lose(replaced)
+            if isSeparate(sequence), ranges >= 64 {
+                // The arriving one takes the place of the whole last range.
+                var last = replaced
+                while waiting.last == last - 1 {
+                    last = waiting.removeLast()
+                    lose(last)
+                }
+            }
+            waiting.append(sequence)
+        case "fail": hasFailed = true
+        default: waiting.append(sequence)
+        }
+    }
+
+    private func isSeparate(_ sequence: UInt64) -> Bool { waiting.last.map { $0 + 1 != sequence } ?? true }
+
+    private var ranges: Int {
+        guard waiting.count >= 64 else { return waiting.isEmpty ? 0 : 1 }
+        return 1 + zip(waiting, waiting.dropFirst()).count { $0 + 1 != $1 }
+    }
+
+    /// The log has lost what is before `head`. What arrives up to `end` is there already.
+    mutating func evict(before head: UInt64, upTo end: UInt64) {
+        let lost = waiting.filter { $0 < head }
+        waiting.removeAll { $0 < head }
+        var count = lost.count
+        lost.forEach { lose($0) }
+        while next < Swift.min(head, end), !hasFailed {
+            lose(next)
+            next += 1
+            count += 1
+        }
+        relax()
+        if policy == "fail", count > 0 { hasFailed = true }
+    }
+
+    private mutating func lose(_ sequence: UInt64) {
+        dropped += 1
+        untold.append(sequence)
+    }
+
+    private mutating func relax() {
+        if waiting.count <= buffer { limit = buffer }
+    }
+}
+
+/// A message that is on its way to a subscriber.
+struct Handed: Equatable {
+    var sequence: UInt64
+    var droppedBefore: Int
+}

@@ -1,0 +1,116 @@
+// PublisherLedger: acknowledged publishes and channels, held against where their messages stand.
+
+/// Reasons that the broker has for refusing a message, by what their texts hold.
+private let refusals = [
+    "' has completed", "' has failed", "' had no room", "The broker's memory", "The message takes",
+    "The channel drove the topic past", "publishes of this connection wait",
+]
+
+/// An acknowledged publish.
+final class AcknowledgedLedger: StreamLedger {
+    private let journal: Journal
+    let number: Int
+    private var isAnswered = false
+
+    init(_ client: any VirtualClient, _ number: Int, _ journal: Journal, _ referee: Referee) {
+        self.journal = journal
+        self.number = number
+        super.init(client, "acknowledged publish of m\(number)", referee)
+    }
+
+    override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
+        referee.expect(!isAnswered, "\(name) was answered twice")
+        isAnswered = true
+        guard let sequence = UInt64(String(decoding: data, as: UTF8.self)), sequence > 0 else {
+            return referee.fail("\(name) was answered by '\(String(decoding: data, as: UTF8.self))'")
+        }
+        journal.acknowledged(number, at: sequence)
+        client.learnt(journal.messages[number])
+    }
+
+    override func ended(_ metadata: [UInt8]?, _ error: String?) {
+        super.ended(metadata, error)
+        guard let error else { return referee.expect(isAnswered, "\(name) was completed without an answer") }
+        referee.expect(!isAnswered, "\(name) was answered and then refused: \(error)")
+        expectError(error, among: refusals)
+        journal.refused(number)
+    }
+}
+
+/// A channel.
+final class ChannelLedger: StreamLedger {
+    private let journal: Journal
+    /// Its number in the journal.
+    let channel: Int
+    let topic: String
+    let completesTopic: Bool
+    private(set) var sent: [Int] = []
+    /// What the broker lets it send.
+    private(set) var credit = 0
+    var acknowledgementsAsked = 0
+    /// It did so from the start.
+    var asksForAll = false
+    private(set) var acknowledgements = 0
+    private(set) var accepted = 0
+    private var last: UInt64 = 0
+    /// The client's half is over.
+    var isComplete = false
+
+    init(
+        _ client: any VirtualClient, _ topic: String, completesTopic: Bool, _ journal: Journal, _ referee: Referee
+    ) {
+        self.journal = journal
+        self.topic = topic
+        self.completesTopic = completesTopic
+        channel = journal.openChannel()
+        super.init(client, "channel to '\(topic)'", referee)
+    }
+
+    func sends(_ number: Int) {
+        if !sent.isEmpty { credit -= 1 }
+        sent.append(number)
+    }
+
+    override func granted(_ n: Int) {
+        referee.expect(n > 0, "\(name) was granted nothing")
+        referee.expect(end == nil, "\(name) was granted \(n) after its end")
+        referee.expect(journal.mayStand(sent[0]), "\(name) was granted \(n) before its first message was in the topic")
+        credit += n
+    }
+
+    override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
+        acknowledgements += 1
+        referee.expect(
+            acknowledgements <= acknowledgementsAsked,
+            "\(name) was acknowledged \(acknowledgements) times, and asked for \(acknowledgementsAsked)")
+        let sequence = UInt64(String(decoding: data, as: UTF8.self)) ?? 0
+        referee.expect(sequence > last, "\(name) was acknowledged \(sequence) after \(last)")
+        last = sequence
+        let count = Int(metadata.map { bigEndian($0.suffix(8)) } ?? 0)
+        guard count > accepted, count <= sent.count else {
+            return referee.fail("\(name) was told of \(count) accepted after \(accepted), and sent \(sent.count)")
+        }
+        accepted = count
+        journal.acknowledged(sent[count - 1], at: sequence)
+        client.learnt(journal.messages[sent[count - 1]])
+    }
+
+    override func ended(_ metadata: [UInt8]?, _ error: String?) {
+        super.ended(metadata, error)
+        // Its last acknowledgement comes before the end, if there is credit for it: what is beyond was not accepted.
+        // Not if the connection could not put its fragments together, of which the topic does not know.
+        if asksForAll, error?.contains("unfinished fragmented") != true {
+            for number in sent[accepted...] { journal.refused(number) }
+        }
+        if let error {
+            expectError(error, among: refusals)
+        } else {
+            referee.expect(isComplete, "\(name) was completed by the broker before the client had completed its half")
+            for number in sent {
+                referee.expect(journal.mayStand(number), "\(name) was completed, and m\(number) is not in its topic")
+            }
+        }
+    }
+}
+
+func bigEndian(_ bytes: some Sequence<UInt8>) -> UInt64 { bytes.reduce(0) { $0 << 8 | UInt64($1) } }

@@ -1,0 +1,75 @@
+// StreamLedger: one stream of a client, as the client sees it. What kind of stream it is decides what may come.
+
+class StreamLedger {
+    let client: any VirtualClient
+    let stream: UInt32
+    let referee: Referee
+    /// What it is about, for people.
+    let title: String
+    /// "" for a completion, or the text of the error that ended it.
+    private(set) var end: String?
+    /// The client has said that it wants no more.
+    var isCancelled = false
+    /// The broker has been told so.
+    var isCancelFed = false
+    /// The client has asked for nothing, or sent something else that ends a stream.
+    var isMistaken = false
+
+    init(_ client: any VirtualClient, _ title: String, _ referee: Referee) {
+        self.client = client
+        self.referee = referee
+        self.title = title
+        stream = client.freshStream()
+        client.add(self)
+    }
+
+    var name: String { "stream \(stream) of connection \(client.wire.shard)-\(client.wire.id.index) (\(title))" }
+    /// It may still be used.
+    var isOpen: Bool { end == nil && !isCancelled && !isMistaken && !client.isOver }
+
+    func item(_ metadata: [UInt8]?, _ data: [UInt8]) {}
+    func granted(_ n: Int) {}
+
+    /// - Parameter error: nil for a completion.
+    func ended(_ metadata: [UInt8]?, _ error: String?) {
+        referee.expect(end == nil, "\(name) was ended twice: \(end ?? ""), then \(error ?? "completed")")
+        end = error ?? ""
+    }
+
+    /// It was ended by an error that holds one of these texts, or made a mistake.
+    func expectError(_ error: String, among texts: [String]) {
+        if isMistaken || error.contains("unfinished fragmented messages") { return }
+        referee.expect(texts.contains { error.contains($0) }, "\(name) failed without a reason to: \(error)")
+    }
+}
+
+/// A control call, which is answered once.
+final class CallLedger: StreamLedger {
+    private var answers = 0
+
+    override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
+        answers += 1
+        referee.expect(answers == 1, "\(name) was answered twice")
+    }
+
+    override func ended(_ metadata: [UInt8]?, _ error: String?) {
+        super.ended(metadata, error)
+        if let error { expectError(error, among: ["There is no topic", "' has completed", "' has failed"]) }
+    }
+}
+
+/// A list of what there is.
+final class ListLedger: StreamLedger {
+    var asked = 0
+    private(set) var rows = 0
+
+    override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
+        rows += 1
+        referee.expect(rows <= asked, "\(name) sent \(rows) rows of \(asked) that were asked for")
+    }
+
+    override func ended(_ metadata: [UInt8]?, _ error: String?) {
+        super.ended(metadata, error)
+        if let error { expectError(error, among: ["This connection has"]) }
+    }
+}

@@ -1,0 +1,316 @@
+// SubscriberLedger: a subscription from both sides. What the engine has done with it is held against the naive cursor
+// after each input; what the client receives, against what the cursor was handed.
+
+import Core
+import Replay
+
+struct SubscribeRequest {
+    enum Start { case next, all, last(UInt64), from(UInt64, epoch: UInt64?) }
+
+    var topic: String
+    var policy = "drop-oldest"
+    var buffer = 1024
+    var start = Start.next
+    var hasMeta = true
+    var gapFails = false
+    var isCumulative = false
+
+    var route: String {
+        var route = "\(topic)?overflow=\(policy)&buffer=\(buffer)&meta=\(hasMeta ? "on" : "off")"
+        switch start {
+        case .next: break
+        case .all: route += "&replay=all"
+        case .last(let count): route += "&replay=\(count)"
+        case .from(let sequence, let epoch):
+            route += "&from=\(sequence)"
+            if let epoch { route += "&epoch=\(epoch)" }
+        }
+        if gapFails { route += "&gap=fail" }
+        if isCumulative { route += "&demand=cumulative" }
+        return route
+    }
+}
+
+final class SubscriberLedger: StreamLedger {
+    static let everything = 0x7FFF_FFFF
+
+    /// How it left the engine, and what may still come to the client.
+    enum Leaving {
+        /// On the client's word: nothing that was published from `barrier` on, and no more than `most` messages.
+        case cancelled(barrier: UInt64?, most: Int?)
+        /// By an end: these messages, if nothing but the end happened in that moment; else some of them, in order.
+        case ended(rest: [UInt64], isExact: Bool)
+        case unknown
+    }
+
+    let request: SubscribeRequest
+    let journal: Journal
+    /// Asked for by the client, and as far as the broker has read.
+    private(set) var asked = 0
+    var askedFed: UInt64 = 0
+    private(set) var isUnbounded = false
+    var isUnboundedFed = false
+    var isFed = false
+    /// An acknowledged message of its topic that it must not begin before, as it was asked for later.
+    var known: Place?
+    private(set) var cursor: NaiveCursor?
+    private(set) var epoch: UInt64 = 0
+    /// Handed over, and not received by the client yet.
+    private var owed: [Lot] = []
+    private var handed = 0
+    private(set) var leaving: Leaving?
+    private(set) var seen: Inspection.Subscription?
+    /// Bytes that waited for its connection's socket then.
+    private var output = 0
+    /// What the client received.
+    private(set) var received = 0
+    private(set) var last: Place?
+    private var restFirst = 0
+    /// Marks it as seen by an examination.
+    var stamp = 0
+
+    init(_ client: any VirtualClient, _ request: SubscribeRequest, _ journal: Journal, _ referee: Referee) {
+        self.request = request
+        self.journal = journal
+        super.init(client, "subscription \(request.route)", referee)
+    }
+
+    func asks(_ n: Int) {
+        asked += n
+        if n >= SubscriberLedger.everything { isUnbounded = true }
+    }
+
+    func fed(_ n: Int) {
+        isFed = true
+        askedFed += UInt64(n)
+        if n >= SubscriberLedger.everything { isUnboundedFed = true }
+    }
+
+    // The engine's side
+
+    /// The engine has it, in this state.
+    /// - Parameter isBatch: after several mails of other shards.
+    func reconcile(_ now: Inspection.Subscription, _ connection: Inspection.Connection, isBatch: Bool) {
+        defer {
+            seen = now
+            output = connection.output
+        }
+        referee.expect(!isCancelFed || connection.isHeld, "\(name) is still there after its CANCEL was read")
+        checkCredit(now, connection)
+        guard now.hasJoined else { return }
+        if cursor == nil { join(now) }
+        guard let cursor else { return }
+        let count = Int(now.delivered) - cursor.delivered
+        guard count >= 0, now.viewEnd >= cursor.next || cursor.hasFailed else {
+            return referee.fail("\(name) went back: \(now)")
+        }
+        let isLossy = now.viewLost > seen?.viewLost ?? 1
+        guard let (next, lot) = cursor.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch) else {
+            return referee.fail(
+                "\(name) does not do what its policy says: it had \(cursor), was handed \(count) messages up to "
+                    + "\(now.viewEnd), lost those before \(now.viewLost), and stands at \(now)")
+        }
+        if next.policy == "block", now.sharesLog, next.dropped > cursor.dropped {
+            referee.expect(
+                now.viewLost <= next.joined, "\(name) lost messages that came after it joined: \(now)")
+        }
+        self.cursor = next
+        if count > 0 { owed.append(lot) }
+        handed += count
+        checkWaiting(next, now, connection)
+    }
+
+    private func checkCredit(_ now: Inspection.Subscription, _ connection: Inspection.Connection) {
+        let isTold = connection.isHeld ? now.requested <= askedFed : now.requested == askedFed
+        referee.expect(isTold, "\(name) asked for \(askedFed) messages, and the broker knows of \(now.requested)")
+        if !connection.isHeld {
+            referee.expect(
+                now.isUnbounded == isUnboundedFed, "\(name) is unbounded for one side alone: \(now.isUnbounded)")
+        }
+        guard !now.isUnbounded else { return }
+        referee.expect(
+            now.delivered + now.outstanding == now.requested,
+            "\(name) has \(now.outstanding) credit left of \(now.requested) after \(now.delivered) messages")
+    }
+
+    private func checkWaiting(_ cursor: NaiveCursor, _ now: Inspection.Subscription, _ connection: Inspection.Connection) {
+        if cursor.policy != "block" {
+            referee.expect(
+                cursor.waiting.count <= cursor.limit,
+                "\(name) has \(cursor.waiting.count) messages waiting, and may have \(cursor.limit)")
+        }
+        let mayGo = now.isUnbounded || now.outstanding > 0
+        referee.expect(
+            cursor.waiting.isEmpty || !mayGo || connection.output > 0 || connection.isBlocked
+                || connection.isFlushing,
+            "\(name) has credit, its connection has room, and messages wait: \(now)")
+    }
+
+    // Joining
+
+    private func join(_ now: Inspection.Subscription) {
+        epoch = now.epoch
+        guard let topic = journal.topic(epoch) else {
+            return referee.fail("\(name) joined a topic of an epoch that no shard has: \(epoch)")
+        }
+        referee.expect(topic.name == request.topic, "\(name) joined '\(topic.name)'")
+        if let known, known.epoch == epoch {
+            referee.expect(
+                now.joined > known.sequence,
+                "\(name) joined at \(now.joined), and \(known.sequence) had been acknowledged before it was asked for")
+        }
+        let waiting = now.waiting.reduce(0) { $0 + $1.count }
+        // What came after `fail` had its say is not counted.
+        let counted = request.policy == "fail" ? now.waiting.last?.upper.value ?? now.viewEnd : now.viewEnd
+        let begin = counted &- now.delivered &- now.dropped &- UInt64(waiting)
+        let (wanted, missed) = expectedBegin(now, begin)
+        checkBegin(begin, wanted, now, topic)
+        var cursor = NaiveCursor(
+            policy: request.policy, buffer: request.buffer, begin: begin, joined: now.joined, missed: missed)
+        if request.policy == "latest" { cursor.keepNewest(isTold: true) }
+        self.cursor = cursor
+    }
+
+    /// Where it is to begin if everything is retained, and how many messages that it named it misses.
+    private func expectedBegin(_ now: Inspection.Subscription, _ begin: UInt64) -> (UInt64, Int) {
+        switch request.start {
+        case .next: return (now.joined, 0)
+        case .all: return (1, 0)
+        case .last(let count): return (now.joined > count ? now.joined - count : 1, 0)
+        case .from(_, let other?) where other != now.epoch: return (1, 0)
+        case .from(let sequence, _):
+            let missed = begin > sequence && sequence <= now.joined ? Int(begin - sequence) : 0
+            return (sequence > now.joined ? now.joined : sequence, missed)
+        }
+    }
+
+    private func checkBegin(_ begin: UInt64, _ wanted: UInt64, _ now: Inspection.Subscription, _ topic: TopicLedger) {
+        var wanted = wanted
+        var isFrom = false
+        if case .from(_, let other) = request.start, other == nil || other == now.epoch { isFrom = true }
+        if request.policy == "latest", !isFrom { wanted = Swift.max(wanted, now.joined - 1) }
+        let retained = Swift.max(1, now.joined - Swift.min(now.joined - 1, UInt64(client.retain)))
+        let gone = Swift.max(topic.lost, topic.forgotten)
+        referee.expect(
+            begin >= Swift.min(Swift.max(wanted, retained), now.joined)
+                && begin <= Swift.min(Swift.max(wanted, retained, gone), now.joined),
+            "\(name) begins at \(begin); it asked for \(wanted), the topic's next is \(now.joined), it retains "
+                + "\(client.retain) messages and has lost those before \(gone): \(now)")
+    }
+
+    // Leaving
+
+    /// The engine does not have it any more.
+    func left() {
+        guard leaving == nil else { return }
+        let topic = journal.topic(epoch)
+        guard !isCancelFed, !isMistaken, let cursor, let seen, let topic, !topic.isGone else {
+            // What came in the last moment of a topic was not seen.
+            let end = topic?.isGone == false ? topic?.end : nil
+            // Nothing was asked for or published since the last look, and nothing waited that might have gone.
+            let isIdle = cursor?.waiting.isEmpty ?? false || seen?.outstanding == 0
+            let isSame = seen?.requested == askedFed && end != nil && seen?.viewEnd == end && isIdle
+            leaving = isCancelFed ? .cancelled(barrier: end, most: isSame ? cursor?.delivered : nil) : .unknown
+            return
+        }
+        let isOver = cursor.hasFailed
+        let rest = cursor.waiting + (isOver ? [] : Array(cursor.next..<Swift.max(cursor.next, topic.end)))
+        // One that finds no room in its connection's output may be dropped for a smaller one behind it.
+        let size = rest.reduce(0) { $0 + (topic.charges[$1] ?? client.output) + 64 }
+        let hasRoom = size + output < client.output
+        let hasCredit = seen.isUnbounded || seen.outstanding >= UInt64(rest.count)
+        let isExact = (hasCredit && hasRoom || rest.isEmpty) && topic.lost == seen.viewLost && cursor.policy != "fail"
+        leaving = .ended(rest: rest, isExact: isExact)
+    }
+
+    // The client's side
+
+    override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
+        received += 1
+        referee.expect(
+            isUnbounded || received <= asked, "\(name) received \(received) messages and asked for \(asked)")
+        referee.expect(end == nil, "\(name) received a message after its end")
+        if isCancelled, client.isOver { return }
+        var told: (place: Place, dropped: Int)?
+        if request.hasMeta {
+            guard let figures = MessageFigures(metadata) else {
+                return referee.fail("\(name) received a message without its metadata")
+            }
+            told = (Place(epoch: figures.epoch, sequence: figures.sequence), Int(figures.dropped))
+            checkCarried(figures, data)
+        }
+        take(data, told)
+    }
+
+    private func checkCarried(_ figures: MessageFigures, _ data: [UInt8]) {
+        guard let number = journal.known(data) else { return }
+        let carried = journal.messages[number].hasMetadata ? ContentType.entry(number) : []
+        referee.expect(figures.carried == carried, "\(name) received m\(number) with other metadata than it came with")
+    }
+
+    private func take(_ data: [UInt8], _ told: (place: Place, dropped: Int)?) {
+        guard let number = journal.known(data) else { return }
+        let at = told?.place.sequence ?? journal.messages[number].place?.sequence
+        let due = nextDue(at, told?.dropped)
+        if let told, let last {
+            referee.expect(
+                told.place.epoch == last.epoch && told.place.sequence == last.sequence + UInt64(told.dropped) + 1,
+                "\(name) received \(told.place) (\(told.dropped) dropped) after \(last)")
+        }
+        guard
+            let place = told?.place ?? due.map({ Place(epoch: epoch, sequence: $0) }) ?? journal.messages[number].place
+        else { return }
+        guard let topic = journal.topic(place.epoch) ?? journal.unseen(place.epoch, request.topic) else {
+            return referee.fail("\(name) received a message of an epoch that no topic had: \(place)")
+        }
+        journal.place(number, at: place.sequence, of: topic)
+        if let last, told == nil {
+            referee.expect(place.sequence > last.sequence, "\(name) received \(place.sequence) after \(last.sequence)")
+        }
+        last = place
+        checkLeft(place)
+    }
+
+    /// The message that is due, if there is only one that may be, and the one at `sequence` is among them.
+    private func nextDue(_ sequence: UInt64?, _ dropped: Int?) -> UInt64? {
+        guard !owed.isEmpty else { return nil }
+        let due = owed[0].take(sequence, dropped)
+        referee.expect(
+            due != nil, "\(name) received message \(sequence ?? 0) (\(dropped ?? 0) dropped), and due was \(owed[0])")
+        if owed[0].isEmpty { owed.removeFirst() }
+        return due?.count == 1 ? due?.first : nil
+    }
+
+    /// What comes after the engine has done with it.
+    private func checkLeft(_ place: Place) {
+        if cursor == nil { return }
+        let isBeyond = received > handed
+        switch leaving {
+        case .cancelled(let barrier, let most):
+            referee.expect(
+                place.sequence < barrier ?? .max,
+                "\(name) received message \(place.sequence), which was published after its CANCEL was handled")
+            referee.expect(received <= most ?? .max, "\(name) was handed a message after its CANCEL was handled")
+        case .ended(let rest, let isExact):
+            guard isBeyond else { return }
+            if isExact {
+                referee.expect(
+                    restFirst < rest.count && rest[restFirst] == place.sequence,
+                    "\(name) received \(place.sequence) before its end, and \(rest.dropFirst(restFirst)) was due")
+                restFirst += 1
+            } else {
+                referee.expect(
+                    rest.contains(place.sequence), "\(name) received \(place.sequence), which did not wait for it")
+            }
+        case .unknown: break
+        case nil: referee.expect(!isBeyond, "\(name) received \(place.sequence), which it had not been handed")
+        }
+    }
+
+    override func ended(_ metadata: [UInt8]?, _ error: String?) {
+        super.ended(metadata, error)
+        if !isCancelled {
+            EndCheck(self, metadata, error).run(owed: handed - Swift.min(received, handed), restFirst: restFirst)
+        }
+    }
+}

@@ -1,0 +1,211 @@
+// Broker: the engine's shards and what drives them, in the order that the real loop keeps to: read, mail, timers, mail
+// out, write, mail out. Time passes when it is told to; sockets are wires; a shard has its turn when it is given one.
+
+import Bytes
+import Core
+
+final class Broker {
+    private(set) var shards: [Shard] = []
+    let memory: MemoryBudget
+    let quotas = Quotas()
+    var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
+    /// What each shard has been sent and has not looked at, oldest first.
+    private var inboxes: [[[Mail]]]
+    /// Wires that are not closed, in the order in which they were opened.
+    private(set) var wires: [[Wire]]
+    private var wiresByID: [[ConnectionID: Wire]]
+    private let trace: Trace
+    private let chance: Chance
+    private let plan: Plan
+    private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
+    private var opened = 0
+    /// Sees a shard after each of its inputs; or after several mails at once.
+    var examine: (_ shard: Int, _ isBatch: Bool) -> Void = { _, _ in }
+    /// Hears how far the broker has read of a wire, before `examine` does.
+    var fed: (Wire) -> Void = { _ in }
+
+    init(_ plan: Plan, _ chance: Chance, _ trace: Trace) {
+        self.plan = plan
+        self.chance = chance
+        self.trace = trace
+        memory = MemoryBudget(limit: plan.limits.memory)
+        inboxes = Array(repeating: [], count: plan.shards)
+        wires = Array(repeating: [], count: plan.shards)
+        wiresByID = Array(repeating: [:], count: plan.shards)
+        pieces = .allocate(capacity: chance.pick([2, 5, 64]))
+        for index in 0..<plan.shards {
+            shards.append(
+                Shard(
+                    index: index, count: plan.shards, limits: plan.limits, memory: memory, quotas: quotas,
+                    seed: chance.number(), now: now))
+        }
+    }
+
+    deinit { pieces.deallocate() }
+
+    /// Nothing happens any more unless a client does something, or time passes.
+    var isAtRest: Bool {
+        shards.indices.allSatisfy {
+            inboxes[$0].isEmpty && shards[$0].effects.flush.isEmpty && !wires[$0].contains { $0.isReady }
+                && (shards[$0].deadline ?? .max) > now.monotonic
+        }
+    }
+
+    func advance(_ nanoseconds: UInt64) {
+        now.monotonic += nanoseconds
+        now.wall += Int64(nanoseconds)
+        trace.add(.clock, Int(nanoseconds))
+    }
+
+    /// A client connects.
+    func open(on shard: Int) -> Wire? {
+        opened += 1
+        let peer = "127.0.0.1:\(1000 + opened)"
+        // The engine may give out the place of a connection that it has just closed.
+        carryOut(shard)
+        guard let id = shards[shard].open(peer: peer, face: .rsocket, now: now) else { return nil }
+        let wire = Wire(shard: shard, id: id)
+        wires[shard].append(wire)
+        wiresByID[shard][id] = wire
+        trace.add(.open, shard, Int(id.index))
+        return wire
+    }
+
+    func wire(_ id: ConnectionID, on shard: Int) -> Wire? { wiresByID[shard][id] }
+
+    /// The client is gone without a word.
+    func reset(_ wire: Wire) {
+        guard !wire.isClosed else { return }
+        trace.add(.lost, wire.shard, Int(wire.id.index))
+        remove(wire)
+        wire.drop()
+        shards[wire.shard].lost(wire.id, reason: "reset", now: now)
+        examine(wire.shard, false)
+    }
+
+    // Turns
+
+    /// One turn of a shard: all that is ready, or with `isPartial` some of it.
+    func turn(_ index: Int, isPartial: Bool) {
+        trace.add(.turn, index, isPartial ? 1 : 0)
+        for wire in wires[index] where wire.isReady && !(isPartial && chance.isOne(in: 2)) { serve(wire, isPartial) }
+        carryOut(index)
+        if !isPartial || !plan.has(.lateMail) || chance.isOne(in: 2) {
+            takeMail(index, most: isPartial ? 1 + chance.below(inboxes[index].count) : .max)
+        }
+        if let deadline = shards[index].deadline, deadline <= now.monotonic {
+            trace.add(.fire, index)
+            shards[index].fire(now: now)
+            examine(index, false)
+        }
+        carryOut(index)
+        deliver(index)
+        flush(index, isPartial)
+        carryOut(index)
+        deliver(index)
+    }
+
+    private func serve(_ wire: Wire, _ isPartial: Bool) {
+        let shard = shards[wire.shard]
+        if wire.isBlocked, wire.room > 0 {
+            wire.isBlocked = false
+            trace.add(.writable, wire.shard, Int(wire.id.index))
+            shard.writable(wire.id, now: now)
+            examine(wire.shard, false)
+        }
+        guard wire.isReadable else { return }
+        // The peer may have learnt on another connection what is in the mail here: that comes first.
+        takeMail(wire.shard, most: .max)
+        guard wire.isReadable else { return }
+        if wire.unread > 0 {
+            let most = isPartial && plan.has(.splits) ? chance.size(upTo: chance.pick([8, 60, 5000])) : 128 << 10
+            wire.withUnread(most) { bytes in
+                trace.add(.read, wire.shard, bytes.count, "of \(wire.id.index)")
+                trace.add(bytes)
+                fed(wire)
+                shard.receive(bytes, on: wire.id, now: now)
+            }
+        } else {
+            wire.isEndTold = true
+            trace.add(.end, wire.shard, Int(wire.id.index))
+            shard.receiveEnd(on: wire.id, now: now)
+        }
+        examine(wire.shard, false)
+    }
+
+    private func takeMail(_ index: Int, most: Int) {
+        let batches = inboxes[index].prefix(most)
+        guard !batches.isEmpty else { return }
+        inboxes[index].removeFirst(batches.count)
+        for batch in batches {
+            trace.add(.mail, index, batch.count)
+            if plan.splitsMail {
+                for mail in batch {
+                    shards[index].receive([mail], now: now)
+                    examine(index, false)
+                }
+            } else {
+                shards[index].receive(batch, now: now)
+                examine(index, batch.count > 1)
+            }
+        }
+    }
+
+    /// Puts a shard's mail into the inboxes: first what moves views on, then what publishers are told.
+    private func deliver(_ index: Int) {
+        for lane in [\Effects.mail, \Effects.lateMail] {
+            for target in shards.indices where !shards[index].effects[keyPath: lane][target].isEmpty {
+                inboxes[target].append(shards[index].effects[keyPath: lane][target])
+                shards[index].effects[keyPath: lane][target].removeAll()
+            }
+        }
+    }
+
+    private func carryOut(_ index: Int) {
+        for (id, isReading) in shards[index].effects.reading {
+            trace.add(.pause, index, isReading ? 0 : 1)
+            wiresByID[index][id]?.isPaused = !isReading
+        }
+        for id in shards[index].effects.close {
+            trace.add(.close, index, Int(id.index))
+            if let wire = wiresByID[index][id] { remove(wire) }
+        }
+        shards[index].effects.reading.removeAll()
+        shards[index].effects.close.removeAll()
+        for record in shards[index].effects.log {
+            trace.add(.log, index, 0, "\(record.message) \(record.fields.map { "\($0.key)=\($0.value)" })")
+        }
+        shards[index].effects.log.removeAll()
+    }
+
+    private func remove(_ wire: Wire) {
+        wire.isClosed = true
+        wiresByID[wire.shard][wire.id] = nil
+        wires[wire.shard].removeAll { $0 === wire }
+    }
+
+    /// Writes once to each connection with output.
+    private func flush(_ index: Int, _ isPartial: Bool) {
+        let shard = shards[index]
+        let list = shard.effects.flush
+        shard.effects.flush.removeAll()
+        for id in list {
+            guard let wire = wiresByID[index][id] else { continue }
+            let count = shard.gather(id, into: pieces)
+            let offered = pieces[..<count].reduce(0) { $0 + $1.count }
+            var taken = Swift.min(offered, wire.room)
+            if isPartial, plan.has(.partialWrites), chance.isOne(in: 2) { taken = chance.below(taken + 1) }
+            var rest = taken
+            trace.add(.write, index, taken, "of \(offered) to \(id.index)")
+            for piece in pieces[..<count] {
+                let part = UnsafeRawBufferPointer(rebasing: piece.prefix(rest))
+                trace.add(part)
+                wire.write(part)
+                rest -= part.count
+            }
+            wire.isBlocked = taken < offered
+            shard.wrote(taken, blocked: taken < offered, on: id, now: now)
+            examine(index, false)
+        }
+    }
+}

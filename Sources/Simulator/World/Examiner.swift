@@ -1,0 +1,136 @@
+// Examiner: looks at a shard after each of its inputs, and holds what it finds against the ledgers.
+
+import Core
+
+final class Examiner {
+    private let broker: Broker
+    private let journal: Journal
+    private let referee: Referee
+    private let plan: Plan
+    /// The client of a wire, and its ledgers by stream.
+    private var clients: [[ConnectionID: any VirtualClient]]
+    private var subscribers: [[SubscriberLedger]]
+    private var ledgers: [[ConnectionID: [UInt32: SubscriberLedger]]]
+    /// Epochs of the topics that a shard has, as last seen.
+    private var epochs: [[UInt64]]
+    private var stamp = 0
+    private(set) var inspections: [Inspection]
+
+    init(_ broker: Broker, _ plan: Plan, _ journal: Journal, _ referee: Referee) {
+        self.broker = broker
+        self.plan = plan
+        self.journal = journal
+        self.referee = referee
+        clients = Array(repeating: [:], count: plan.shards)
+        subscribers = Array(repeating: [], count: plan.shards)
+        ledgers = Array(repeating: [:], count: plan.shards)
+        epochs = Array(repeating: [], count: plan.shards)
+        inspections = Array(repeating: Inspection(), count: plan.shards)
+    }
+
+    func add(_ client: any VirtualClient) { clients[client.wire.shard][client.wire.id] = client }
+
+    func client(_ wire: Wire) -> (any VirtualClient)? { clients[wire.shard][wire.id] }
+
+    func add(_ ledger: SubscriberLedger) {
+        let wire = ledger.client.wire
+        subscribers[wire.shard].append(ledger)
+        ledgers[wire.shard][wire.id, default: [:]][ledger.stream] = ledger
+    }
+
+    func examine(_ shard: Int, isBatch: Bool) {
+        let inspection = broker.shards[shard].inspect()
+        inspections[shard] = inspection
+        for topic in inspection.topics where !topic.name.hasPrefix("$SYS.") { examine(topic, shard) }
+        noteGone(inspection, shard)
+        stamp += 1
+        var connections: [ConnectionID: Inspection.Connection] = [:]
+        for connection in inspection.connections { connections[connection.id] = connection }
+        for stream in inspection.streams {
+            guard let seen = stream.subscription, let connection = connections[stream.connection],
+                let ledger = ledgers[shard][stream.connection]?[stream.stream]
+            else { continue }
+            ledger.stamp = stamp
+            ledger.reconcile(seen, connection, isBatch: isBatch)
+        }
+        for ledger in subscribers[shard] where ledger.stamp != stamp && ledger.isFed {
+            ledger.left()
+        }
+        subscribers[shard].removeAll { $0.leaving != nil }
+    }
+
+    private func noteGone(_ inspection: Inspection, _ shard: Int) {
+        let now = inspection.topics.map(\.epoch)
+        for epoch in epochs[shard] where !now.contains(epoch) {
+            guard let topic = journal.topic(epoch) else { continue }
+            topic.isGone = true
+            topic.states.formUnion(["completed", "failed"])
+        }
+        epochs[shard] = now
+    }
+
+    // Topics
+
+    private func examine(_ topic: Inspection.Topic, _ shard: Int) {
+        let ledger = journal.topic(topic.epoch, named: topic.name)
+        let before = ledger.end
+        referee.expect(topic.end >= before, "'\(topic.name)' went back from \(before) to \(topic.end)")
+        ledger.states.insert(topic.state)
+        // It may have ended otherwise in the moment in which it was deleted.
+        if !topic.isNamed { ledger.states.formUnion(["completed", "failed"]) }
+        ledger.end = topic.end
+        ledger.forgotten = topic.forgotten
+        for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {
+            guard let (payload, charge) = broker.shards[shard].message(sequence, of: topic.epoch) else {
+                referee.fail("message \(sequence) of '\(topic.name)' is within its log and not there")
+                return
+            }
+            journal.saw(payload, at: sequence, of: ledger)
+            ledger.charges[sequence] = charge
+        }
+        checkWindow(topic, ledger)
+        checkRoom(topic, ledger, before)
+        ledger.lost = topic.lost
+        ledger.horizon = topic.horizon
+        ledger.outstanding = topic.channels.reduce(0) { $0 + $1.outstanding }
+    }
+
+    /// The log has what is retained, and no more bytes than it may.
+    private func checkWindow(_ topic: Inspection.Topic, _ ledger: TopicLedger) {
+        let retain = UInt64(plan.limits.retain)
+        let oldest = topic.end - Swift.min(topic.end - 1, retain)
+        referee.expect(
+            topic.head <= Swift.max(oldest, topic.lost, Swift.min(topic.forgotten, topic.end)),
+            "'\(topic.name)' has given up messages before \(topic.head), and retains those from \(oldest) on: \(topic)")
+        let most = plan.limits.retainBytes * (topic.isBlocked ? 2 : 1)
+        referee.expect(
+            topic.bytes <= most, "the log of '\(topic.name)' holds \(topic.bytes) bytes, and \(most) are allowed")
+        guard topic.end - topic.head < 300 else { return }
+        var bytes = 0
+        for sequence in topic.head..<topic.end { bytes += ledger.charges[sequence] ?? 0 }
+        referee.expect(bytes == topic.bytes, "'\(topic.name)' counts \(topic.bytes) bytes, and holds \(bytes)")
+        // What was given up for want of bytes could not have stayed.
+        guard topic.lost > ledger.lost, topic.lost == topic.head, let charge = ledger.charges[topic.lost - 1] else {
+            return
+        }
+        bytes = charge
+        for sequence in topic.lost..<topic.end { bytes += ledger.charges[sequence] ?? 0 }
+        referee.expect(
+            bytes > plan.limits.retainBytes,
+            "'\(topic.name)' gave up message \(topic.lost - 1) for want of bytes; with it the log holds \(bytes)")
+    }
+
+    /// Publishers go beyond what `block` subscriptions have room for by what they were granted, at most.
+    private func checkRoom(_ topic: Inspection.Topic, _ ledger: TopicLedger, _ before: UInt64) {
+        let reserved = topic.channels.reduce(0) { $0 + $1.reserved }
+        referee.expect(
+            topic.reserved == reserved,
+            "'\(topic.name)' has \(topic.reserved) messages' room reserved, and its channels have \(reserved)")
+        guard let horizon = topic.horizon, let earlier = ledger.horizon else { return }
+        let free = Swift.max(before, horizon, earlier)
+        referee.expect(
+            topic.end <= free + UInt64(ledger.outstanding),
+            "'\(topic.name)' went to \(topic.end), past the \(horizon) up to which there is room, by more than the "
+                + "\(ledger.outstanding) messages that were granted")
+    }
+}

@@ -1,0 +1,94 @@
+// Plan: what a run is made of. Each run draws some of the features that there are, and small figures for the broker's
+// limits, so that runs differ in what they combine and meet their edges soon.
+
+import Core
+
+/// What may happen in a run. Runs that fail can be narrowed down by permitting fewer.
+public enum Feature: String, CaseIterable, Sendable {
+    /// Several shards; mail between them.
+    case shards
+    /// Mail that waits, and shards that have no turn for a while.
+    case lateMail = "late-mail"
+    /// The three strengths of publishing.
+    case fire, acknowledged, channels
+    /// Channels whose end is the topic's, and control calls.
+    case ends, deletion
+    /// Reads that begin and end anywhere, and writes that are taken in part.
+    case splits, partialWrites = "partial-writes"
+    /// Clients that do not read, or are gone without a word, or close one half.
+    case stalls, resets, halfCloses = "half-closes"
+    /// Cancelled streams, and those who come again where they were.
+    case cancels, resuming
+    /// Long messages, and those that bring metadata.
+    case fragments, metadata
+    /// Topics of few bytes; a broker of few.
+    case shortLogs = "short-logs", shortMemory = "short-memory"
+    /// Messages that grow old; time that passes in leaps.
+    case age, leaps
+    /// Demands of 0 and other mistakes of clients.
+    case mistakes
+    /// Lists of what there is.
+    case lists
+    /// Long runs in which everybody asks for one message at a time.
+    case trickle
+}
+
+struct Plan {
+    private let features: Set<Feature>
+    let shards: Int
+    let steps: Int
+    let topics: [String]
+    let policies: [String]
+    /// Mail is looked at one by one, so that nothing happens between two looks at a shard but one thing.
+    let splitsMail: Bool
+    let buffers: [Int]
+    private(set) var limits = Limits()
+
+    func has(_ feature: Feature) -> Bool { features.contains(feature) }
+
+    /// - Parameter permitted: the features to draw from.
+    init(_ chance: Chance, permitted: Set<Feature>) {
+        var drawn: Set<Feature> = []
+        for feature in Feature.allCases where chance.below(3) > 0 && permitted.contains(feature) {
+            drawn.insert(feature)
+        }
+        let strengths = [Feature.fire, .acknowledged, .channels].filter { permitted.contains($0) }
+        if drawn.isDisjoint(with: strengths), !strengths.isEmpty { drawn.insert(chance.pick(strengths)) }
+        shards = drawn.contains(.shards) ? 2 + chance.below(3) : 1
+        if chance.below(10) > 0 { drawn.remove(.trickle) }
+        features = drawn
+        steps = drawn.contains(.trickle) ? 3000 : chance.pick([60, 200, 200, 600])
+        topics = Array(["a", "b", "c.d"].prefix(1 + chance.below(3)))
+        let all = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
+        let few = (0..<1 + chance.below(3)).map { _ in chance.pick(all) }
+        policies = chance.isOne(in: 2) ? all : few
+        buffers = chance.isOne(in: 3) ? [1] : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
+        splitsMail = chance.isOne(in: 2)
+        drawLimits(chance)
+    }
+
+    private mutating func drawLimits(_ chance: Chance) {
+        limits.retain = chance.pick([1, 2, 5, 20, 1000])
+        limits.output = chance.pick([200, 2000, 256 << 10])
+        limits.grant = chance.pick([1, 2, 5, 64, 8192])
+        limits.forwarded = chance.pick([1000, 1 << 20])
+        limits.parkedCount = chance.pick([2, 4096])
+        limits.acknowledgementBacklog = chance.pick([100, 4 << 10])
+        limits.controlOutput = chance.pick([300, 64 << 10])
+        limits.parkTime = UInt64(chance.pick([1, 10])) * Limits.second
+        limits.blockLimit = UInt64(chance.pick([2, 30])) * Limits.second
+        limits.topicIdle = 20 * Limits.second
+        limits.lifetime = (1 * Limits.second)...(100_000 * Limits.second)
+        if has(.shortLogs) { limits.retainBytes = chance.pick([300, 1000, 3000, 20_000]) }
+        if has(.shortMemory) { limits.memory = chance.pick([40_000, 100_000, 1 << 20]) }
+        if has(.age) { limits.retainAge = chance.pick([Limits.second / 10, 2 * Limits.second]) }
+        if chance.isOne(in: 4) { limits.reassembly = 2000 }
+    }
+
+    var description: String {
+        let names = features.map(\.rawValue).sorted().joined(separator: ",")
+        return "shards=\(shards) steps=\(steps) topics=\(topics) policies=\(policies) buffers=\(buffers) "
+            + "retain=\(limits.retain) bytes=\(limits.retainBytes) memory=\(limits.memory) output=\(limits.output) "
+            + "grant=\(limits.grant) features=\(names)"
+    }
+}

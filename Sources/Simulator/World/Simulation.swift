@@ -1,0 +1,243 @@
+// Simulation: one run. First a while of everything that was drawn, with faults; then faults stop and all that is owed
+// is fed; then everybody leaves and nothing may be left.
+
+import Core
+
+/// What came of a run.
+public struct Outcome: Sendable {
+    public let seed: UInt64
+    /// What was drawn, for people.
+    public let plan: String
+    /// Which rule was broken, in a sentence; nil if none was.
+    public let fault: String?
+    /// The acts of clients and turns of shards that were done when it was found.
+    public let step: Int
+    /// The hash of everything that happened.
+    public let hash: UInt64
+    /// Messages that were published, and received by subscribers.
+    public let published: Int
+    public let received: Int
+
+    /// What brings the run back.
+    public var command: String { "forebay-sim --seed \(seed)" }
+}
+
+public final class Simulation {
+    private let seed: UInt64
+    private let plan: Plan
+    private let chance: Chance
+    private let trace: Trace
+    private let referee = Referee()
+    private let journal: Journal
+    private let broker: Broker
+    private let examiner: Examiner
+    private let workload: Workload
+    private var step = 0
+
+    /// Runs a seed to its end, or until a rule is broken.
+    /// - Parameters:
+    ///   - permitted: features that may be drawn. Fewer make another run of the same seed.
+    ///   - print: takes a line for each event.
+    public static func run(
+        seed: UInt64, permitted: Set<Feature> = Set(Feature.allCases), print: ((String) -> Void)? = nil
+    ) -> Outcome {
+        Simulation(seed, permitted, print).run()
+    }
+
+    private init(_ seed: UInt64, _ permitted: Set<Feature>, _ print: ((String) -> Void)?) {
+        self.seed = seed
+        chance = Chance(seed: seed)
+        plan = Plan(chance, permitted: permitted)
+        trace = Trace(print: print)
+        print?(plan.description)
+        journal = Journal(referee)
+        broker = Broker(plan, chance, trace)
+        let examiner = Examiner(broker, plan, journal, referee)
+        self.examiner = examiner
+        workload = Workload(plan, chance, broker, journal, examiner, referee, trace)
+        broker.examine = { examiner.examine($0, isBatch: $1) }
+        broker.fed = { examiner.client($0)?.fed() }
+    }
+
+    private func run() -> Outcome {
+        trouble()
+        let phases = [settle, feed, finish, leave, vanish]
+        for phase in phases where referee.fault == nil { phase() }
+        return Outcome(
+            seed: seed, plan: plan.description, fault: referee.fault, step: step, hash: trace.hash,
+            published: journal.messages.count { $0.place != nil },
+            received: workload.subscribers.reduce(0) { $0 + $1.received })
+    }
+
+    /// Clients act, shards have turns, time passes, in any order.
+    private func trouble() {
+        while step < plan.steps, referee.fault == nil {
+            step += 1
+            switch chance.below(10) {
+            case 0...3: workload.act()
+            case 4...6: broker.turn(chance.below(plan.shards), isPartial: chance.below(3) > 0)
+            case 7...8: workload.read()
+            default:
+                let leap = plan.has(.leaps) && chance.isOne(in: 4)
+                broker.advance(leap ? UInt64(chance.below(2000)) * 1_000_000 : UInt64(chance.below(500_000)))
+            }
+        }
+    }
+
+    /// Everybody reads all there is, and shards have turns, until nothing is left to do.
+    private func rest() {
+        for _ in 0..<10_000 where referee.fault == nil {
+            step += 1
+            for shard in 0..<plan.shards { broker.turn(shard, isPartial: false) }
+            for client in workload.clients where !client.isOver { client.read(.max) }
+            if broker.isAtRest, !workload.clients.contains(where: { !$0.isOver && $0.wire.arrived > 0 }) { return }
+        }
+        referee.fail("the broker and its clients do not come to rest")
+    }
+
+    private func pass(seconds: Double) {
+        for _ in 0..<Int(seconds * 4) where referee.fault == nil {
+            broker.advance(Limits.second / 4)
+            rest()
+        }
+    }
+
+    private func settle() {
+        for client in workload.clients {
+            client.wire.isStalled = false
+            client.wire.capacity = .max
+        }
+        rest()
+    }
+
+    /// Everybody asks for everything. What was parked finds room or gives up; credit agrees on both sides.
+    private func feed() {
+        for ledger in workload.subscribers where isUsable(ledger) {
+            ledger.client.request(SubscriberLedger.everything, ledger)
+        }
+        for ledger in workload.channels where isUsable(ledger) && !ledger.asksForAll {
+            ledger.client.request(SubscriberLedger.everything, ledger)
+        }
+        for case let ledger as ListLedger in workload.singles where isUsable(ledger) {
+            ledger.client.request(SubscriberLedger.everything, ledger)
+        }
+        rest()
+        pass(seconds: 12)
+        guard referee.fault == nil else { return }
+        for ledger in workload.subscribers where isUsable(ledger) { checkFed(ledger) }
+        for ledger in workload.singles where isUsable(ledger) { referee.fail("\(ledger.name) was never answered") }
+        for ledger in workload.channels where isUsable(ledger) {
+            referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
+        }
+        checkChannels()
+    }
+
+    private func isUsable(_ ledger: StreamLedger) -> Bool { ledger.isOpen && !ledger.client.wire.isHalfClosed }
+
+    private func checkFed(_ ledger: SubscriberLedger) {
+        guard let seen = ledger.seen, seen.hasJoined else {
+            return referee.fail("\(ledger.name) neither joined nor was refused")
+        }
+        referee.expect(seen.waiting.isEmpty, "\(ledger.name) asked for everything, and \(seen.waiting) still wait")
+        referee.expect(
+            ledger.received == Int(seen.delivered),
+            "\(ledger.name) was handed \(seen.delivered) messages and received \(ledger.received)")
+        guard let topic = journal.topic(ledger.epoch), let last = ledger.last else { return }
+        referee.expect(
+            last.sequence + seen.droppedSinceDelivery + 1 == topic.end,
+            "\(ledger.name) received \(last.sequence) last, was owed what is before \(topic.end), and lost "
+                + "\(seen.droppedSinceDelivery)")
+    }
+
+    /// What a channel may send is what its topic's owner has granted it and not seen used.
+    private func checkChannels() {
+        var outstanding: [[UInt64: Int]] = Array(repeating: [:], count: plan.shards)
+        for inspection in examiner.inspections {
+            for channel in inspection.topics.flatMap(\.channels) {
+                outstanding[channel.shard][key(channel.place, channel.generation)] = channel.outstanding
+            }
+        }
+        var granted: [[ConnectionID: [UInt32: Int]]] = Array(repeating: [:], count: plan.shards)
+        for (shard, inspection) in examiner.inspections.enumerated() {
+            for stream in inspection.streams where stream.isPublisher {
+                granted[shard][stream.connection, default: [:]][stream.stream] =
+                    outstanding[shard][key(stream.place, stream.generation)]
+            }
+        }
+        for ledger in workload.channels where isUsable(ledger) {
+            let wire = ledger.client.wire
+            let owner = granted[wire.shard][wire.id]?[ledger.stream]
+            referee.expect(
+                owner == ledger.credit,
+                "\(ledger.name) may send \(ledger.credit) messages, and its topic expects \(owner ?? -1)")
+            referee.expect(
+                ledger.accepted == ledger.sent.count || !ledger.asksForAll,
+                "\(ledger.name) sent \(ledger.sent.count) messages, and \(ledger.accepted) were acknowledged")
+        }
+    }
+
+    private func key(_ place: UInt32, _ generation: UInt32) -> UInt64 { UInt64(generation) << 32 | UInt64(place) }
+
+    /// Some publishers complete; then the topics end, which every subscriber is told.
+    private func finish() {
+        for ledger in workload.channels where isUsable(ledger) && chance.isOne(in: 2) {
+            ledger.client.complete(ledger)
+        }
+        rest()
+        for ledger in workload.channels where isUsable(ledger) {
+            referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
+        }
+        guard chance.below(4) > 0, let client = workload.connect() else { return }
+        for topic in plan.topics {
+            let end = chance.pick(["complete", "fail", "delete"])
+            if end == "delete" { journal.deleted.insert(topic) }
+            client.call("$SYS.topic.\(end)?name=\(topic)", CallLedger(client, "\(end) '\(topic)'", referee))
+        }
+        rest()
+        for ledger in workload.subscribers where isUsable(ledger) {
+            referee.fail("\(ledger.name) was not told of its topic's end")
+        }
+        for ledger in workload.channels where isUsable(ledger) {
+            referee.fail("\(ledger.name) was not told of its topic's end")
+        }
+    }
+
+    /// Everybody leaves, each in a way of its own.
+    private func leave() {
+        for client in workload.clients where !client.isOver {
+            switch chance.below(3) {
+            case 0: workload.lose(client)
+            case 1: client.wire.isHalfClosed = true
+            default:
+                for ledger in workload.subscribers where ledger.client === client && isUsable(ledger) {
+                    client.cancel(ledger)
+                }
+                for ledger in workload.channels where ledger.client === client && isUsable(ledger) {
+                    client.cancel(ledger)
+                }
+                rest()
+                client.wire.isHalfClosed = true
+            }
+        }
+        rest()
+        for client in workload.clients where !client.isOver {
+            referee.fail("connection \(client.wire.shard)-\(client.wire.id.index) was not closed")
+        }
+    }
+
+    /// Topics without anybody go in their time, and nothing is left.
+    private func vanish() {
+        pass(seconds: 22)
+        guard referee.fault == nil else { return }
+        for (index, shard) in broker.shards.enumerated() {
+            let left = shard.leftovers()
+            referee.expect(left.isEmpty, "shard \(index) still has \(left.joined(separator: ", ")) when all have left")
+        }
+        referee.expect(
+            broker.quotas.isAtRest, "connections, subscriptions or topics are still counted when all have left")
+        let most = broker.shards.reduce(0) { $0 + $1.standingMemory }
+        referee.expect(
+            broker.memory.used <= most, "\(broker.memory.used) bytes are in use when all have left, and \(most) at most"
+        )
+    }
+}

@@ -1,0 +1,78 @@
+// Wire: a connection's two streams of bytes. What a client has sent waits until the broker reads it, in pieces of any
+// size; what the broker writes goes as far as the client's socket has room, and waits until the client reads.
+
+import Bytes
+import Core
+
+final class Wire {
+    let shard: Int
+    let id: ConnectionID
+    /// From the client to the broker.
+    private var up = ByteBuffer()
+    /// Bytes that the client sent, and the broker read, in all.
+    private(set) var sent = 0
+    private(set) var read = 0
+    /// From the broker to the client.
+    private var down = ByteBuffer()
+    /// Bytes that may be on their way to a client that does not read.
+    var capacity = Int.max
+    /// The client does not read.
+    var isStalled = false
+    /// The client sends nothing more; the broker has been told so.
+    var isHalfClosed = false
+    var isEndTold = false
+    /// As the broker sees the socket: it takes no more; it is not to be read.
+    var isBlocked = false
+    var isPaused = false
+    /// The broker has closed it, or knows that it is lost.
+    var isClosed = false
+    /// It was lost, with what was under way.
+    private(set) var isReset = false
+
+    init(shard: Int, id: ConnectionID) {
+        self.shard = shard
+        self.id = id
+    }
+
+    // The client's end
+
+    var arrived: Int { down.count }
+
+    func send(_ write: (inout ByteBuffer) -> Void) {
+        let before = up.count
+        write(&up)
+        sent += up.count - before
+    }
+
+    /// Takes the first bytes of what has arrived.
+    func take(_ count: Int, into inbox: inout ByteBuffer) {
+        inbox.append(UnsafeRawBufferPointer(rebasing: down.readable.prefix(count)))
+        down.consume(count)
+    }
+
+    // The broker's end
+
+    var unread: Int { up.count }
+    var room: Int { capacity == .max ? .max : Swift.max(0, capacity - down.count) }
+    /// There is something for the broker to do.
+    var isReady: Bool { !isClosed && (isBlocked && room > 0 || isReadable) }
+    var isReadable: Bool { !isClosed && !isPaused && (up.count > 0 || isHalfClosed && !isEndTold) }
+
+    func withUnread(_ most: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
+        let count = Swift.min(most, up.count)
+        // The engine must not find the bytes behind the end of a read.
+        let copy = [UInt8](up.readable.prefix(count))
+        up.consume(count)
+        read += count
+        copy.withUnsafeBytes(body)
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer) { down.append(bytes) }
+
+    /// What was under way is lost.
+    func drop() {
+        isReset = true
+        up.removeAll()
+        down.removeAll()
+    }
+}

@@ -1,0 +1,244 @@
+// Workload: what clients do in a run, drawn one act at a time.
+
+import Core
+
+final class Workload {
+    private let plan: Plan
+    private let chance: Chance
+    private let broker: Broker
+    private let journal: Journal
+    private let examiner: Examiner
+    private let referee: Referee
+    private let trace: Trace
+    private(set) var clients: [any VirtualClient] = []
+    private(set) var subscribers: [SubscriberLedger] = []
+    private(set) var channels: [ChannelLedger] = []
+    private(set) var singles: [StreamLedger] = []
+    /// The latest acknowledged message of each topic, as clients know.
+    private var known: [String: Place] = [:]
+
+    init(
+        _ plan: Plan, _ chance: Chance, _ broker: Broker, _ journal: Journal, _ examiner: Examiner,
+        _ referee: Referee, _ trace: Trace
+    ) {
+        self.plan = plan
+        self.chance = chance
+        self.broker = broker
+        self.journal = journal
+        self.examiner = examiner
+        self.referee = referee
+        self.trace = trace
+    }
+
+    /// Something that clients do, or nothing if what was drawn cannot be done now.
+    func act() {
+        let act = chance.below(34)
+        trace.add(.act, act)
+        switch act {
+        case 0...2 where subscribers.count { $0.isOpen } < 12: subscribe()
+        case 3...7: if let ledger = any(subscribers) { ask(ledger) }
+        case 8 where plan.has(.cancels): if let ledger = any(subscribers) { cancel(ledger) }
+        case 9 where plan.has(.cancels) && chance.isOne(in: 3): if let ledger = any(channels) { cancel(ledger) }
+        case 10 where plan.has(.stalls): if let client = anyClient() { stall(client) }
+        case 11 where plan.has(.resets) && chance.isOne(in: 4): if let client = anyClient() { lose(client) }
+        case 12 where plan.has(.halfCloses) && chance.isOne(in: 4):
+            if let client = anyClient() { client.wire.isHalfClosed = true }
+        case 13 where plan.has(.resuming): resume()
+        case 14 where plan.has(.mistakes) && chance.isOne(in: 6):
+            if let ledger = any(subscribers) { ledger.client.request(0, ledger) }
+        case 15 where plan.has(.lists) && chance.isOne(in: 3): list()
+        case 16 where plan.has(.ends) && chance.isOne(in: 5): control(chance.isOne(in: 2) ? "complete" : "fail")
+        case 17 where plan.has(.deletion) && chance.isOne(in: 4): control("delete")
+        case 18...21 where plan.has(.acknowledged): publish()
+        case 22...24 where plan.has(.fire): fire()
+        case 25 where plan.has(.channels): openChannel()
+        case 26 where plan.has(.channels): if let ledger = any(channels) { finish(ledger) }
+        default: if let ledger = any(channels) { send(ledger) }
+        }
+    }
+
+    private func any<L: StreamLedger>(_ ledgers: [L]) -> L? {
+        let open = ledgers.filter { $0.isOpen && !$0.client.wire.isHalfClosed }
+        return open.isEmpty ? nil : chance.pick(open)
+    }
+
+    private func anyClient() -> (any VirtualClient)? {
+        let open = clients.filter { !$0.isOver && !$0.wire.isHalfClosed }
+        return open.isEmpty ? nil : chance.pick(open)
+    }
+
+    /// One of the clients, or a new one.
+    private func client() -> (any VirtualClient)? {
+        let open = clients.count { !$0.isOver }
+        if open > 0, open >= 8 || chance.below(4) > 0, let client = anyClient() { return client }
+        return connect()
+    }
+
+    func connect() -> (any VirtualClient)? {
+        guard let wire = broker.open(on: chance.below(plan.shards)) else { return nil }
+        let client = RSocketClient(wire, plan, chance, journal, referee, trace) { [unowned self] in learn($0) }
+        clients.append(client)
+        examiner.add(client)
+        return client
+    }
+
+    private func learn(_ message: Published) {
+        guard let place = message.place else { return }
+        if known[message.topic]?.epoch != place.epoch || known[message.topic]!.sequence < place.sequence {
+            known[message.topic] = place
+        }
+    }
+
+    // Subscribers
+
+    private func subscribe() {
+        var request = SubscribeRequest(topic: chance.pick(plan.topics))
+        request.policy = chance.pick(plan.policies)
+        request.buffer = chance.pick(plan.buffers)
+        request.hasMeta = chance.below(4) > 0
+        request.isCumulative = chance.isOne(in: 5)
+        request.gapFails = chance.isOne(in: 8)
+        switch chance.below(8) {
+        case 0...1: request.start = .all
+        case 2...3: request.start = .last(UInt64(chance.size(upTo: 30)))
+        case 4: request.start = .from(UInt64(chance.size(upTo: 60)), epoch: nil)
+        default: break
+        }
+        subscribe(request)
+    }
+
+    private func subscribe(_ request: SubscribeRequest) {
+        guard let client = client() else { return }
+        let ledger = SubscriberLedger(client, request, journal, referee)
+        ledger.known = known[request.topic]
+        subscribers.append(ledger)
+        examiner.add(ledger)
+        client.subscribe(ledger, n: demand())
+    }
+
+    private func demand() -> Int {
+        if plan.has(.trickle) { return 1 }
+        return chance.isOne(in: 8) ? SubscriberLedger.everything : chance.pick([1, 1, 2, 3, chance.size(upTo: 40)])
+    }
+
+    private func ask(_ ledger: SubscriberLedger) { ledger.client.request(demand(), ledger) }
+
+    private func cancel(_ ledger: StreamLedger) { ledger.client.cancel(ledger) }
+
+    /// Who received messages with their places, and is gone, comes again where it was.
+    private func resume() {
+        let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
+        guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < 12 else { return }
+        let ledger = chance.pick(gone)
+        var request = ledger.request
+        request.start = .from(ledger.last!.sequence + 1, epoch: ledger.last!.epoch)
+        subscribe(request)
+    }
+
+    // Publishers
+
+    /// A new message; of a channel, the one behind so many others that are about to be sent.
+    private func message(
+        _ strength: Published.Strength, _ topic: String, channel: ChannelLedger? = nil, behind: Int = 0
+    ) -> Int {
+        var size = chance.pick([0, 0, 12, 100])
+        if plan.has(.fragments), chance.isOne(in: 20) { size = chance.pick([1000, 66_000, 140_000]) }
+        if plan.has(.shortLogs) { size = Swift.min(size, 2 * plan.limits.retainBytes) }
+        let hasMetadata = plan.has(.metadata) && chance.isOne(in: 3)
+        let message = Published(
+            topic: topic, strength: strength, channel: channel?.channel ?? 0,
+            index: (channel?.sent.count ?? 0) + behind, size: size, hasMetadata: hasMetadata)
+        return journal.publish(message)
+    }
+
+    private func fire() {
+        guard let client = client() else { return }
+        let topic = chance.pick(plan.topics)
+        for _ in 0..<chance.size(upTo: 6) { client.fire(topic, message(.fire, topic)) }
+    }
+
+    private func publish() {
+        guard let client = client() else { return }
+        let topic = chance.pick(plan.topics)
+        for _ in 0..<chance.size(upTo: 4) {
+            let ledger = AcknowledgedLedger(client, message(.acknowledged, topic), journal, referee)
+            singles.append(ledger)
+            client.publish(topic, ledger)
+        }
+    }
+
+    private func openChannel() {
+        guard channels.count(where: { $0.isOpen }) < 6, let client = client() else { return }
+        let topic = chance.pick(plan.topics)
+        let completes = plan.has(.ends) && chance.isOne(in: 5)
+        let failsOnLoss = plan.has(.ends) && chance.isOne(in: 8)
+        let ledger = ChannelLedger(client, topic, completesTopic: completes, journal, referee)
+        channels.append(ledger)
+        ledger.isComplete = chance.isOne(in: 8)
+        let first = message(.channel, topic, channel: ledger)
+        let options = [completes ? "complete=true" : nil, failsOnLoss ? "on-loss=fail" : nil].compactMap { $0 }
+        let route = options.isEmpty ? topic : topic + "?" + options.joined(separator: "&")
+        client.open(ledger, route, first: first, n: chance.pick([1, 2, 5, SubscriberLedger.everything]))
+    }
+
+    private func send(_ ledger: ChannelLedger) {
+        guard !ledger.isComplete else { return }
+        guard ledger.credit > 0 else {
+            if chance.isOne(in: 3), !ledger.asksForAll { ledger.client.request(chance.size(upTo: 5), ledger) }
+            return
+        }
+        let count = Swift.min(ledger.credit, chance.pick([1, 3, chance.size(upTo: 60)]))
+        let numbers = (0..<count).map { message(.channel, ledger.topic, channel: ledger, behind: $0) }
+        ledger.client.send(numbers, ledger)
+    }
+
+    private func finish(_ ledger: ChannelLedger) {
+        guard !ledger.isComplete, chance.isOne(in: 3) else { return }
+        if plan.has(.ends), chance.isOne(in: 4) {
+            ledger.client.fail(ledger, "it was drawn")
+        } else {
+            ledger.client.complete(ledger)
+        }
+    }
+
+    // Others
+
+    private func control(_ call: String) {
+        guard let client = client() else { return }
+        let topic = chance.pick(plan.topics)
+        let ledger = CallLedger(client, "\(call) '\(topic)'", referee)
+        singles.append(ledger)
+        if call == "delete" { journal.deleted.insert(topic) }
+        client.call("$SYS.topic.\(call)?name=\(topic)", ledger)
+    }
+
+    private func list() {
+        guard let client = client() else { return }
+        let what = chance.pick(["$SYS.topics", "$SYS.subscriptions", "$SYS.connections"])
+        let ledger = ListLedger(client, what, referee)
+        singles.append(ledger)
+        client.list(what, ledger, n: chance.pick([1, 2, SubscriberLedger.everything]))
+    }
+
+    private func stall(_ client: any VirtualClient) {
+        client.wire.isStalled.toggle()
+        client.wire.capacity = chance.isOne(in: 2) ? .max : chance.size(upTo: chance.pick([100, 5000]))
+    }
+
+    func lose(_ client: any VirtualClient) {
+        broker.reset(client.wire)
+        client.lose()
+    }
+
+    /// Some client reads something, unless it stalls.
+    func read() {
+        guard let client = anyReader() else { return }
+        let most = plan.has(.splits) ? chance.size(upTo: chance.pick([10, 500, 1 << 20])) : Int.max
+        client.read(most)
+    }
+
+    private func anyReader() -> (any VirtualClient)? {
+        let open = clients.filter { !$0.isOver && !$0.wire.isStalled && ($0.wire.arrived > 0 || $0.wire.isClosed) }
+        return open.isEmpty ? nil : chance.pick(open)
+    }
+}

@@ -1,0 +1,152 @@
+// Program: the command line of the simulator, and what it prints.
+
+import Glibc
+import Simulator
+
+enum Program {
+    private static let usage = """
+        usage: forebay-sim [--seed N | --from N] [--seeds COUNT | --seconds S] [--features LIST] [--trace] [--hash]
+
+          --seed N         run this seed alone
+          --from N         begin with this seed; without it seeds are new each time
+          --seeds COUNT    run so many seeds
+          --seconds S      run seeds for so long; 10 if nothing else is said
+          --features LIST  draw from these features alone, with commas: \
+        \(Feature.allCases.map(\.rawValue).joined(separator: ","))
+          --trace          print every event
+          --hash           print the hash of each run's events
+
+        It ends with 1 at the first seed that fails, and prints the rule that was broken and how to run it again.
+
+        """
+
+    private struct Arguments {
+        var from: UInt64?
+        var seeds: Int?
+        var seconds: Double?
+        var permitted = Set(Feature.allCases)
+        var isTracing = false
+        var isHashing = false
+        var features: String?
+    }
+
+    static func run(_ words: [String]) -> Int32 {
+        guard let arguments = parse(words) else {
+            write(usage)
+            return words.contains("-h") || words.contains("--help") ? 0 : 2
+        }
+        tellOfCrashes()
+        let began = now()
+        var seed = arguments.from ?? newSeed()
+        var count = 0
+        var published = 0
+        var received = 0
+        while true {
+            if let seeds = arguments.seeds, count >= seeds { break }
+            if arguments.seeds == nil, now() - began >= arguments.seconds ?? 10 { break }
+            crashing = seed
+            let outcome = Simulation.run(
+                seed: seed, permitted: arguments.permitted, print: arguments.isTracing ? { write($0 + "\n") } : nil)
+            if arguments.isHashing { write("\(seed) \(hex(outcome.hash))\n") }
+            if let fault = outcome.fault {
+                write("seed \(seed) failed at step \(outcome.step): \(fault)\n")
+                write("  \(outcome.plan)\n")
+                write("  again: \(outcome.command)" + (arguments.features.map { " --features \($0)" } ?? "") + "\n")
+                return 1
+            }
+            count += 1
+            published += outcome.published
+            received += outcome.received
+            seed &+= 1
+        }
+        let time = (now() - began).rounded()
+        write("\(count) seeds from \(seed &- UInt64(count)) passed in \(Int(time)) s: ")
+        write("\(published) messages published, \(received) received\n")
+        return 0
+    }
+
+    private static func parse(_ words: [String]) -> Arguments? {
+        var arguments = Arguments()
+        var rest = words[...]
+        while let word = rest.popFirst() {
+            switch word {
+            case "--trace": arguments.isTracing = true
+            case "--hash": arguments.isHashing = true
+            case "--seed":
+                guard let seed = rest.popFirst().flatMap({ UInt64($0) }) else { return nil }
+                arguments.from = seed
+                arguments.seeds = 1
+            case "--from":
+                guard let seed = rest.popFirst().flatMap({ UInt64($0) }) else { return nil }
+                arguments.from = seed
+            case "--seeds":
+                guard let count = rest.popFirst().flatMap({ Int($0) }) else { return nil }
+                arguments.seeds = count
+            case "--seconds":
+                guard let seconds = rest.popFirst().flatMap({ Double($0) }) else { return nil }
+                arguments.seconds = seconds
+            case "--features":
+                guard let list = rest.popFirst() else { return nil }
+                let names = list.split(separator: ",").map { Feature(rawValue: String($0)) }
+                guard !names.contains(nil) else { return nil }
+                arguments.permitted = Set(names.compactMap { $0 })
+                arguments.features = list
+            default: return nil
+            }
+        }
+        return arguments
+    }
+
+    private static func now() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+
+    /// One that leaves room for many others behind it, and is short enough to be told to somebody.
+    private static func newSeed() -> UInt64 { UInt64.random(in: 1...999_999) * 1_000_000 }
+
+    private static func hex(_ number: UInt64) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    private static func tellOfCrashes() {
+        for number in [SIGILL, SIGTRAP, SIGSEGV, SIGABRT, SIGBUS] { signal(number, tellOfCrash) }
+    }
+}
+
+/// The seed at work, for the case that the process dies of it.
+nonisolated(unsafe) private var crashing: UInt64 = 0
+
+/// Called by a signal: no memory is allocated.
+private func tellOfCrash(_ number: Int32) {
+    var digits: (UInt64, UInt64, UInt64) = (0, 0, 0)
+    withUnsafeMutableBytes(of: &digits) { text in
+        var place = text.count - 1
+        text[place] = 10
+        var rest = crashing
+        repeat {
+            place -= 1
+            text[place] = UInt8(48 + rest % 10)
+            rest /= 10
+        } while rest > 0
+        let words: StaticString = "\nThe engine stopped the process. Again: forebay-sim --seed "
+        _ = Glibc.write(2, words.utf8Start, words.utf8CodeUnitCount)
+        _ = Glibc.write(2, text.baseAddress! + place, text.count - place)
+    }
+    signal(number, SIG_DFL)
+    raise(number)
+}
+
+private func write(_ text: String) {
+    var text = text
+    text.withUTF8 { bytes in
+        var rest = UnsafeRawBufferPointer(bytes)
+        while let start = rest.baseAddress, rest.count > 0 {
+            let count = Glibc.write(1, start, rest.count)
+            guard count > 0 else { return }
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// Runs of the simulator: those seeds that failed once, a row that never changes, and a few that nobody has run before.
+
+import Foundation
+import Simulator
+import Testing
+
+@Suite struct SimulationTests {
+    /// `SIM_SEEDS=2000` runs so many of the row.
+    private static let row = environment("SIM_SEEDS") ?? 150
+    private static let base = UInt64.random(in: 1...999_999) * 1_000_000
+
+    private static func environment(_ name: String) -> Int? {
+        ProcessInfo.processInfo.environment[name].flatMap { Int($0) }
+    }
+
+    private static let kept: [UInt64] = {
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("seeds.txt")
+        guard let text = try? String(contentsOf: file, encoding: .utf8) else { return [] }
+        return text.split(separator: "\n").compactMap { $0.split(separator: " ").first.flatMap { UInt64($0) } }
+    }()
+
+    private func expectToPass(_ seed: UInt64) {
+        let outcome = Simulation.run(seed: seed)
+        guard let fault = outcome.fault else { return }
+        Issue.record(
+            "seed \(seed), step \(outcome.step): \(fault)\n\(outcome.plan)\nagain: \(outcome.command)")
+    }
+
+    @Test func seedsThatFailedOncePass() {
+        for seed in Self.kept { expectToPass(seed) }
+    }
+
+    /// In parts, so that they run beside each other.
+    @Test(arguments: 0..<4)
+    func theSameRowOfSeedsPasses(_ part: Int) {
+        for seed in stride(from: part, to: Self.row, by: 4) { expectToPass(UInt64(seed)) }
+    }
+
+    @Test(arguments: 0..<2)
+    func newSeedsPass(_ part: Int) {
+        for index in 0..<25 { expectToPass(Self.base + UInt64(part * 1000 + index)) }
+    }
+
+    /// To the byte: every event and every byte both ways.
+    @Test func aSeedReplays() {
+        for seed: UInt64 in [3, 40, 77] {
+            var lines: [[String]] = [[], []]
+            let outcomes = (0..<2).map { index in Simulation.run(seed: seed) { lines[index].append($0) } }
+            #expect(outcomes[0].hash == outcomes[1].hash && lines[0] == lines[1])
+            #expect(outcomes[0].published > 0)
+            // What is printed changes nothing.
+            #expect(Simulation.run(seed: seed).hash == outcomes[0].hash)
+        }
+    }
+
+    @Test func seedsDiffer() {
+        #expect(Set((0..<20).map { Simulation.run(seed: $0).hash }).count == 20)
+    }
+
+    /// With the features that are permitted, and no others.
+    @Test func aRunCanBeNarrowedDown() {
+        let outcome = Simulation.run(seed: 5, permitted: [.fire, .shards])
+        #expect(outcome.fault == nil && !outcome.plan.contains("channels") && !outcome.plan.contains("resets"))
+    }
+
+    /// The row is worth running: messages go through it.
+    @Test func messagesArePublishedAndReceived() {
+        let outcomes = (0..<40).map { Simulation.run(seed: $0) }
+        #expect(outcomes.reduce(0) { $0 + $1.published } > 500)
+        #expect(outcomes.reduce(0) { $0 + $1.received } > 500)
+    }
+}
