@@ -32,6 +32,8 @@ WORK = ROOT / ".build/faults"
 TREE = WORK / "tree"
 BUILD = WORK / "build"
 OUTCOMES = WORK / "outcomes.json"
+# What passed without a fault, by a digest of the sources and tests, and how long that took.
+BASELINE = WORK / "baseline.json"
 
 SWIFT_FLAGS = ["--scratch-path", str(BUILD), "--explicit-target-dependency-import-check", "error"]
 # What is run of a module's faults where the tests that they name let them pass.
@@ -43,11 +45,15 @@ MODULES = {
     "Access": ["AccessTests", "CoreTests"],
     "Bytes": ["BytesTests", "CoreTests"],
 }
+# Suites that take long.
+SLOW = {"PropertyTests", "LedgerTests", "FuzzTests"}
 BUILD_LIMIT = 1800
 # The tests that a fault names may take this many times what those of all chosen faults together took without any, and
 # so many seconds at least. More is a hang, which counts as caught. All others may take REST_LIMIT seconds.
 PATIENCE, LEAST = 2, 60
 REST_LIMIT = 600
+# Seconds that tests go on for once one has failed: it has caught the fault, and others may tell more of it.
+MORE = 3
 # A fault that allocates without end is to end its test, not the machine. Bytes of address space.
 MEMORY = 8 << 30
 
@@ -130,6 +136,10 @@ def synchronise() -> None:
     for name in wanted:
         target = TREE / name
         content = (ROOT / name).read_bytes()
+        if name == "Package.swift":
+            # Tests that no fault needs are not built, nor what they alone depend on.
+            needed = ", ".join(f'"{name}"' for name in sorted(set(sum(MODULES.values(), []))))
+            content += f"\npackage.targets.removeAll {{ $0.isTest && ![{needed}].contains($0.name) }}\n".encode()
         if target.exists() and target.read_bytes() == content:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -140,20 +150,23 @@ def synchronise() -> None:
             path.unlink()
 
 
-def run(command: list[str], limit: float, log: Path, folder: Path = TREE) -> tuple[int | None, str]:
-    """The command's exit code, nil if it was not done in time, and what it printed."""
+def run(command: list[str], limit: float, log: Path, enough: bytes | None = None) -> tuple[int | None, str]:
+    """The command's exit code, nil if it was not done in time, and what it printed. Once it has printed `enough` it is
+    given little more time."""
     environment = os.environ | {
         "SWIFT_BACKTRACE": "enable=no", "FOREBAYD": str(BUILD / "debug/forebayd"),
         "FOREBAY": str(BUILD / "debug/forebay"), "PYTHONDONTWRITEBYTECODE": "1"}
     with log.open("wb") as out:
         process = subprocess.Popen(
-            ["nice", *command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out,
+            ["nice", *command], cwd=TREE, env=environment, stdin=subprocess.DEVNULL, stdout=out,
             stderr=subprocess.STDOUT, start_new_session=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
         try:
-            code = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            code = None
+            deadline = time.monotonic() + limit
+            while (code := process.poll()) is None and time.monotonic() < deadline:
+                time.sleep(0.2)
+                if enough and enough in log.read_bytes():
+                    deadline, enough = min(deadline, time.monotonic() + MORE), None
         finally:
             # Also what it started and left behind.
             try:
@@ -164,9 +177,9 @@ def run(command: list[str], limit: float, log: Path, folder: Path = TREE) -> tup
     return code, log.read_text(errors="replace")
 
 
-def build() -> str | None:
-    """Builds the tests and the programs; what was wrong if that failed."""
-    code, text = run(["swift", "build", "--build-tests", *SWIFT_FLAGS], BUILD_LIMIT, WORK / "build.log")
+def build(product: str = "forebayPackageTests") -> str | None:
+    """Builds the tests or another product; what was wrong if that failed."""
+    code, text = run(["swift", "build", "--product", product, *SWIFT_FLAGS], BUILD_LIMIT, WORK / "build.log")
     if code == 0:
         return None
     errors = [line for line in text.splitlines() if "error:" in line]
@@ -177,27 +190,24 @@ def build() -> str | None:
 
 def swift_tests(names: list[str], limit: float) -> list[str]:
     """Runs Swift tests and returns which failed."""
-    report = WORK / "swift.xml"
-    report.unlink(missing_ok=True)
+    # As `swift test` starts it, without planning a build each time.
     code, text = run(
-        ["swift", "test", "--skip-build", *SWIFT_FLAGS, "--disable-xctest", "--filter",
-         f"(^|[./])({'|'.join(names)})([./(]|$)", "--xunit-output", str(report)],
-        limit, WORK / "test.log")
+        [str(BUILD / "debug/forebayPackageTests.xctest"), "--testing-library", "swift-testing", "--filter",
+         f"(^|[./])({'|'.join(names)})([./(]|$)"],
+        limit, WORK / "test.log", enough=b" recorded an issue ")
     if code == 0:
         if not re.search(r"Test run with [1-9]", text):
             raise Trouble(f"No test is called {' or '.join(names)}.")
         return []
-    if report.exists() and code is not None:
-        failed = failures(report, lambda case: f"{case.get('classname').split('.', 1)[-1]}.{case.get('name')}")
-        if failed:
-            return [re.sub(r"\(.*", "", name).replace("`", "") for name in failed]
+    # By the file and the function that the issue is told of.
+    failed = re.findall(r"Test `?(\w[\w ,-]*?)`?\(.* recorded an issue.*? at (\w+)\.swift:", text)
+    if failed:
+        return sorted({f"{file}.{name}" for name, file in failed})
     # Those under way when it ended; without the suites' names, which the output does not tell.
     begun = re.findall(r"Test (\w+)\(.*started\.$", text, re.M)
     ended = set(re.findall(r"Test (\w+)\(.*(?:passed|failed) after", text))
-    failed = set(re.findall(r"Test (\w+)\(.*recorded an issue", text))
     how = "not done in time" if code is None else "crash"
-    suspects = sorted(failed) or sorted({name for name in begun if name not in ended})
-    return [f"{how}: {name}" for name in suspects] or [how]
+    return [f"{how}: {name}" for name in sorted({name for name in begun if name not in ended})] or [how]
 
 
 def wire_tests(expression: str, limit: float) -> list[str]:
@@ -225,33 +235,61 @@ def failures(report: Path, name) -> list[str]:
     return [name(case) for case in cases if case.find("failure") is not None or case.find("error") is not None]
 
 
+def digest_of_copy() -> str:
+    digest = hashlib.sha256()
+    for folder in ("Sources", "Tests"):
+        for path in sorted((TREE / folder).rglob("*")):
+            if path.is_file() and path.suffix in (".swift", ".c", ".h", ".py", ".json") and "Faults" not in path.parts:
+                digest.update(str(path).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def expect_to_pass(runner, choice) -> float:
-    """Runs tests without a fault, which are to pass then, and returns how long that took."""
+    """Runs tests without a fault, which are to pass then, and returns how long that took. What has passed with the same
+    sources before is not run again."""
+    known = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    key = f"{digest_of_copy()} {runner.__name__} {choice}"
+    if key in known:
+        return known[key]
     for _ in range(2):
         began = time.monotonic()
         failed = runner(choice, 900)
         if not failed:
-            return time.monotonic() - began
+            known[key] = time.monotonic() - began
+            BASELINE.write_text(json.dumps(known, indent=1))
+            return known[key]
         # A machine under load may have a test fail once.
     raise Trouble(f"Without any fault these fail: {', '.join(failed[:5])}.")
+
+
+def named(fault: Fault, quick: bool = False) -> list[list[str]]:
+    """The tests that a fault names, the quick ones first, or alone."""
+    choices = [[name for name in fault.tests if (name in SLOW) == slow] for slow in (False, True)[:1 if quick else 2]]
+    return [choice for choice in choices if choice]
 
 
 def rest(fault: Fault) -> list[str]:
     return [name for name in MODULES[fault.module] if name not in fault.tests]
 
 
-def attempt(fault: Fault, limits: dict) -> dict:
-    """Plants the fault and looks for a test that catches it."""
+def attempt(fault: Fault, limits: dict, quick: bool) -> dict | None:
+    """Plants the fault and looks for a test that catches it; nil if it is not known whether one does."""
     source = TREE / fault.file
     text = source.read_text()
     source.write_text(text.replace(fault.right, fault.wrong))
     try:
         if wrong := build():
             return {"broken": wrong}
-        if fault.tests and (caught := swift_tests(fault.tests, limits[swift_tests])):
-            return {"caught": caught}
-        if fault.wire and (caught := wire_tests(fault.wire, limits[wire_tests])):
-            return {"caught": caught}
+        for tests in named(fault, quick):
+            if caught := swift_tests(tests, limits[swift_tests]):
+                return {"caught": caught}
+        if quick:
+            return None
+        if fault.wire:
+            if wrong := build("forebayd") or build("forebay"):
+                return {"broken": wrong}
+            if caught := wire_tests(fault.wire, limits[wire_tests]):
+                return {"caught": caught}
         return {"caught": swift_tests(rest(fault), REST_LIMIT), "beyond": True}
     finally:
         source.write_text(text)
@@ -291,37 +329,41 @@ def write_table(faults: list[Fault], outcomes: dict) -> None:
     RESULTS.write_text("\n".join(lines))
 
 
-def prepare(chosen: list[Fault]) -> dict:
+def prepare(chosen: list[Fault], quick: bool) -> dict:
     """Builds the copy, and finds out how long the tests that the faults name take without one."""
     WORK.mkdir(parents=True, exist_ok=True)
     synchronise()
     if wrong := build():
         raise Trouble(f"Without any fault the tree does not compile: {wrong}")
     limits = {}
-    if tests := sorted({name for fault in chosen for name in fault.tests}):
+    if tests := sorted({name for fault in chosen for choice in named(fault, quick) for name in choice}):
         limits[swift_tests] = max(LEAST, PATIENCE * expect_to_pass(swift_tests, tests))
-    if wire := sorted({fault.wire for fault in chosen if fault.wire}):
+    if wire := sorted({fault.wire for fault in chosen if fault.wire and not quick}):
+        if wrong := build("forebayd") or build("forebay"):
+            raise Trouble(f"Without any fault the programs are not built: {wrong}")
         limits[wire_tests] = max(LEAST, PATIENCE * expect_to_pass(wire_tests, " or ".join(f"({w})" for w in wire)))
     return limits
 
 
-def plant(faults: list[Fault], chosen: list[Fault], outcomes: dict) -> int:
-    limits = prepare(chosen)
+def plant(faults: list[Fault], chosen: list[Fault], outcomes: dict, quick: bool) -> int:
+    limits = prepare(chosen, quick)
     for place, fault in enumerate(chosen, 1):
         began = time.monotonic()
-        outcome = attempt(fault, limits)
-        outcomes[fault.digest] = outcome | {"name": fault.name, "date": time.strftime("%Y-%m-%d", time.gmtime())}
+        if outcome := attempt(fault, limits, quick):
+            date = time.strftime("%Y-%m-%d", time.gmtime())
+            outcomes[fault.digest] = outcome | {"name": fault.name, "date": date}
         OUTCOMES.write_text(json.dumps(outcomes, indent=1))
         write_table(faults, outcomes)
         seconds = time.monotonic() - began
         print(f"{place}/{len(chosen)} {fault.name} ({seconds:.0f} s): {verdict(outcome)}", flush=True)
     # What caught a fault beyond the tests that it names has to pass without it, too.
-    beyond = sorted({name for f in chosen for name in rest(f) if outcomes[f.digest].get("beyond")})
+    tried = [(fault, outcomes.get(fault.digest, {})) for fault in chosen]
+    beyond = sorted({name for fault, outcome in tried for name in rest(fault) if outcome.get("beyond")})
     if beyond and not build():
         expect_to_pass(swift_tests, beyond)
-    passed = [fault for fault in chosen if outcomes[fault.digest].get("caught")]
-    print(f"{len(chosen)} faults planted, {len(passed)} caught; the table stands in {RESULTS.relative_to(ROOT)}")
-    return 0 if len(passed) == len(chosen) else 1
+    caught = sum(bool(outcome.get("caught")) for _, outcome in tried)
+    print(f"{len(chosen)} faults planted, {caught} caught; the table stands in {RESULTS.relative_to(ROOT)}")
+    return 0 if caught == len(chosen) else 1
 
 
 def main() -> int:
@@ -329,6 +371,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only check the list against the sources")
     parser.add_argument("--only", default="", help="the faults whose names match this regular expression")
     parser.add_argument("--new", action="store_true", help="those alone that were not caught yet as they stand")
+    parser.add_argument("--quick", action="store_true", help="run the quick tests alone that the faults name")
     options = parser.parse_args()
     # So that the copy is put right on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -342,7 +385,9 @@ def main() -> int:
         chosen = [fault for fault in faults if re.search(options.only, fault.name)]
         if options.new:
             chosen = [fault for fault in chosen if not outcomes.get(fault.digest, {}).get("caught")]
-        return plant(faults, chosen, outcomes)
+        if options.quick:
+            chosen = [fault for fault in chosen if named(fault, quick=True)]
+        return plant(faults, chosen, outcomes, options.quick)
     except Trouble as trouble:
         print(trouble, file=sys.stderr)
         return 1

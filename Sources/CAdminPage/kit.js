@@ -78,7 +78,7 @@ export const remember = (list, value, length = 60) => {
 let authorization = null;
 export const signedIn = () => authorization !== null;
 export const forgetWho = () => { authorization = null; };
-export const headers = (more = {}) => (authorization ? { authorization, ...more } : more);
+export const headers = (more = {}, who = authorization) => (who ? { authorization: who, ...more } : more);
 
 /// A refusal's own words.
 export const refusal = async (answer) => {
@@ -90,10 +90,10 @@ export const refusal = async (answer) => {
 };
 
 /// Asks the admin listener, and returns its JSON.
-export const api = async (path, options = {}) => {
+export const api = async (path, options = {}, who = authorization) => {
   const type = options.method === "POST" ? { "content-type": "application/json" } : {};
   // So marked, a refusal does not make the browser ask who one is by a dialog of its own.
-  const own = headers({ "x-requested-with": "XMLHttpRequest", ...type });
+  const own = headers({ "x-requested-with": "XMLHttpRequest", ...type }, who);
   const answer = await fetch(`api/v1/${path}`, { ...options, headers: own, signal: AbortSignal.timeout(5000) });
   if (!answer.ok) throw Object.assign(new Error(await refusal(answer)), { status: answer.status });
   return answer.json();
@@ -135,15 +135,13 @@ export const signIn = async () => {
     if (said === "out") location.reload();
     if (said !== "in") return false;
     const text = new TextEncoder().encode(`${user.value}:${password.value}`);
-    const former = authorization;
-    authorization = user.value ? `Basic ${btoa(String.fromCharCode(...text))}` : `Bearer ${password.value}`;
+    const who = user.value ? `Basic ${btoa(String.fromCharCode(...text))}` : `Bearer ${password.value}`;
     try {
-      await api("info");
+      // Who may not see this is known nevertheless.
+      await api("info", {}, who).catch((error) => { if (error.status !== 403) throw error; });
+      authorization = who;
       return true;
     } catch (error) {
-      // Who may not see this is known nevertheless.
-      if (error.status === 403) return true;
-      authorization = former;
       words = error.status ? error.message : "The broker does not answer.";
       password.value = "";
       password.autofocus = user.value !== "";

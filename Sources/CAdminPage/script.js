@@ -68,6 +68,8 @@ const showHealth = (stats) => {
 
 let isPaused = false;
 let timer = 0;
+/// Looks so far: the answer to one that was followed by another, perhaps of somebody else, is of no interest.
+let turns = 0;
 let knows = false;
 /// Why whoever was signed in is no more.
 let gone = "";
@@ -84,15 +86,18 @@ const meet = async () => {
 
 const look = async () => {
   clearTimeout(timer);
+  const turn = (turns += 1);
   try {
     if (!knows) await meet();
     const picture = await api(PICTURE);
+    if (turn !== turns) return;
     const slow = showSubscriptions(picture);
     showTopics(picture);
     showTiles(picture.stats, slow);
     showHealth(picture.stats);
     document.title = slow > 0 ? `(${slow} slow) Forebay` : "Forebay";
   } catch (error) {
+    if (turn !== turns) return;
     knows = false;
     if (error.status === 401 && signedIn()) {
       // Asked again with every picture, the broker would take it for guessing.

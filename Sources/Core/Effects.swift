@@ -62,6 +62,9 @@ public struct Effects {
     public var close: [ConnectionID] = []
     /// Connections whose reading is to be paused (`false`) or taken up again (`true`).
     public var reading: [(ConnectionID, Bool)] = []
+    /// Sockets that go over to another connection, on this shard or another: `Shard.takeOver` there takes each, and
+    /// nothing is to be read from it before.
+    public var handovers: [Handover] = []
     /// Messages for other shards, by shard index: to be put in their inboxes as one batch each.
     public var mail: [[Mail]]
     /// As `mail`, but put in the inboxes after all of it: what makes a message known to its publisher must not overtake

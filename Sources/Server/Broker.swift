@@ -1,5 +1,6 @@
 // Broker: forebayd as a function: command line in, exit code out.
 
+import Bytes
 import Access
 import Core
 import EventLoop
@@ -160,8 +161,9 @@ public enum Broker {
         _ signal: Int32, _ server: Server, _ log: Log, _ manager: inout ServiceManager, drainTime: UInt64
     ) {
         if server.isDraining { return server.stop() }
-        let connections = String(server.connectionCount)
-        manager.stopping("Draining \(connections) connections", within: drainTime + stopTime)
+        let count = server.connectionCount
+        let connections = String(count)
+        manager.stopping("Draining \(counted(count, "connection"))", within: drainTime + stopTime)
         let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
         log.write(.info, "draining", [("signal", name), ("connections", connections)])
         server.drain()

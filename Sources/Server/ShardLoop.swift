@@ -29,6 +29,9 @@ final class ShardLoop<Shard: Engine> {
     var http1: HTTP1Driver<Shard>?
     /// Connections of HTTP/1.1 whose client has sent its end, which the library may have missed.
     var ended: [ConnectionID] = []
+    /// Sockets that arrived for connections here. Not taken before what was read from others has been dealt with: it
+    /// may have come from the socket that one of these takes the place of.
+    var arrivals: [(MovedSocket, Handover)] = []
     /// Connections that have something to be read of which the poller knows nothing.
     var unread: [ConnectionID] = []
     /// Time that this turn has spent on handshakes.
@@ -82,6 +85,7 @@ final class ShardLoop<Shard: Engine> {
         if !unread.isEmpty { readUnread() }
         carryOut()
         takeMail()
+        if !arrivals.isEmpty { takeArrivals() }
         if let deadline = shard.deadline, deadline <= now.monotonic {
             shard.fire(now: now)
             if !ended.isEmpty { tellEnds() }
@@ -101,7 +105,9 @@ final class ShardLoop<Shard: Engine> {
     }
 
     private var timeout: UInt64? {
-        if !shard.effects.flush.isEmpty || http1?.isDue == true || !unread.isEmpty { return 0 }
+        if !shard.effects.flush.isEmpty || http1?.isDue == true || !unread.isEmpty || !arrivals.isEmpty {
+            return 0
+        }
         let first: UInt64
         switch (shard.deadline, lingering.deadline) {
         case (nil, nil): return nil
@@ -151,6 +157,7 @@ final class ShardLoop<Shard: Engine> {
             // The peer may have learnt on another connection what is in the mail here: that comes first.
             takeMail()
             shard.receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), on: id, now: now)
+            if !shard.effects.handovers.isEmpty { sendHandovers() }
         case .end:
             connection.pointee.ended = true
             watch(id, connection.pointee)
@@ -167,6 +174,7 @@ final class ShardLoop<Shard: Engine> {
             case .mail(let mail): shard.receive(mail, now: now)
             case .accepted(let fd, let peer, let face, let isSecure):
                 adopt(fd, peer: peer, face: face, isSecure: isSecure)
+            case .handedOver(let socket, let handover): arrivals.append((socket, handover))
             case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
             case .access(let table): shard.reload(table, now: now)
             case .limits(let limits):
@@ -204,7 +212,7 @@ final class ShardLoop<Shard: Engine> {
     // MARK: Effects
 
     /// Carries out what concerns reading and closing.
-    private func carryOut() {
+    func carryOut() {
         for (id, reading) in shard.effects.reading {
             guard let connection = connections[id], connection.pointee.paused == reading else { continue }
             switch connection.pointee.kind {
@@ -358,12 +366,16 @@ final class ShardLoop<Shard: Engine> {
         }
         http1?.stop()
         relays.closeAll()
+        for (socket, _) in arrivals { discard(socket) }
         lingering.closeAll()
         // What came behind `stop`, or while the loop failed.
         inbox.drain { item in
-            if case .accepted(let fd, _, _, _) = item {
+            switch item {
+            case .accepted(let fd, _, _, _):
                 close(fd)
                 count.remove()
+            case .handedOver(let socket, _): discard(socket)
+            default: break
             }
         }
     }

@@ -119,7 +119,7 @@ import Testing
             ended { broker, client in
                 for number in 0..<4 { client.publish("t", "x", stream: UInt32(101 + 2 * number)) }
                 client.requestN(9, stream: 11)
-            }.map { $0.hasPrefix("overflow: the buffer of 1 messages was full") } == [true])
+            }.map { $0.hasPrefix("overflow: the buffer of 1 message was full") } == [true])
         #expect(
             ended { broker, _ in
                 broker.reload(AccessTable.users(["alice": .all, "bob": .none]))

@@ -27,7 +27,7 @@ OWN_TESTS = {
     "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"}, "test_http1.py": {"plain"},
     "test_http1_rules.py": {"plain"}, "test_http1_bodies.py": {"plain"},
     "test_access.py": {"grpc", "plain"}, "test_access_life.py": {"grpc", "plain"},
-    "test_jwt.py": {"grpc", "plain"},
+    "test_jwt.py": {"grpc", "plain"}, "test_audit.py": {"grpc", "plain"},
     "test_tls.py": {"grpc", "plain"}, "test_tls_care.py": {"grpc", "plain"},
 }
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
@@ -98,8 +98,8 @@ class Broker:
             if record.get("message") == "listening":
                 host, port = record["address"].rsplit(":", 1)
                 addresses.setdefault(record["protocol"], (host, int(port)))
-                if record.get("tls") == "on":
-                    tls.secured.add(int(port))
+                # The port may have been another broker's.
+                (tls.secured.add if record.get("tls") == "on" else tls.secured.discard)(int(port))
         return addresses
 
     @staticmethod

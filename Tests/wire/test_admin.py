@@ -13,6 +13,7 @@ import pytest
 import requests
 
 import access
+import tls
 from admin import Admin, until
 from common import DEADLINE
 from prometheus import Prometheus
@@ -72,7 +73,7 @@ def test_lists_say_the_same_over_every_way(admin, topic):
     listeners = {one["protocol"]: one["address"] for one in info["listeners"]}
     assert listeners == {"rsocket": "%s:%d" % admin.broker.address, "http": "%s:%d" % admin.broker.http,
                          "admin": "%s:%d" % admin.broker.admin}
-    assert info["http_origin"] == "http://" + listeners["http"]
+    assert info["http_origin"] == tls.trust(admin.broker.http)[0] + "://" + listeners["http"]
 
 
 def test_lists_come_in_pages(admin):
@@ -140,14 +141,15 @@ def test_a_browser_is_told_what_pages_may_not(admin, topic):
 
 def test_the_plain_face_knows_its_names_too(begin):
     broker = begin("--admin", "127.0.0.1:0", "--host-name", "Broker.example")
-    url = "http://%s:%d/v1/topics/t/messages" % broker.http
+    session, (scheme, _) = Admin(broker).session, tls.trust(broker.http)
+    url = "%s://%s:%d/v1/topics/t/messages" % (scheme, *broker.http)
     for host, status in [("127.0.0.1:1", 200), ("broker.example:7", 200), ("evil.example", 421)]:
-        assert requests.post(url, data=b"x", headers={"host": host}, timeout=DEADLINE).status_code == status
+        assert session.post(url, data=b"x", headers={"host": host}, timeout=DEADLINE).status_code == status
     # The admin page may use it, and no other page.
-    page = "http://%s:%d" % broker.admin
-    allowed = requests.post(url, data=b"x", headers={"origin": page}, timeout=DEADLINE)
+    page = "%s://%s:%d" % (scheme, *broker.admin)
+    allowed = session.post(url, data=b"x", headers={"origin": page}, timeout=DEADLINE)
     assert allowed.status_code == 200 and allowed.headers["access-control-allow-origin"] == page
-    refused = requests.post(url, data=b"x", headers={"origin": "http://127.0.0.1:1"}, timeout=DEADLINE)
+    refused = session.post(url, data=b"x", headers={"origin": "http://127.0.0.1:1"}, timeout=DEADLINE)
     assert refused.status_code == 403 and "access-control-allow-origin" not in refused.headers
 
 
@@ -204,10 +206,10 @@ def test_large_requests_are_refused(admin):
     assert admin("api/v1/topics/a/complete", "POST", data=b"x" * 1000, headers=headers).status_code == 404
     with pytest.raises(requests.ConnectionError):
         admin("api/v1/topics/a/complete", "POST", data=b"x" * (1 << 20), headers=headers)
-    with socket.create_connection(admin.broker.admin) as one:
+    with tls.wrap(socket.create_connection(admin.broker.admin), admin.broker.admin) as one:
         one.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999999999999\r\n\r\n")
         assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
-    with socket.create_connection(admin.broker.admin) as one:
+    with tls.wrap(socket.create_connection(admin.broker.admin), admin.broker.admin) as one:
         one.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
                     b"content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n")
         assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
@@ -236,6 +238,11 @@ users:
         assert ask(path).status_code == 401, path
         assert ask(path, "nobody's").status_code == 401, path
         assert ask(path, "operator's").status_code == 200, path
+    # A browser asks who one is by itself, but not in the page's place.
+    challenge = ask("metrics").headers["www-authenticate"]
+    assert "Basic" in challenge and "Bearer" in challenge
+    own = admin("metrics", headers={"x-requested-with": "XMLHttpRequest"}).headers["www-authenticate"]
+    assert "Basic" not in own and "Bearer" in own
     assert ask("metrics", "watcher's").status_code == 200
     assert ask("api/v1/connections", "watcher's").status_code == 403
     assert ask("api/v1/connections/0-0-1", "watcher's", "DELETE").status_code == 403
@@ -272,8 +279,9 @@ def test_it_is_for_this_machine_where_there_are_no_users(start, begin):
     options = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0")
     code, words = start.refusal(*options)
     assert code == 1 and words.startswith("forebayd: --admin: 0.0.0.0:") and "there are no users" in words
-    assert requests.get("http://127.0.0.1:%d/healthz" % begin("--admin", "0.0.0.0:0", "--allow-anonymous").admin[1],
-                        timeout=DEADLINE).text == "ok\n"
+    broker = begin("--admin", "0.0.0.0:0", "--allow-anonymous")
+    broker.admin = "127.0.0.1", broker.admin[1]
+    assert Admin(broker)("healthz").text == "ok\n"
 
 
 # Prometheus
@@ -316,7 +324,9 @@ def test_the_dashboard_and_the_rules_name_metrics_that_there_are(admin, tmp_path
 
 def test_a_real_prometheus_scrapes_the_broker(admin, topic, tmp_path):
     admin.broker.peer().numbers(topic, 1, 3)
-    server = Prometheus(admin.broker.admin, tmp_path)
+    scheme, authority = tls.trust(admin.broker.admin)
+    how = {"scheme": scheme, "tls_config": {"ca_file": authority}} if scheme == "https" else {}
+    server = Prometheus(admin.broker.admin, tmp_path, **how)
     try:
         server.until('up{job="forebay"}', 1)
         server.until(f'forebay_topic_published_total{{topic="{topic}"}}', 3)

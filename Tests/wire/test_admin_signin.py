@@ -1,11 +1,14 @@
 """Who a person is to the admin page: signing in and out, and what a user may do there; in the clear and over TLS."""
 
+import json
 import os
+import signal
 
 import pytest
 
 import access
 import tls
+from admin import until
 from page import Page
 from test_admin_page import slow
 
@@ -152,23 +155,47 @@ def test_the_valve_works_under_a_users_permissions(broker, page):
     page.until(lambda: page.text("#health") == "healthy" and not slow(page), "the broker is shown")
 
 
-def test_guessing_is_slowed_and_told(start, tmp_path):
-    path = access.write(tmp_path, {"users": [{"name": "a", "token": access.token_hash("a"), "control": [">"]}]})
-    broker = start("-c", str(path), "--admin", "127.0.0.1:0")
+@pytest.fixture
+def changing(begin, tmp_path):
+    """A broker of its own, its page, and what puts other users into its file."""
+
+    def put(token):
+        return access.write(tmp_path, {"users": [
+            {"name": "a", "token": access.token_hash(token), "control": [">", "$SYS.>"]}]})
+
+    broker = begin("-c", str(put("a's")), "--tls-except", "admin", "--admin", "127.0.0.1:0")
     page = Page("http://%s:%d/" % broker.admin)
-    try:
-        page.until(lambda: page.text("#health") == "sign in to see more", "the page is there")
-        dialog(page)
-        # The page itself does not guess: each of these is one login.
-        for _ in range(12):
-            fill(page, "", "wrong")
-            page.press("Enter")
-            page.until("document.querySelector('#ask-fields input[type=password]').value === ''", "it is refused")
-            if "Too many logins failed" in page.text("#ask-words"):
-                break
-        else:
-            pytest.fail("one may guess for ever")
-    finally:
-        page.close()
-        broker.process.kill()
-        broker.process.wait()
+    page.until(lambda: page.text("#health") == "sign in to see more", "who has not signed in is asked to")
+    yield broker, page, put
+    page.close()
+
+
+def test_who_is_no_more_is_told_so_and_asks_no_longer(changing):
+    broker, page, put = changing
+    sign_in(page, "", "a's")
+    page.until(lambda: page.text("#health") == "healthy", "the broker is shown")
+    put("another")
+    broker.process.send_signal(signal.SIGHUP)
+    until(lambda: any(json.loads(line)["message"] == "reloaded" for line in list(broker.log)), "it is reloaded")
+    page.until(lambda: "The credentials are not right" in page.text("#health"), "it is told")
+    assert page.text("#sign-in") == "Sign in"
+    # Many pictures later it has guessed but once.
+    page.until("performance.getEntriesByType('resource').filter((one) => one.responseStatus === 401).length > 4",
+               "it goes on asking without")
+    assert "The credentials are not right" in page.text("#health")
+    sign_in(page, "", "another")
+    page.until(lambda: page.text("#health") == "healthy", "the broker is shown again")
+
+
+def test_guessing_is_slowed_and_told(changing):
+    page = changing[1]
+    dialog(page)
+    # The page itself does not guess: each of these is one login.
+    for _ in range(12):
+        fill(page, "", "wrong")
+        page.press("Enter")
+        page.until("document.querySelector('#ask-fields input[type=password]').value === ''", "it is refused")
+        if "Too many logins failed" in page.text("#ask-words"):
+            break
+    else:
+        pytest.fail("one may guess for ever")

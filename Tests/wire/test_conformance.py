@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["conformance.md", "guarantees.md"]
+PAGES = ["conformance.md", "guarantees.md", "threats.md"]
 
 
 def wire_tests() -> dict[str, list[str]]:
@@ -68,6 +68,36 @@ def tables(page: str) -> dict[str, list[Row]]:
         elif open_ and not set(cells[0]) <= set("-: "):
             found.setdefault(section, []).append(Row(cells))
     return found
+
+
+def quantity(text: str) -> int:
+    """16K, 5s, 1m or a plain number; times in nanoseconds."""
+    number, unit = re.fullmatch(r"(\d+)([KMsm]?)", text).groups()
+    return int(number) * {"": 1, "K": 1 << 10, "M": 1 << 20, "s": 10**9, "m": 60 * 10**9}[unit]
+
+
+def constant(name: str) -> int:
+    """A limit that is no setting, Type.name, as the sources have it."""
+    kind, field = name.split(".")
+    (file,) = (ROOT / "Sources").rglob(f"{kind}.swift")
+    found = re.findall(rf"(?:let|var) {field}(?:: \w+)? = ([^\n]+)", file.read_text())
+    assert len(found) == 1, f"{name}: {found}"
+    return eval(found[0].replace("second", "10**9"), {})
+
+
+def test_limits_are_those_of_the_settings_and_the_sources():
+    readme = (ROOT / "README.md").read_text()
+    settings = {key: value.strip("`") for key, value in re.findall(r"^\| `([a-z-]+)` \| (`?[^|]+?`?) \|", readme, re.M)}
+    rows = [row for rows in tables("threats.md").values() for row in rows if len(row.cells) == 5]
+    assert len(rows) > 60
+    for row in rows:
+        names, values = re.findall(r"`([^`]+)`", row.cells[2]), re.findall(r"`([^`]+)`|none", row.cells[3])
+        assert len(names) == len(values), row.cells
+        for name, value in zip(names, values):
+            if "." in name:
+                assert constant(name) == quantity(value), f"{name} is not {value}"
+            else:
+                assert settings[name] == (value or "none"), f"{name} is {settings[name]}, not {value}"
 
 
 def cited(rows: list[Row]) -> set[str]:

@@ -84,12 +84,6 @@ def test_setup_of_an_unknown_version_is_refused(line, witness):
     refused(this, raw.UNSUPPORTED_SETUP, raw.INVALID_SETUP)
 
 
-def test_resume_in_setup_is_refused(line, witness):
-    this = line()
-    this.send(raw.setup(flags=raw.R, token=b"token"))
-    refused(this, raw.REJECTED_SETUP, raw.UNSUPPORTED_SETUP)
-
-
 def test_lease_in_setup_is_refused(line, witness):
     this = line()
     this.send(raw.setup(flags=raw.L))
@@ -103,7 +97,7 @@ def test_establishment_refused_serves_no_request(line, b, topic):
     assert topic not in [one["name"] for one in b.listing("$SYS.topics")]
 
 
-def test_resume_is_refused(line, witness):
+def test_resume_of_nothing_is_refused(line, witness):
     this = line()
     this.send(raw.resume(b"token"))
     refused(this, raw.REJECTED_RESUME)

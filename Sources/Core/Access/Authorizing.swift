@@ -56,8 +56,9 @@ extension Shard {
         let permissions = principal.permissions
         return SystemList.allCases.filter { list in
             switch list {
-            case .topics: !(permissions.publish.isEmpty && permissions.subscribe.isEmpty && permissions.control.isEmpty)
-            case .subscriptions: !permissions.control.isEmpty
+            case .topics:
+                permissions.publish.isOfClients || permissions.subscribe.isOfClients || permissions.control.isOfClients
+            case .subscriptions: permissions.control.isOfClients
             case .connections: permissions.control.contains(list.name)
             }
         }

@@ -97,6 +97,8 @@ extension Shard {
     /// Lets a connection in by what its SETUP says, now or later.
     func logIn(_ connection: Connection, _ setup: Setup, now: Instant) {
         do throws(Refusal) {
+            try checkToken(setup.resumeToken)
+            connection.resumeToken = setup.resumeToken.map { Array($0) }
             if !access.isOpen, let credential = try Credential(setup) {
                 connection.ticket = ask(credential, connection, exchange: .max)
                 return
@@ -110,6 +112,7 @@ extension Shard {
 
     private func welcome(_ connection: Connection, _ principal: Principal) throws(Refusal) {
         try enroll(connection, principal)
+        try beginSession(connection)
         connection.principal = principal
         connection.phase = .open
         connection.rsocket.acceptSetup()

@@ -15,14 +15,17 @@ final class Connection {
     }
 
     let handle: Handle
-    let peer: String
+    /// It changes when a session goes on from elsewhere.
+    var peer: String
     /// The address alone, which `connectionsPerAddress` counts by.
-    let address: String
+    var address: String
     let face: Face
     let openedAt: UInt64
     var rsocket: ServerConnection
     /// Who the peer is, by the certificate that it has shown.
     var certificate: PeerCertificate?
+    /// It came over TLS.
+    var isSecured = false
     /// What it speaks, if that is not RSocket.
     let http: HTTPFace?
     var output: Output
@@ -39,6 +42,10 @@ final class Connection {
     var phase = Phase.new
     /// Why it ends, once that is known.
     var end: String?
+    /// What SETUP named, until the connection is let in.
+    var resumeToken: [UInt8]?
+    /// It can be resumed.
+    var session: Session?
     var streams: [BoundStream] = []
     /// Subscribers with messages to hand over for which the output had no room, in turn.
     private var hungry: [Subscriber] = []
@@ -100,6 +107,10 @@ final class Connection {
     var isOpen: Bool { if case .open = phase { true } else { false } }
     /// Bytes that go as soon as the socket takes them.
     var handedOver: Int { output.count + (http?.ready ?? 0) }
+    /// More may be handed over where `limit` bytes may wait.
+    func hasRoom(_ limit: Int) -> Bool { output.room(limit) > (http?.ready ?? 0) }
+    /// It has no socket, and may get another one.
+    var isDetached: Bool { session?.detachedAt != nil }
     /// All that was to be written has gone.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
     /// How many messages its subscriptions were handed, and whether more wait for credit.

@@ -61,6 +61,7 @@ extension Shard {
         object.add("id", row.id)
         object.add("peer", row.peer)
         object.add("protocol", connection.protocolName)
+        object.add("state", connection.isDetached ? "detached" : "attached")
         if let user = connection.user { object.add("user", user) }
         object.add("shard", index)
         object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
@@ -71,6 +72,7 @@ extension Shard {
         object.add("bytes_out", connection.bytesOut)
         object.add("output", connection.output.count)
         object.add("control", connection.output.controlCount)
+        if connection.session != nil { object.add("unacknowledged", connection.output.unacknowledged) }
         object.add("copied", connection.output.copied)
         row.json = object.finished()
         return .connection(row)

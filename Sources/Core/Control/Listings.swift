@@ -56,6 +56,8 @@ struct DuePages {
 final class Listing: BoundStream {
     /// Rows fetched at a time.
     static let page = 64
+    /// Places of a shard's table that are looked at for a page: its reader may be allowed to see few of them.
+    static let places = 4096
     /// Bytes of a list's rows that wait for its HTTP stream, above which the next ones stay in the page.
     static let body = 16 << 10
     /// Credit of a peer that gives none.
@@ -138,7 +140,7 @@ extension Shard {
 
     /// A peer whose windows are closed takes nothing from its stream's body: that is what then ends the room.
     private func hasRoom(_ listing: Listing) -> Bool {
-        guard listing.connection.output.count < limits.output else { return false }
+        guard listing.connection.output.room(limits.output) > 0 else { return false }
         return listing.exchange.map { $0.body.count < Listing.body } ?? true
     }
 
@@ -197,38 +199,39 @@ extension Shard {
     }
 
     /// A page of this shard's rows from place `after` on, of those that `principal` may see, and where the next page
-    /// begins.
+    /// begins. It may hold fewer than there are, or none: so many places are looked at and no more.
     func rows(
         of list: SystemList, after: Int, most: Int = Listing.page, for principal: Principal, now: Instant
     ) -> (rows: [Description], next: Int?) {
         var rows: [Description] = []
-        var place = after
+        func gather(_ bound: Int, _ row: (Int) -> Description?) -> Int? {
+            var place = after
+            let end = after < bound ? after + Swift.min(bound - after, Listing.places) : after
+            while place < end, rows.count < most {
+                if let row = row(place) { rows.append(row) }
+                place += 1
+            }
+            return place < bound ? place : nil
+        }
+        let next: Int?
         switch list {
         case .topics:
-            while place < topicPlaces.bound, rows.count < most {
-                if let topic = topicPlaces.at(place), principal.permissions.show(topic.name) {
-                    rows.append(describe(topic, now: now))
-                }
-                place += 1
+            next = gather(topicPlaces.bound) { place in
+                guard let topic = topicPlaces.at(place), principal.permissions.show(topic.name) else { return nil }
+                return describe(topic, now: now)
             }
-            return (rows, place < topicPlaces.bound ? place : nil)
         case .subscriptions:
-            while place < streams.bound, rows.count < most {
-                if let stream = streams.at(place), stream.kind == .subscriber {
-                    let subscriber = unsafeDowncast(stream, to: Subscriber.self)
-                    if mayList(subscriber, principal) { rows.append(describe(subscriber, now: now)) }
-                }
-                place += 1
+            next = gather(streams.bound) { place in
+                guard let stream = streams.at(place), stream.kind == .subscriber else { return nil }
+                let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+                return mayList(subscriber, principal) ? describe(subscriber, now: now) : nil
             }
-            return (rows, place < streams.bound ? place : nil)
         case .connections:
-            while place < connections.bound, rows.count < most {
-                if let connection = connections.at(place), mayList(connection, principal) {
-                    rows.append(describe(connection, now: now))
-                }
-                place += 1
+            next = gather(connections.bound) { place in
+                guard let connection = connections.at(place), mayList(connection, principal) else { return nil }
+                return describe(connection, now: now)
             }
-            return (rows, place < connections.bound ? place : nil)
         }
+        return (rows, next)
     }
 }

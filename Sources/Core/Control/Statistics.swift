@@ -31,10 +31,15 @@ public struct ShardCounters: Sendable {
     public var handshakes: UInt64 = 0
     public var handshakeFailures: UInt64 = 0
     public var subscriptionsOpened: UInt64 = 0
+    /// RESUMEs that a session went on by, and others.
+    public var resumptionsAccepted: UInt64 = 0
+    public var resumptionsRefused: UInt64 = 0
     public var bytesIn: UInt64 = 0
     public var bytesOut: UInt64 = 0
 
     public var connections = 0
+    /// Connections among these that have no socket and may be resumed.
+    public var detached = 0
     public var subscriptions = 0
     public var topics = 0
 
@@ -61,7 +66,10 @@ public struct ShardCounters: Sendable {
         handshakeFailures &+= other.handshakeFailures
         bytesIn &+= other.bytesIn
         bytesOut &+= other.bytesOut
+        resumptionsAccepted &+= other.resumptionsAccepted
+        resumptionsRefused &+= other.resumptionsRefused
         connections += other.connections
+        detached += other.detached
         subscriptions += other.subscriptions
         topics += other.topics
     }
@@ -98,6 +106,7 @@ struct Statistics {
         var object = JSONObject()
         object.add("time_ns", now.wall)
         object.add("connections", total.connections)
+        object.add("detached", total.detached)
         object.add("subscriptions", total.subscriptions)
         object.add("topics", total.topics)
         object.add("memory", memory)
@@ -119,6 +128,8 @@ struct Statistics {
         object.add("logins_refused", total.loginsRefused)
         object.add("logins_slowed", total.loginsSlowed)
         object.add("denied", total.denied)
+        object.add("resumptions_accepted", total.resumptionsAccepted)
+        object.add("resumptions_refused", total.resumptionsRefused)
         object.add("tls_handshakes", total.handshakes)
         object.add("tls_handshake_failures", total.handshakeFailures)
         before = total

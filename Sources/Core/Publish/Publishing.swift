@@ -91,8 +91,8 @@ extension Shard {
         guard connection.parkedBytes + size <= limits.parked, connection.parkedCount < limits.parkedCount else {
             reached(.parked)
             throw .rejected(
-                "\(connection.parkedCount) publishes of this connection wait for their acknowledgement already; "
-                    + "wait for some before sending more.")
+                "This connection has \(counted(connection.parkedCount, "publish", "publishes")) waiting for an "
+                    + "acknowledgement already; wait for some before sending more.")
         }
     }
 

@@ -2,6 +2,7 @@
 // grant them is told as tokens come. Acknowledged publishes, and the first message of a channel, are parked, and
 // refused when that takes too long. Fire publishes are dropped and counted.
 
+import Bytes
 import Replay
 
 extension Shard {
@@ -26,7 +27,8 @@ extension Shard {
         guard isCounted || meter.account.connections.take(limit: limits.connectionsPerUser) else {
             reached(.connectionsPerUser)
             throw .rejected(
-                "\(meter.account.title) has \(limits.connectionsPerUser) connections, the most allowed; close some.")
+                "\(meter.account.title) has \(counted(limits.connectionsPerUser, "connection")), the most allowed; "
+                    + "close some.")
         }
         connection.meter = meter
         if let former, http?.speaks(for: former.account) != true { former.account.connections.give() }
@@ -268,7 +270,9 @@ extension Shard {
         while let waiting = meter.parked.first, waiting.deadline <= now.monotonic {
             let limit = shortage(meter, now: now)
             reached(.parkTime)
-            let most = limit == .publishRate ? "\(limits.publishRate) messages" : "\(limits.publishBytes) bytes"
+            let most =
+                limit == .publishRate
+                ? counted(limits.publishRate, "message") : counted(limits.publishBytes, "byte")
             refuseFirst(
                 meter,
                 Refusal(

@@ -25,6 +25,8 @@ final class Account: Sendable {
     let user: String?
     let connections = Quota()
     let subscriptions = Quota()
+    /// Connections that can be resumed.
+    let sessions = Quota()
     /// Topics that the user was the first to use.
     let topics = Quota()
     /// What the user may publish.
@@ -48,6 +50,7 @@ public final class Quotas: Sendable {
     let connections = Quota()
     let subscriptions = Quota()
     let topics = Quota()
+    let sessions = SessionTable()
     private let anonymous = Account(user: nil)
     private let book = Book()
 
@@ -80,7 +83,8 @@ public final class Quotas: Sendable {
 
     /// Nothing is counted but topics, some of which are the broker's own.
     var isUnused: Bool {
-        connections.value == 0 && subscriptions.value == 0 && book.lock.with { book.addresses.isEmpty }
+        connections.value == 0 && subscriptions.value == 0 && sessions.count == 0
+            && book.lock.with { book.addresses.isEmpty }
             && anonymous.connections.value == 0 && anonymous.subscriptions.value == 0 && anonymous.topics.value == 0
     }
 

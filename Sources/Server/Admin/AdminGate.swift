@@ -33,7 +33,7 @@ struct AdminGate: ~Copyable {
     private var guests: [UInt32: Guest] = [:]
     private var lastGuest: UInt32 = 0
     private var relays = Relays()
-    private var lingering = LingerQueue()
+    private var lingering = LingerQueue(limit: AdminLimits.lingering)
     private let buffer: UnsafeMutableRawBufferPointer
     private var failures = FailureTally(.info, "TLS handshakes failed")
     /// Handshakes that were done, and that failed.
@@ -46,6 +46,9 @@ struct AdminGate: ~Copyable {
     }
 
     deinit { buffer.deallocate() }
+
+    /// Some may have to be ended for their clients' silence.
+    var hasRelays: Bool { relays.count > 0 }
 
     /// Connections that are not lingering, where the library has so many.
     func occupancy(_ served: Int) -> Int { guests.count + max(served, relays.count) }

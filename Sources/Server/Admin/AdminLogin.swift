@@ -1,7 +1,6 @@
 // AdminLogin: who may ask the admin listener for what: those with the permission to control it, which everybody has
 // unless users, or what clients without credentials may do, are configured. Who asks is shown as over plain HTTP, by
-// a certificate or by credentials, and
-// credentials are looked at on the threads that look at all others.
+// a certificate or by credentials, which are looked at on the threads that look at all others.
 
 import Core
 import HTTP2

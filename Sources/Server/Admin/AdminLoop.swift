@@ -122,7 +122,7 @@ final class AdminLoop {
         if driver.isDue { return 0 }
         var first = min(resumeAt ?? .max, gate?.deadline ?? .max)
         for job in jobs.values { first = min(first, job.deadline) }
-        if !clients.isEmpty { first = min(first, nextSweep) }
+        if !clients.isEmpty || gate?.hasRelays == true { first = min(first, nextSweep) }
         if first == .max { return nil }
         let now = Clock.monotonic()
         return first > now ? first - now : 0

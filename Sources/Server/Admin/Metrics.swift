@@ -126,6 +126,12 @@ enum Metrics {
         out.sample(["protocol": "rsocket"], sums.rsocket)
         out.sample(["protocol": "http2"], sums.http2)
         out.sample(["protocol": "http1"], sums.http1)
+        out.single(
+            "forebay_sessions_detached", .gauge, "Connections among these that have no socket and may be resumed.",
+            broker.counters.detached)
+        out.family("forebay_resumptions_total", .counter, "Attempts to resume a connection, by what came of them.")
+        out.sample(["result": "accepted"], broker.counters.resumptionsAccepted)
+        out.sample(["result": "refused"], broker.counters.resumptionsRefused)
         out.single("forebay_connections_limit", .gauge, "The most that there may be.", process.connectionLimit)
         out.single(
             "forebay_connections_opened_total", .counter, "Connections ever taken in.",

@@ -54,10 +54,9 @@ struct AdminGateTests {
         withUnsafeTemporaryAllocation(byteCount: 256, alignment: 1) { Socket.read(fd, into: $0) }
     }
 
-    @Test func aConnectionIsServedBehindItsHandshakeAndLingersAtItsEnd() throws {
-        var scene = try Scene()
+    /// A client that got through, and what the library has of it.
+    private func admit(_ scene: inout Scene) throws -> (client: TLSStream, fd: Int32, AdminGate.Admitted) {
         let fd = try scene.connect()
-        defer { close(fd) }
         var wishes = TLSClientSettings()
         wishes.authority = try TestCertificate.local.get().certificate
         let client = try TLSStream(connecting: fd, to: "localhost", TLSContext(wishes), .http1)
@@ -66,9 +65,15 @@ struct AdminGateTests {
             _ = client.handshake()
             admitted += try scene.turn()
         }
-        let one = try #require(admitted.first)
-        #expect(one.peer == "a peer" && one.certificate == nil && scene.gate.handshakes.done == 1)
         #expect(client.handshake() == .done && client.agreed == "http/1.1")
+        return (client, fd, try #require(admitted.first))
+    }
+
+    @Test func aConnectionIsServedBehindItsHandshakeAndLingersAtItsEnd() throws {
+        var scene = try Scene()
+        let (client, fd, one) = try admit(&scene)
+        defer { close(fd) }
+        #expect(one.peer == "a peer" && one.certificate == nil && scene.gate.handshakes.done == 1)
         // One connection, whether the library has it already or not.
         #expect(scene.gate.occupancy(0) == 1 && scene.gate.occupancy(1) == 1)
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: TLSStream.record, alignment: 16)
@@ -117,6 +122,41 @@ struct AdminGateTests {
         let one = scene.gate.dropOldest(before: scene.now)
         #expect(one == true && received(first) == .end && received(second) == .blocked)
         #expect(scene.gate.occupancy(0) == 1 && scene.gate.handshakes.failed == 1)
+    }
+
+    /// The library is done with a client that reads nothing: what it said last is not kept for ever.
+    @Test func whoReadsNothingIsEnded() throws {
+        var scene = try Scene()
+        let (_, fd, one) = try admit(&scene)
+        defer { close(fd) }
+        let bytes = [UInt8](repeating: 1, count: 16 << 10)
+        var isFull = false
+        for _ in 0..<1000 where !isFull {
+            isFull = bytes.withUnsafeBytes { Socket.write(one.socket, $0) } == .blocked
+            _ = try scene.turn()
+        }
+        #expect(isFull && !Socket.hasHungUp(one.socket))
+        // As long as it is not done, it is its own affair.
+        scene.now += 2 * AdminLimits.silence
+        _ = try scene.turn()
+        #expect(scene.gate.hasRelays == true)
+        close(one.socket)
+        _ = try scene.turn()
+        #expect(scene.gate.hasRelays == false)
+    }
+
+    /// Those that came without TLS, and have not read why.
+    @Test func fewLinger() throws {
+        var scene = try Scene()
+        var clients: [Int32] = []
+        for _ in 0...AdminLimits.lingering {
+            clients.append(try scene.connect())
+            _ = [UInt8(1)].withUnsafeBytes { Socket.write(clients.last!, $0) }
+            _ = try scene.turn()
+        }
+        #expect(scene.gate.handshakes.failed == UInt64(clients.count))
+        #expect(clients.map { Socket.hasHungUp($0) } == [true] + clients.dropFirst().map { _ in false })
+        for client in clients { close(client) }
     }
 
     @Test func whoDoesNotSpeakTLSIsToldOfIt() throws {
