@@ -45,10 +45,12 @@ private struct Listener: ~Copyable {
     /// How the owner acts on events.
     private var rule: UInt64
     private var clock: UInt64 = 0
+    private var hasLeft = false
 
     init(_ rule: UInt8) { self.rule = UInt64(rule) }
 
     mutating func feed(_ bytes: UnsafeRawBufferPointer) {
+        guard !hasLeft else { return }
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
         defer { memory.deallocate() }
         memory.copyMemory(from: bytes)
@@ -79,6 +81,10 @@ private struct Listener: ~Copyable {
         case .setup(let setup):
             transcript.append("setup \(setup.metadataMime) \(setup.lifetime) \(Array(setup.content.data))")
             connection.acceptSetup()
+        case .resume(let resume):
+            transcript.append("resume \(Array(resume.token)) \(resume.lastReceivedServerPosition)")
+            // What follows is for the session that it asks for.
+            hasLeft = true
         case .request(let stream, let kind, let n, let complete, let content):
             let metadata = content.metadata.map { " \(Array($0))" } ?? ""
             transcript.append("request \(stream) \(kind) \(n) \(complete)\(metadata) \(Array(content.data))")
