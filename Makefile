@@ -2,8 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build release install deb run test swift-test test-tsan test-asan wire-test soak budget bench docs lint format
-.PHONY: clean
+.PHONY: help deps build release install deb run test swift-test test-tsan test-asan wire-test soak faults budget bench
+.PHONY: docs lint format clean fuzz
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -78,8 +78,14 @@ soak: build .venv/ready ## use everything of the broker at once, and see that no
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
 
+faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell what catches it: make faults ONLY=credit
+	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new)
+
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
+
+fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; KEEP=1 keeps what reaches more
+	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET)) $(if $(KEEP),--keep)
 
 bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers
@@ -94,6 +100,7 @@ docs: deps ## build the libraries' documentation, and compile and run the code i
 lint: deps ## check format and style
 	@swift format lint --strict --recursive --parallel Sources Tests Examples Package.swift
 	@python3 .ci/style.py
+	@python3 .ci/faults.py --check
 
 format: deps ## format the Swift sources in place
 	@swift format --in-place --recursive --parallel Sources Tests Examples Package.swift

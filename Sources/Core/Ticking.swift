@@ -69,6 +69,8 @@ extension Shard {
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
             fatal(connection, error(.invalidSetup, "\(due) did not come in time; send it first and at once."), now: now)
+        case .open where connection.isDetached:
+            tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
         case .open:
             endExpired(connection, now: now)
             if connection.isOpen { tickOpen(connection, now: now) }
@@ -90,6 +92,7 @@ extension Shard {
         if silent >= connection.lifetime {
             let seconds = connection.lifetime / Limits.second
             reached(connection.http == nil ? .lifetime : .httpSilence)
+            if connection.session != nil { return unplug(connection, reason: "nothing was heard of it", now: now) }
             fatal(
                 connection,
                 error(.connectionError, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
@@ -102,9 +105,11 @@ extension Shard {
         }
         if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
             reached(.unreadTime)
-            close(connection, reason: "it left its answers unread", now: now)
+            unplug(connection, reason: "it left its answers unread", now: now)
             return
         }
+        // What memory that was short held back.
+        if connection.session != nil, connection.hungryCount > 0 { feedHungry(connection, now: now) }
         if let since = connection.rsocket.oldestReassembly, now.monotonic - since >= limits.reassemblyTime {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
             take(connection, now: now)

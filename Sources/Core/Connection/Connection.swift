@@ -15,14 +15,17 @@ final class Connection {
     }
 
     let handle: Handle
-    let peer: String
+    /// It changes when a session goes on from elsewhere.
+    var peer: String
     /// The address alone, which `connectionsPerAddress` counts by.
-    let address: String
+    var address: String
     let face: Face
     let openedAt: UInt64
     var rsocket: ServerConnection
     /// Who the peer is, by the certificate that it has shown.
     var certificate: PeerCertificate?
+    /// It came over TLS.
+    var isSecured = false
     /// What it speaks, if that is not RSocket.
     let http: HTTPFace?
     var output: Output
@@ -34,9 +37,15 @@ final class Connection {
     var ticket: UInt64?
     /// Its user is not let in any more.
     var isExpelled = false
-    /// A topic that it may publish single messages to.
-    var allowedTarget: PublishTarget?
+    /// Topics that it may publish single messages to.
+    var allowedTargets = AllowedTargets()
     var phase = Phase.new
+    /// Why it ends, once that is known.
+    var end: String?
+    /// What SETUP named, until the connection is let in.
+    var resumeToken: [UInt8]?
+    /// It can be resumed.
+    var session: Session?
     var streams: [BoundStream] = []
     /// Subscribers with messages to hand over for which the output had no room, in turn.
     private var hungry: [Subscriber] = []
@@ -98,15 +107,20 @@ final class Connection {
     var isOpen: Bool { if case .open = phase { true } else { false } }
     /// Bytes that go as soon as the socket takes them.
     var handedOver: Int { output.count + (http?.ready ?? 0) }
+    /// More may be handed over where `limit` bytes may wait.
+    func hasRoom(_ limit: Int) -> Bool { output.room(limit) > (http?.ready ?? 0) }
+    /// It has no socket, and may get another one.
+    var isDetached: Bool { session?.detachedAt != nil }
     /// All that was to be written has gone.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
     /// How many messages its subscriptions were handed, and whether more wait for credit.
     var standing: (delivered: UInt64, isOwed: Bool) {
         var standing = (delivered: UInt64(0), isOwed: false)
         for stream in streams where stream.kind == .subscriber {
-            guard let cursor = unsafeDowncast(stream, to: Subscriber.self).knownCursor else { continue }
-            standing.delivered &+= cursor.delivered
-            if cursor.waiting > 0 { standing.isOwed = true }
+            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+            guard subscriber.hasJoined else { continue }
+            standing.delivered &+= subscriber.cursor.delivered
+            if subscriber.cursor.waiting > 0 { standing.isOwed = true }
         }
         return standing
     }
@@ -116,6 +130,7 @@ final class Connection {
     func excuse(_ time: UInt64, now: UInt64) {
         lastHeard = lastHeard.excused(time, now: now)
         unreadSince = unreadSince.map { $0.excused(time, now: now) }
+        if let session { session.detachedAt = session.detachedAt.map { $0.excused(time, now: now) } }
         guard let http1 = http?.http1 else { return }
         http1.quietSince = http1.quietSince.excused(time, now: now)
     }

@@ -22,10 +22,10 @@ FIGURES = ["connections", "subscriptions", "topics", "memory_bytes", "memory_log
 
 @pytest.fixture
 def broker(start, tmp_path):
-    """RSocket in the clear, HTTP over TLS."""
+    """RSocket and the admin listener in the clear, HTTP over TLS."""
     (tmp_path / "forebayd.yaml").write_text('{"topic-idle": "2s"}')
     this = start("-c", str(tmp_path / "forebayd.yaml"), "--admin", "127.0.0.1:0", "--tls-except", "rsocket",
-                 "--retain-bytes", "2M", *tls.server().options)
+                 "--tls-except", "admin", "--retain-bytes", "2M", *tls.server().options)
     this.file = tmp_path / "forebayd.yaml"
     yield this
     this.stop()

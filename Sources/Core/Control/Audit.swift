@@ -1,0 +1,50 @@
+// Audit: what operators do to topics, connections and subscriptions goes into the log, with who did it to whom.
+
+/// Who makes a control call.
+public struct Caller: Sendable, Equatable {
+    /// Nil where nobody has to say who it is.
+    public var user: String?
+    /// Address and port.
+    public var peer: String
+
+    public init(user: String?, peer: String) {
+        self.user = user
+        self.peer = peer
+    }
+}
+
+extension Shard {
+    /// Tells of a deed; `fields` say to what, or whom, it was done.
+    private func audit(_ deed: String, _ caller: Caller?, _ fields: [(key: String, value: String)]) {
+        var line: [(key: String, value: String)] = []
+        if let user = caller?.user { line.append(("by", user)) }
+        if let caller { line.append(("by-peer", caller.peer)) }
+        log(.info, deed, line + fields)
+    }
+
+    func audit(_ action: ControlCall.Action, on topic: Topic, by caller: Caller?) {
+        let fields = [(key: "topic", value: topic.name), (key: "epoch", value: String(topic.epoch))]
+        switch action {
+        case .info: break
+        case .complete: audit("topic completed", caller, fields)
+        case .delete: audit("topic deleted", caller, fields)
+        case .fail(let message): audit("topic failed", caller, fields + [("reason", message)])
+        }
+    }
+
+    func audit(closing connection: Connection, by caller: Caller?) {
+        var fields = [(key: "connection", value: text(connection.id)), (key: "peer", value: connection.peer)]
+        if let user = connection.user { fields.append(("user", user)) }
+        audit("connection cut off", caller, fields)
+    }
+
+    func audit(ending subscriber: Subscriber, by caller: Caller?) {
+        let connection = subscriber.connection
+        var fields = [
+            (key: "subscription", value: String(subscriber.id)), (key: "topic", value: subscriber.mirror.name),
+            (key: "connection", value: text(connection.id)), (key: "peer", value: connection.peer),
+        ]
+        if let user = subscriber.principal.user { fields.append(("user", user)) }
+        audit("subscription cut off", caller, fields)
+    }
+}
