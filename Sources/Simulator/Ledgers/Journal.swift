@@ -141,7 +141,8 @@ final class Journal {
         referee.expect(
             topic.numbers[sequence] == nil,
             "two messages stand at \(sequence) of '\(topic.name)': m\(number) and m\(topic.numbers[sequence] ?? 0)")
-        referee.expect(!message.isRefused, "message m\(number) was refused and is in its topic all the same")
+        referee.expect(
+            !message.isRefused, "message m\(number) was refused or withdrawn, and is in its topic all the same")
         referee.expect(
             sequence < topic.end || topic.isGone,
             "message m\(number) was seen at \(sequence) ahead of the end of '\(topic.name)'")
@@ -164,6 +165,16 @@ final class Journal {
                 "message m\(number) of a channel stands at \(place.sequence), behind the one that was sent after it")
         }
         channels[message.channel][message.index] = place
+    }
+
+    /// Nobody publishes the message any more, and it is not parked: if it has no place, it gets none.
+    func withdrawn(_ number: Int) {
+        if messages[number].place == nil { messages[number].isRefused = true }
+    }
+
+    /// A fire publish finds its place at once, or never.
+    func withdrawFired() {
+        for number in messages.indices where messages[number].strength == .fire { withdrawn(number) }
     }
 
     func refused(_ number: Int) {

@@ -29,7 +29,7 @@ public enum Feature: String, CaseIterable, Sendable {
     case mistakes
     /// Lists of what there is.
     case lists
-    /// Long runs in which everybody asks for one message at a time.
+    /// Long runs in which few subscribers ask for one message at a time, so that what waits falls into many ranges.
     case trickle
 }
 
@@ -56,10 +56,17 @@ struct Plan {
         if drawn.isDisjoint(with: strengths), !strengths.isEmpty { drawn.insert(chance.pick(strengths)) }
         shards = drawn.contains(.shards) ? 2 + chance.below(3) : 1
         if chance.below(10) > 0 { drawn.remove(.trickle) }
+        if drawn.contains(.trickle) {
+            // Subscriptions are to live long.
+            drawn.subtract([.cancels, .resets, .halfCloses, .ends, .deletion, .mistakes])
+        }
         features = drawn
         steps = drawn.contains(.trickle) ? 3000 : chance.pick([60, 200, 200, 600])
         topics = Array(["a", "b", "c.d"].prefix(1 + chance.below(3)))
-        let all = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
+        let separate = ["drop-newest", "replace-newest"]
+        let all =
+            drawn.contains(.trickle)
+            ? separate : ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
         let few = (0..<1 + chance.below(3)).map { _ in chance.pick(all) }
         policies = chance.isOne(in: 2) ? all : few
         buffers = chance.isOne(in: 3) ? [1] : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])

@@ -108,6 +108,15 @@ public final class Simulation {
             client.wire.capacity = .max
         }
         rest()
+        guard referee.fault == nil else { return }
+        // What did not find its place before its publisher left is not to find one any more.
+        for ledger in workload.channels where ledger.isCancelled || ledger.client.isOver {
+            ledger.sent.forEach { journal.withdrawn($0) }
+        }
+        for case let ledger as AcknowledgedLedger in workload.singles where ledger.isCancelled || ledger.client.isOver {
+            journal.withdrawn(ledger.number)
+        }
+        journal.withdrawFired()
     }
 
     /// Everybody asks for everything. What was parked finds room or gives up; credit agrees on both sides.

@@ -34,11 +34,16 @@ final class Workload {
     func act() {
         let act = chance.below(34)
         trace.add(.act, act)
+        if plan.has(.trickle), chance.isOne(in: 2) {
+            if let ledger = any(subscribers) { ask(ledger) }
+            return
+        }
         switch act {
-        case 0...2 where subscribers.count { $0.isOpen } < 12: subscribe()
+        case 0...2 where subscribers.count { $0.isOpen } < (plan.has(.trickle) ? 2 : 12): subscribe()
         case 3...7: if let ledger = any(subscribers) { ask(ledger) }
         case 8 where plan.has(.cancels): if let ledger = any(subscribers) { cancel(ledger) }
-        case 9 where plan.has(.cancels) && chance.isOne(in: 3): if let ledger = any(channels) { cancel(ledger) }
+        case 9 where plan.has(.cancels):
+            if let ledger = chance.isOne(in: 2) ? any(channels) as StreamLedger? : any(singles) { cancel(ledger) }
         case 10 where plan.has(.stalls): if let client = anyClient() { stall(client) }
         case 11 where plan.has(.resets) && chance.isOne(in: 4): if let client = anyClient() { lose(client) }
         case 12 where plan.has(.halfCloses) && chance.isOne(in: 4):
