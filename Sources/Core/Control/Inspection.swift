@@ -1,5 +1,5 @@
-// Inspection: what one shard holds, laid open for a simulation that compares it with a ledger of its own. No part of the
-// broker looks at it.
+// Inspection: what one shard holds, laid open for a simulation that compares it with a ledger of its own. No part of
+// the broker looks at it.
 
 import Replay
 

@@ -133,7 +133,9 @@ final class SubscriberLedger: StreamLedger {
             "\(name) has \(now.outstanding) credit left of \(now.requested) after \(now.delivered) messages")
     }
 
-    private func checkWaiting(_ cursor: NaiveCursor, _ now: Inspection.Subscription, _ connection: Inspection.Connection) {
+    private func checkWaiting(
+        _ cursor: NaiveCursor, _ now: Inspection.Subscription, _ connection: Inspection.Connection
+    ) {
         if cursor.policy != "block" {
             referee.expect(
                 cursor.waiting.count <= cursor.limit,
