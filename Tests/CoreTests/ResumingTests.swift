@@ -112,8 +112,8 @@ import Testing
 
     // Delays
 
-    /// Sockets break and sessions are resumed while shards take their turns late: what is published comes once, and what
-    /// the client publishes is there once.
+    /// Sockets break and sessions are resumed while shards take their turns late: what is published comes once, and
+    /// what the client publishes is there once.
     @Test(arguments: 0..<100) func whateverIsUnderWayWhenASocketBreaksComesOnce(_ seed: UInt64) {
         var random = LedgerRandom(state: seed &+ 1)
         let broker = TestBroker(shards: 3)

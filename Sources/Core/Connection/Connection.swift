@@ -131,6 +131,7 @@ final class Connection {
         setupSince = setupSince.excused(time, now: now)
         lastHeard = lastHeard.excused(time, now: now)
         unreadSince = unreadSince.map { $0.excused(time, now: now) }
+        if let since = session?.detachedAt { session?.detachedAt = since.excused(time, now: now) }
         guard let http1 = http?.http1 else { return }
         http1.quietSince = http1.quietSince.excused(time, now: now)
     }
