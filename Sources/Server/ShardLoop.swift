@@ -326,7 +326,7 @@ final class ShardLoop<Shard: Engine> {
 
     private func tellIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,
-            http1?.count ?? 0 == 0, relays.count == 0
+            http1?.count ?? 0 == 0, relays.count == 0, arrivals.isEmpty
         else { return }
         phase = .idle
         context.acceptor.push(.idle)

@@ -228,7 +228,7 @@ import Testing
         _ = ResumingClient(ofUser, token: token(1))
         let second = ResumingClient(ofUser, token: token(2))
         second.take()
-        #expect(second.refusal?.hasPrefix("3 Who has no credentials has 1 connections") == true)
+        #expect(second.refusal?.hasPrefix("3 Who has no credentials has 1 connection that") == true)
         #expect(ofUser.shards[0].counters.limits[.sessionsPerUser] == 1 && ofUser.quotas.sessions.count == 1)
     }
 

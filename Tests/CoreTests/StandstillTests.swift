@@ -34,6 +34,20 @@ import Testing
         #expect(client.isClosed)
     }
 
+    @Test func whoCouldNotComeBackMeanwhileStillCan() {
+        let broker = broker { $0.resumeTime = 5 * Limits.second }
+        let client = ResumingClient(broker)
+        client.lose()
+        broker.advance(seconds: 1)
+        standStill(broker, seconds: 60)
+        client.resume()
+        #expect(client.resumed == 1)
+        client.lose()
+        broker.advance(seconds: 6)
+        client.resume()
+        #expect(client.resumed == 1 && client.refusal != nil)
+    }
+
     @Test func aShortDelayIsNoStandstill() {
         let broker = broker { $0.lifetime = (2 * Limits.second)...(10 * Limits.second) }
         let client = broker.connect(lifetime: 2000)

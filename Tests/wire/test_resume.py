@@ -283,6 +283,18 @@ def test_nobody_comes_back_in_time(begin, topic):
     assert figures(broker)['forebay_resumptions_total{result="accepted"}'] == 1
 
 
+def test_a_broker_that_shuts_down_waits_for_nobody_who_is_away(start, topic):
+    broker = start("--drain-time", "1m")
+    b, this = broker.peer(), Resuming(broker.address)
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=2))
+    b.joined(topic, 1)
+    this.close()
+    detached(b, this)
+    b.numbers(topic, 1, 5)
+    b.close()
+    broker.stop()  # In 15 seconds, or it fails.
+
+
 def test_resuming_can_be_turned_off(begin):
     broker = begin("--resume-time", "off")
     with pytest.raises(Refused) as error:

@@ -35,8 +35,8 @@ extension Shard {
         if let account, !account.sessions.take(limit: limits.sessionsPerUser) {
             reached(.sessionsPerUser)
             throw .rejected(
-                "\(account.title) has \(limits.sessionsPerUser) connections that can be resumed, the most allowed; "
-                    + "close some, or connect without a resume token.")
+                "\(account.title) has \(counted(limits.sessionsPerUser, "connection")) that can be resumed, the most "
+                    + "allowed; close some, or connect without a resume token.")
         }
         let place = SessionPlace(shard: index, connection: connection.id)
         switch quotas.sessions.enter(token, place, limit: limits.sessions) {
@@ -50,8 +50,8 @@ extension Shard {
             account?.sessions.give()
             reached(.sessions)
             throw .rejected(
-                "The broker has \(limits.sessions) connections that can be resumed, the most allowed; try again later, "
-                    + "or connect without a resume token.")
+                "The broker has \(counted(limits.sessions, "connection")) that can be resumed, the most allowed; try "
+                    + "again later, or connect without a resume token.")
         }
     }
 
