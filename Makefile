@@ -2,8 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build release install deb run test swift-test test-tsan wire-test budget bench docs lint format
-.PHONY: clean simulate
+.PHONY: help deps build release install deb run test swift-test test-tsan wire-test faults budget bench docs lint format
+.PHONY: clean fuzz simulate
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -66,8 +66,14 @@ simulate: deps ## run the simulator with new seeds, a process for each core: mak
 	@swift build -c release --product forebay-sim $(SWIFT_FLAGS)
 	@.ci/simulate $(or $(SECONDS),60)
 
+faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell what catches it: make faults ONLY=credit
+	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new)
+
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
+
+fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; KEEP=1 keeps what reaches more
+	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET)) $(if $(KEEP),--keep)
 
 bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers
@@ -82,6 +88,7 @@ docs: deps ## build the libraries' documentation, and compile and run the code i
 lint: deps ## check format and style
 	@swift format lint --strict --recursive --parallel Sources Tests Examples Package.swift
 	@python3 .ci/style.py
+	@python3 .ci/faults.py --check
 
 format: deps ## format the Swift sources in place
 	@swift format --in-place --recursive --parallel Sources Tests Examples Package.swift

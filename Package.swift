@@ -31,6 +31,20 @@ let strict: [SwiftSetting] = [.treatAllWarnings(as: .error)]
 let hot: [SwiftSetting] =
     strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
+// The targets of the fuzzers, in Tests/Fuzz. Ordinary builds make tests of them, which replay the inputs that are kept.
+// With FOREBAY_FUZZ set they are a program instead, driven by libFuzzer: `make fuzz` builds it.
+let fuzzed: [Target.Dependency] = [
+    "Access", "Bytes", "Client", "Configuration", "Core", "HTTP2", "HTTP2Frames", "RSocket", "Server",
+]
+let fuzz: Target =
+    Context.environment["FOREBAY_FUZZ"] == nil
+    ? .testTarget(
+        name: "FuzzTests", dependencies: fuzzed, path: "Tests/Fuzz",
+        exclude: ["Driver", "corpus", "dictionaries", "regressions"], swiftSettings: strict)
+    : .executableTarget(
+        name: "fuzz", dependencies: fuzzed, path: "Tests/Fuzz",
+        exclude: ["Replay", "corpus", "dictionaries", "regressions"], swiftSettings: strict)
+
 let package = Package(
     name: "forebay",
     products: [
@@ -133,7 +147,9 @@ let package = Package(
         .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
         .testTarget(
             name: "ServerTests",
-            dependencies: ["Server", "Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS"],
+            dependencies: [
+                "Server", "Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS", "TestCertificates",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
@@ -150,6 +166,7 @@ let package = Package(
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
         .testTarget(name: "ManualTests", dependencies: ["Manual"], swiftSettings: strict),
         .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
+        fuzz,
     ],
     swiftLanguageModes: [.v6]
 )

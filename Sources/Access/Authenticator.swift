@@ -12,8 +12,8 @@ public struct Authenticator: ~Copyable {
     private let tokens: [(digest: [UInt8], user: AccessTable.User)]
     private var recent: RecentLogins
     private var throttle: LoginThrottle
-    /// An address whose logins are slowed from the last `authenticate` on.
-    public private(set) var newlySlowed: String?
+    /// Whose logins are slowed from the last `authenticate` on.
+    public private(set) var newlySlowed: Slowed?
 
     /// - Parameters:
     ///   - secret: 32 bytes of randomness.
@@ -48,7 +48,8 @@ public struct Authenticator: ~Copyable {
         {
             return accept(user, .password(hash))
         }
-        let delay = throttle.delay(address, now: now.monotonic)
+        let claimed = Authenticator.claimed(by: credential)
+        let delay = throttle.delay(address, claimed, now: now.monotonic)
         guard delay == 0 else { return .slowed(seconds: Int((delay + 999_999_999) / 1_000_000_000)) }
         let outcome =
             switch credential {
@@ -56,12 +57,29 @@ public struct Authenticator: ~Copyable {
             case .token(let token): logIn(token, wall: now.wall)
             }
         switch outcome {
-        case .accepted: throttle.succeeded(address)
-        case .wrong: if throttle.failed(address, now: now.monotonic) { newlySlowed = address }
+        case .accepted: throttle.succeeded(address, claimed)
+        case .wrong:
+            if throttle.failed(address, claimed, now: now.monotonic) {
+                newlySlowed = Slowed(address: address, user: knownUser(of: credential))
+            }
         // They have shown that they know the key.
         case .expired, .notYetValid, .slowed, .busy: break
         }
         return outcome
+    }
+
+    /// Whose login it is as far as the throttle is concerned: a name's, or, as there is none with it, a token's. As
+    /// hashes, which are short whatever was sent, and tell no secret.
+    private static func claimed(by credential: Credential) -> String {
+        switch credential {
+        case .password(let user, _): "user \(Digest.hex(Digest.sha256(Array(user.utf8))))"
+        case .token(let token): "token \(Digest.hex(Digest.sha256(token)))"
+        }
+    }
+
+    private func knownUser(of credential: Credential) -> String? {
+        guard case .password(let name, _) = credential else { return nil }
+        return table.user(name)?.name
     }
 
     private mutating func logIn(_ name: String, _ password: [UInt8], now: UInt64) -> LoginOutcome {
@@ -99,4 +117,11 @@ public struct Authenticator: ~Copyable {
     private func accept(_ user: AccessTable.User, _ proof: Principal.Proof) -> LoginOutcome {
         .accepted(Principal(user: user.name, permissions: user.permissions, proof: proof))
     }
+}
+
+/// Whose logins are slowed.
+public struct Slowed: Sendable, Equatable {
+    public var address: String
+    /// The user at whom was guessed, if there is such a user and it was by a password.
+    public var user: String?
 }

@@ -9,6 +9,8 @@ final class JSONDocument {
 
     /// Nil: it is no JSON, no object, or has a name twice.
     init?(_ bytes: [UInt8]) {
+        // No JSON has a NUL (RFC 8259, 2), but behind a number Jansson steps over one.
+        guard !bytes.contains(0) else { return nil }
         let text = bytes.withUnsafeBytes { bytes in
             json_loadb(
                 bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count, Int(JSON_REJECT_DUPLICATES), nil)

@@ -77,7 +77,8 @@ export const remember = (list, value, length = 60) => {
 // Who asks, if that was told. It is kept nowhere else.
 let authorization = null;
 export const signedIn = () => authorization !== null;
-export const headers = (more = {}) => (authorization ? { authorization, ...more } : more);
+export const forgetWho = () => { authorization = null; };
+export const headers = (more = {}, who = authorization) => (who ? { authorization: who, ...more } : more);
 
 /// A refusal's own words.
 export const refusal = async (answer) => {
@@ -89,9 +90,11 @@ export const refusal = async (answer) => {
 };
 
 /// Asks the admin listener, and returns its JSON.
-export const api = async (path, options = {}) => {
+export const api = async (path, options = {}, who = authorization) => {
   const type = options.method === "POST" ? { "content-type": "application/json" } : {};
-  const answer = await fetch(`api/v1/${path}`, { ...options, headers: headers(type), signal: AbortSignal.timeout(5000) });
+  // So marked, a refusal does not make the browser ask who one is by a dialog of its own.
+  const own = headers({ "x-requested-with": "XMLHttpRequest", ...type }, who);
+  const answer = await fetch(`api/v1/${path}`, { ...options, headers: own, signal: AbortSignal.timeout(5000) });
   if (!answer.ok) throw Object.assign(new Error(await refusal(answer)), { status: answer.status });
   return answer.json();
 };
@@ -110,18 +113,38 @@ export const ask = (title, words, buttons, ...fields) => {
   return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue), { once: true }));
 };
 
-/// Asks who the person is: a user with a password, or a token alone.
+/// Asks who the person is: a user with a password, or a token alone; again, as long as the broker does not know. True
+/// when it does.
 export const signIn = async () => {
   const user = make("input", { autocomplete: "username", spellcheck: false });
   const password = make("input", { type: "password", autocomplete: "current-password" });
   const field = (text, input) => make("label", { className: "field" }, make("span", { textContent: text }), input);
-  const said = await ask(
-    "Sign in", "A user's name and password, or a token alone. The page forgets them when it is closed.",
-    [["Cancel", ""], ...(authorization ? [["Sign out", "out"]] : []), ["Sign in", "in", "main"]],
-    field("User (leave empty for a token)", user), field("Password or token", password));
-  if (said === "out") authorization = null;
-  if (said !== "in") return said === "out";
-  const text = new TextEncoder().encode(`${user.value}:${password.value}`);
-  authorization = user.value ? `Basic ${btoa(String.fromCharCode(...text))}` : `Bearer ${password.value}`;
-  return true;
+  for (const input of [user, password]) {
+    input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      $("ask").close("in");
+    });
+  }
+  let words = "A user's name and password, or a token alone. The page forgets them when it is closed.";
+  for (;;) {
+    const said = await ask(
+      "Sign in", words, [["Cancel", ""], ...(authorization ? [["Sign out", "out"]] : []), ["Sign in", "in", "main"]],
+      field("User (leave empty for a token)", user), field("Password or token", password));
+    // With all that it shows.
+    if (said === "out") location.reload();
+    if (said !== "in") return false;
+    const text = new TextEncoder().encode(`${user.value}:${password.value}`);
+    const who = user.value ? `Basic ${btoa(String.fromCharCode(...text))}` : `Bearer ${password.value}`;
+    try {
+      // Who may not see this is known nevertheless.
+      await api("info", {}, who).catch((error) => { if (error.status !== 403) throw error; });
+      authorization = who;
+      return true;
+    } catch (error) {
+      words = error.status ? error.message : "The broker does not answer.";
+      password.value = "";
+      password.autofocus = user.value !== "";
+    }
+  }
 };

@@ -1,8 +1,10 @@
 // The page's heart: one picture of the broker a second, and what is made of it.
 
-import { $, api, bytes, count, make, rate, remember, say, signIn, signedIn, sparkline, time } from "./kit.js";
+import {
+  $, api, bytes, count, forgetWho, make, rate, remember, say, signIn, signedIn, sparkline, time,
+} from "./kit.js";
 import { showSubscriptions, showTopics } from "./tables.js";
-import { connect } from "./tail.js";
+import { connect, stop } from "./tail.js";
 
 /// Milliseconds between two pictures, and how many topics and subscriptions one has.
 const INTERVAL = 1000;
@@ -66,26 +68,44 @@ const showHealth = (stats) => {
 
 let isPaused = false;
 let timer = 0;
+/// Looks so far: the answer to one that was followed by another, perhaps of somebody else, is of no interest.
+let turns = 0;
 let knows = false;
+/// Why whoever was signed in is no more.
+let gone = "";
+
+const showWho = () => say($("sign-in"), signedIn() ? "Signed in" : "Sign in");
+
+/// What stays the same as long as the broker runs. Where it has HTTP, everybody may know.
+const meet = async () => {
+  const page = await fetch("", { method: "HEAD", signal: AbortSignal.timeout(5000) });
+  connect(page.headers.get("forebay-http"));
+  say($("version"), (await api("info")).version);
+  knows = true;
+};
 
 const look = async () => {
   clearTimeout(timer);
+  const turn = (turns += 1);
   try {
-    if (!knows) {
-      const info = await api("info");
-      say($("version"), info.version);
-      connect(info.http_origin ?? null);
-      knows = true;
-    }
+    if (!knows) await meet();
     const picture = await api(PICTURE);
+    if (turn !== turns) return;
     const slow = showSubscriptions(picture);
     showTopics(picture);
     showTiles(picture.stats, slow);
     showHealth(picture.stats);
     document.title = slow > 0 ? `(${slow} slow) Forebay` : "Forebay";
   } catch (error) {
+    if (turn !== turns) return;
     knows = false;
-    if (error.status === 401) health("alert", "sign in to see more");
+    if (error.status === 401 && signedIn()) {
+      // Asked again with every picture, the broker would take it for guessing.
+      forgetWho();
+      showWho();
+      gone = error.message;
+    }
+    if (error.status === 401) health("alert", gone || "sign in to see more");
     else health("bad", error.status ? error.message : "the broker does not answer");
   }
   if (!isPaused) timer = setTimeout(look, INTERVAL);
@@ -102,7 +122,9 @@ const pause = () => {
 $("pause").addEventListener("click", pause);
 $("sign-in").addEventListener("click", async () => {
   if (!(await signIn())) return;
-  say($("sign-in"), signedIn() ? "Signed in" : "Sign in");
+  gone = "";
+  stop();
+  showWho();
   look();
 });
 for (const id of ["filter", "only-slow"]) $(id).addEventListener("input", () => !isPaused && look());

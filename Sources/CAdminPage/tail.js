@@ -13,7 +13,10 @@ let stream = null;
 /// `origin` is where the broker's HTTP listener is; null when it has none.
 export const connect = (origin) => {
   http = origin;
-  say($("try-words"), origin ? "" : "The broker has no HTTP listener, so this page cannot publish or subscribe.");
+  // Browsers let pages that came over TLS use nothing without it, but for what is on the same machine.
+  const isMixed = origin?.startsWith("http:") && location.protocol === "https:";
+  say($("try-words"), !origin ? "The broker has no HTTP listener, so this page cannot publish or subscribe."
+    : isMixed ? "The broker's HTTP listener has no TLS, so the browser may keep this page from it." : "");
   for (const id of ["tail", "grant-1", "grant-10"]) $(id).disabled = !origin;
   $("publish").querySelector("button").disabled = !origin;
 };
@@ -142,7 +145,7 @@ const start = async () => {
   if (own === stream) stop();
 };
 
-const stop = () => {
+export const stop = () => {
   stream?.abort.abort();
   stream = null;
   $("tail").setAttribute("aria-pressed", "false");

@@ -33,11 +33,24 @@ public struct LogRecord: Sendable {
     public var level: Level
     public var message: String
     public var fields: [(key: String, value: String)]
+    /// Anybody may cause it as often as he likes: one a second is written, which tells how many it stands for.
+    public var isFrequent: Bool
 
-    public init(level: Level, message: String, fields: [(key: String, value: String)]) {
+    public init(level: Level, message: String, fields: [(key: String, value: String)], isFrequent: Bool = false) {
         self.level = level
         self.message = message
         self.fields = fields
+        self.isFrequent = isFrequent
+    }
+
+    /// A login that came to nothing.
+    /// - Parameters:
+    ///   - cause: what the client was told; there is no secret in it, and nothing of what the client sent.
+    ///   - peer: address and port.
+    public static func loginRefused(_ cause: String, peer: String) -> LogRecord {
+        LogRecord(
+            level: .warning, message: "login refused",
+            fields: [("cause", cause), ("address", Connection.address(of: peer))], isFrequent: true)
     }
 }
 
@@ -49,6 +62,9 @@ public struct Effects {
     public var close: [ConnectionID] = []
     /// Connections whose reading is to be paused (`false`) or taken up again (`true`).
     public var reading: [(ConnectionID, Bool)] = []
+    /// Sockets that go over to another connection, on this shard or another: `Shard.takeOver` there takes each, and
+    /// nothing is to be read from it before.
+    public var handovers: [Handover] = []
     /// Messages for other shards, by shard index: to be put in their inboxes as one batch each.
     public var mail: [[Mail]]
     /// As `mail`, but put in the inboxes after all of it: what makes a message known to its publisher must not overtake

@@ -50,8 +50,8 @@ public struct Limits: Equatable, Sendable {
     /// Bytes of unfinished fragmented requests and of parked publishes, each, for one connection.
     public var reassembly = 4 << 20
     public var parked = 4 << 20
-    /// Bytes of one connection's publishes on their way to another shard (`MessageBatch.weight`), above which it is
-    /// read no more.
+    /// Bytes of one connection's publishes and calls on their way to another shard (`MessageBatch.weight`,
+    /// `ControlCall.weight`), above which it is read no more.
     public var forwarded = 1 << 20
     /// Publishes of one connection that wait for room.
     public var parkedCount = 4096
@@ -62,6 +62,18 @@ public struct Limits: Equatable, Sendable {
     public static let handshakeQuantum: UInt64 = second / 500
     public var reassemblyTime: UInt64 = 30 * second
     public var parkTime: UInt64 = 10 * second
+    /// A thread that comes to look at its limits of time so much too late did not run, and what it did not hear
+    /// meanwhile counts against nobody.
+    public static let standstill: UInt64 = 1 * second
+    /// How long a connection that can be resumed is kept without a socket; 0: none can be.
+    public var resumeTime: UInt64 = 30 * second
+    /// Bytes that such a connection may be sent beyond what its peer has acknowledged. Answers may take `controlOutput`
+    /// more, and the last message may go beyond it.
+    public var resumeBuffer = 1 << 20
+    /// Such connections, in all and of one user, and the bytes of the token that each is resumed by.
+    public var sessions = 10_000
+    public var sessionsPerUser = 10_000
+    public static let resumeToken = 16...128
     /// SETUP's lifetime is clamped to this range.
     public var lifetime: ClosedRange<UInt64> = (1 * second)...(600 * second)
     /// An HTTP/2 connection that nothing is heard from is asked for a sign of life after half of this, and closed after
@@ -136,6 +148,7 @@ public struct Limits: Equatable, Sendable {
         limits.maxKeepaliveData = keepaliveData
         limits.maxReassembly = reassembly
         limits.maxStreams = streamsPerConnection
+        limits.maxResumeToken = Limits.resumeToken.upperBound
         // A longer one stands in the log in fragments.
         limits.maxRunData = Limits.fragment
         return limits

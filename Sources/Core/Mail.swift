@@ -29,16 +29,16 @@ public struct Mail: Sendable {
 
         // From the owner to a publisher's shard
         case notice(StreamKey, PublisherNotice)
-        /// Bytes of a connection's publishes that the owner has dealt with.
+        /// Bytes of a connection's publishes and calls that the owner has dealt with.
         case processed(ConnectionID, bytes: Int)
 
         // Control calls and lists
-        case call(StreamKey, ControlCall)
+        case call(StreamKey, ConnectionID, ControlCall)
         case answer(StreamKey, Result<Description?, Refusal>)
         /// Credit for a stream of plain HTTP, to the shard that its id names; answered as a call, with nothing to tell.
         case credit(StreamKey, SubscriptionID, UInt32, user: String?)
-        case listPage(StreamKey, SystemList, after: Int, Principal)
-        case listRows(StreamKey, rows: [Description], next: Int?)
+        case listPage(ListPage, for: Int)
+        case listRows([Description], next: Int?)
 
         // The broker's own topics
         case event(String)

@@ -48,13 +48,15 @@ extension Shard {
             connection.forwarded -= bytes
             resume(connection, now: now)
 
-        case .call(let key, let call): answer(key, perform(call, now: now))
+        case .call(let key, let connection, let call):
+            tellProcessed(ControlCall.weight, key.shard, connection)
+            answer(key, perform(call, now: now))
         case .answer(let key, let result): answer(key, result)
         case .credit(let key, let id, let n, let user): answer(key, give(n, to: id, of: user, now: now))
-        case .listPage(let key, let list, let after, let principal):
-            let (rows, next) = rows(of: list, after: after, for: principal, now: now)
-            send(.listRows(key, rows: rows, next: next), to: key.shard)
-        case .listRows(let key, let rows, let next): listed(key, rows, next, now: now)
+        case .listPage(let page, let shard):
+            let (rows, next) = rows(of: page.list, after: page.after, for: page.principal, now: now)
+            send(.listRows(rows, next: next), to: shard)
+        case .listRows(let rows, let next): listed(rows, next, now: now)
 
         case .event(let text): publishSystem(SystemTopic.events, text, now: now)
         case .stats(let shard, let counters): statistics.take(counters, from: shard)

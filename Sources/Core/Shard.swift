@@ -47,6 +47,9 @@ public final class Shard {
     var dirtyTopics: [Topic] = []
     /// Channels of publishers on other shards.
     var remoteChannels: [StreamKey: Channel] = [:]
+    /// Lists whose next page is due, and the one whose page is under way.
+    var duePages = DuePages()
+    var pageUnderWay: Listing?
     /// Where recent single publishes went.
     var publishTargets = PublishTargets()
     /// Publishers with messages for other shards, sent at the end of the turn.

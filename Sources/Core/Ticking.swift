@@ -15,6 +15,8 @@ extension Shard {
             settle(now)
         }
         guard now.monotonic >= nextTick else { return }
+        let late = now.monotonic - nextTick
+        if late >= Limits.standstill { excuse(late, now: now) }
         nextTick = now.monotonic + Shard.tickInterval
         for place in 0..<connections.bound {
             if let connection = connections.at(place) { tick(connection, now: now) }
@@ -33,6 +35,22 @@ extension Shard {
         settle(now)
     }
 
+    /// This thread did not run for a while: the process was stopped, or its machine was busy with something else. What
+    /// clients said meanwhile has not been read, and they could not be asked; so that time does not count against them.
+    private func excuse(_ late: UInt64, now: Instant) {
+        for place in 0..<connections.bound { connections.at(place)?.excuse(late, now: now.monotonic) }
+        for mirror in mirrorsByEpoch.values where mirror.blocking > 0 {
+            for subscriber in mirror.members {
+                subscriber.fullSince = subscriber.fullSince.map { $0.excused(late, now: now.monotonic) }
+            }
+        }
+        let milliseconds = String(late / 1_000_000)
+        effects.log.append(
+            LogRecord(
+                level: .warning, message: "stood still",
+                fields: [("shard", String(index)), ("milliseconds", milliseconds)]))
+    }
+
     private func tick(_ connection: Connection, now: Instant) {
         let time = now.monotonic
         switch connection.phase {
@@ -42,13 +60,15 @@ extension Shard {
         case .new where connection.ticket != nil:
             break
         case .new:
-            guard time - connection.openedAt >= limits.setupTime else { return }
+            guard time - connection.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
             if connection.http?.http1 != nil {
                 return close(connection, reason: "no request came to its end in time", now: now)
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
             fatal(connection, error(.invalidSetup, "\(due) did not come in time; send it first and at once."), now: now)
+        case .open where connection.isDetached:
+            tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
         case .open:
             endExpired(connection, now: now)
             if connection.isOpen { tickOpen(connection, now: now) }
@@ -70,6 +90,7 @@ extension Shard {
         if silent >= connection.lifetime {
             let seconds = connection.lifetime / Limits.second
             reached(connection.http == nil ? .lifetime : .httpSilence)
+            if connection.session != nil { return unplug(connection, reason: "nothing was heard of it", now: now) }
             fatal(
                 connection,
                 error(.connectionError, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
@@ -82,9 +103,11 @@ extension Shard {
         }
         if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
             reached(.unreadTime)
-            close(connection, reason: "it left its answers unread", now: now)
+            unplug(connection, reason: "it left its answers unread", now: now)
             return
         }
+        // What memory that was short held back.
+        if connection.session != nil, connection.hungryCount > 0 { feedHungry(connection, now: now) }
         if let since = connection.rsocket.oldestReassembly, now.monotonic - since >= limits.reassemblyTime {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
             take(connection, now: now)

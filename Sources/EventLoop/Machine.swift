@@ -32,6 +32,16 @@ public enum Machine {
         UInt64(max(0, sysconf(Int32(_SC_PHYS_PAGES)))) * UInt64(max(0, sysconf(Int32(_SC_PAGESIZE))))
     }
 
+    /// Opens /dev/null in the place of standard streams that are closed. Else the next descriptor that is opened takes
+    /// it, and what is meant for the stream, such as a log, goes to a client's socket. Call it before anything is
+    /// opened.
+    public static func fillStandardStreams() {
+        for stream in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(stream, F_GETFD) < 0 {
+            // It gets the lowest number that is free.
+            _ = open("/dev/null", O_RDWR)
+        }
+    }
+
     /// Raises the limit on open files as far as the process may, and returns it.
     public static func raiseOpenFiles() throws(SystemError) -> UInt64 {
         var limit = rlimit()

@@ -219,6 +219,12 @@ public enum Socket {
         _ = Glibc.shutdown(fd, Int32(SHUT_WR))
     }
 
+    /// Whether both directions are closed, though there may still be something to read.
+    public static func hasHungUp(_ fd: Int32) -> Bool {
+        var state = pollfd(fd: fd, events: 0, revents: 0)
+        return poll(&state, 1, 0) == 1 && Int32(state.revents) & POLLHUP != 0
+    }
+
     /// The error that a dead socket died of, as an `errno`; 0 for none. Reading it clears it.
     public static func error(_ fd: Int32) -> Int32 {
         -fb_socket_error(fd)

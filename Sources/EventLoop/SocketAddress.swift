@@ -86,6 +86,13 @@ public struct SocketAddress: Sendable, CustomStringConvertible {
 
     public var isIPv6: Bool { family == AF_INET6 }
 
+    /// Nothing but the port differs.
+    public func hasHost(of other: SocketAddress) -> Bool {
+        var same = self
+        same.port = other.port
+        return same.description == other.description
+    }
+
     /// It stands for all addresses of the machine.
     public var isUnspecified: Bool {
         withUnsafeBytes(of: storage) { bytes in

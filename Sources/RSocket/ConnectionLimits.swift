@@ -9,6 +9,8 @@ public struct ConnectionLimits: Sendable {
     public var maxKeepaliveData = 1 << 10
     /// The SETUP frame.
     public var maxSetup = 16 << 10
+    /// The token of a RESUME frame.
+    public var maxResumeToken = 128
     /// What a client may send behind SETUP before that is accepted.
     public var maxHeld = 256 << 10
     /// All unfinished fragmented messages of the connection together, `partialOverhead` for each included.
@@ -27,6 +29,9 @@ public struct ConnectionLimits: Sendable {
     public static let maxErrorText = 4 << 10
 
     public init() {}
+
+    /// The longest RESUME frame.
+    var maxResume: Int { Wire.headerSize + 22 + maxResumeToken }
 
     /// The longest request or PAYLOAD frame that can be within the limits, whatever its fields.
     var maxMessageFrame: Int {

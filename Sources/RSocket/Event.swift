@@ -17,7 +17,7 @@ public struct Content {
     }
 }
 
-/// An accepted form of SETUP: version 1, without resumption and lease.
+/// An accepted form of SETUP: version 1, without lease.
 public struct Setup {
     public var minor: UInt16
     /// Milliseconds between the client's KEEPALIVEs, as it says: 0 to 2³¹−1.
@@ -26,14 +26,29 @@ public struct Setup {
     public var lifetime: UInt32
     public var metadataMime: String
     public var dataMime: String
+    /// By which the connection wants to be resumed; nil if it does not. Valid as the pointers of `Content` are.
+    public var resumeToken: UnsafeRawBufferPointer?
     /// Credentials, if any; valid as the pointers of `Content` are.
     public var content: Content
+}
+
+/// What RESUME asks for. Positions are bytes of frames, 63 bits. Any version is taken: rsocket-js says 0.1.
+public struct ResumeRequest {
+    /// Valid as the pointers of `Content` are.
+    public var token: UnsafeRawBufferPointer
+    /// How much of what the server sent the client has.
+    public var lastReceivedServerPosition: UInt64
+    /// From where on the client still has what it sent.
+    public var firstAvailableClientPosition: UInt64
 }
 
 /// One thing that came from the client. Pointers are valid until the next call of `next`, `feed` or `acceptSetup`.
 public enum Event {
     /// The first frame. No further event comes before `acceptSetup`.
     indirect case setup(Setup)
+    /// The first frame, in place of SETUP: the connection is to go on with another one's session. No further event
+    /// comes, and `takeRest` is due.
+    indirect case resume(ResumeRequest)
     /// A whole request, put together if it came in fragments. Its stream is in the table, but for fire-and-forget.
     /// `complete`: the requester's half is complete, as it is from the start but for channels. `initialN` is at least 1
     /// and counts for streams and channels.

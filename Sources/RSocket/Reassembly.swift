@@ -7,7 +7,7 @@ import Bytes
 final class Partial {
     let stream: UInt32
     /// When its first fragment came.
-    let since: UInt64
+    var since: UInt64
     var initialN: UInt32
     /// Bytes of metadata at the front of `bytes`; nil while no fragment had M.
     private(set) var metadataCount: Int?
@@ -63,6 +63,11 @@ struct Reassembly {
         cost -= partial.cost
         partial.append(content)
         cost += partial.cost
+    }
+
+    /// As if all of them had begun `time` later.
+    func delay(by time: UInt64) {
+        for partial in partials { partial.since &+= time }
     }
 
     @discardableResult

@@ -9,8 +9,12 @@ extension ServerConnection {
     func bytesToKeep(of header: FrameHeader, length: Int) -> Int {
         let onlyHeader = Wire.headerSize
         if phase == .opening {
-            let isSetup = header.type == .setup && header.stream == 0
-            return isSetup && length <= limits.maxSetup ? length : onlyHeader
+            guard header.stream == 0 else { return onlyHeader }
+            switch header.type {
+            case .setup: return length <= limits.maxSetup ? length : onlyHeader
+            case .resume: return length <= limits.maxResume ? length : onlyHeader
+            default: return onlyHeader
+            }
         }
         switch header.type {
         case .payload, .requestResponse, .requestFNF, .requestStream, .requestChannel:
@@ -49,12 +53,13 @@ extension ServerConnection {
                     "A METADATA_PUSH frame has \(length) bytes; at most \(limits.maxMetadata) of metadata are allowed.")
             }
             return .metadataPush(bytes.slice(Wire.headerSize..<bytes.count))
-        case .setup, .lease:
-            // A second SETUP changes nothing, and a LEASE allows requests that the broker never makes.
+        case .setup, .lease, .resumeOK:
+            // A second SETUP changes nothing, a LEASE allows requests that the broker never makes, and a RESUME_OK
+            // answers what it never sends.
             return nil
         case .resume:
             return fatal(.connectionError, "RESUME came on a connection that is already set up.")
-        case .resumeOK, .ext, nil:
+        case .ext, nil:
             if header.flags.contains(.ignore) { return nil }
             return fatal(
                 .connectionError,
@@ -71,9 +76,7 @@ extension ServerConnection {
             return fatal(
                 .invalidSetup, "The first frame must be SETUP on stream 0: connect with an RSocket 1.0 client.")
         }
-        guard header.type == .setup else {
-            return fatal(.rejectedResume, "There is no session to resume: connect anew with SETUP.")
-        }
+        if header.type == .resume { return receiveResume(bytes, length: length) }
         guard bytes.count == length else {
             return fatal(.connectionError, "SETUP has \(length) bytes; at most \(limits.maxSetup) are allowed.")
         }
@@ -89,9 +92,6 @@ extension ServerConnection {
                 .unsupportedSetup,
                 "The client speaks RSocket \(setup.major).\(setup.minor), this server speaks 1.0.")
         }
-        guard setup.resumeToken == nil else {
-            return fatal(.rejectedSetup, "Resumption is not offered here: connect without a resume token.")
-        }
         guard !setup.lease else {
             return fatal(.unsupportedSetup, "LEASE is not offered here: connect without the lease flag.")
         }
@@ -102,7 +102,25 @@ extension ServerConnection {
             Setup(
                 minor: setup.minor, keepalive: setup.keepalive, lifetime: setup.lifetime,
                 metadataMime: metadataMime, dataMime: String(decoding: bytes[setup.dataMime], as: UTF8.self),
+                resumeToken: setup.resumeToken.map { bytes.slice($0) },
                 content: Content(setup.content, in: bytes)))
+    }
+
+    private mutating func receiveResume(_ bytes: UnsafeRawBufferPointer, length: Int) -> Event? {
+        guard bytes.count == length else {
+            return fatal(
+                .rejectedResume, "RESUME has a token of more than \(limits.maxResumeToken) bytes; there is none such.")
+        }
+        do {
+            guard case .resume(let fields) = try Frame.decode(bytes.bytes).body else { return nil }
+            phase = .leaving
+            return .resume(
+                ResumeRequest(
+                    token: bytes.slice(fields.token), lastReceivedServerPosition: fields.lastReceivedServerPosition,
+                    firstAvailableClientPosition: fields.firstAvailableClientPosition))
+        } catch {
+            return fatal(.connectionError, error.message)
+        }
     }
 
     // MARK: Frames of the connection
@@ -135,6 +153,9 @@ extension ServerConnection {
         case .event(let event): return event
         }
         guard header.stream != 0 else {
+            // What a server refuses a set-up by has no meaning from a client.
+            let ofSetup = ErrorCode.invalidSetup.rawValue...ErrorCode.rejectedResume.rawValue
+            if ofSetup.contains(code) { return nil }
             phase = .closed
             return .closedByPeer(code: code, message: message)
         }

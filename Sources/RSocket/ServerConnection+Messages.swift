@@ -60,7 +60,8 @@ extension ServerConnection {
         if streams.count >= limits.maxStreams && kind != .fireAndForget {
             return .stream(
                 stream, .rejected,
-                "The connection has \(limits.maxStreams) streams, the most allowed: end some, or connect once more.",
+                "The connection has \(counted(limits.maxStreams, "stream")), the most allowed: end some, or connect "
+                    + "once more.",
                 bound: .streams)
         }
         return nil

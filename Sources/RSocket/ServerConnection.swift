@@ -1,7 +1,8 @@
 // ServerConnection: the server's side of one RSocket 1.0 connection, without I/O. Bytes are fed in; events are pulled.
 //
 //     opening --SETUP--> deciding --acceptSetup--> open --error, or the peer's ERROR--> closed
-//        \__ any other frame, or an unacceptable SETUP, RESUME ________________________/
+//        \__ any other frame, or an unacceptable SETUP or RESUME ______________________/
+//         \__RESUME--> leaving --takeRest, as what comes next is another connection's--> closed
 //
 // This file takes frames out of the byte stream; ServerConnection+Frames.swift says what each of them means.
 //
@@ -16,7 +17,7 @@ import Bytes
 /// Call `feed`, then `next` until nil; also call `next` until nil after `acceptSetup` and `expireReassembly`.
 public struct ServerConnection: ~Copyable {
     enum Phase {
-        case opening, deciding, open, closed
+        case opening, deciding, leaving, open, closed
     }
 
     let limits: ConnectionLimits
@@ -36,6 +37,13 @@ public struct ServerConnection: ~Copyable {
     private var pointedAt = 0
     /// Bytes to come that belong to a frame that was decided by its header.
     private var discarding = 0
+    /// Of a stream's frame: its length, which counts as received with the last of those bytes.
+    private var discarded = 0
+    /// The next frame of a stream is one that was decided already, when a socket broke within it.
+    private var repeats = false
+    /// Bytes of the frames of streams that were dealt with, without the lengths before them: the position from which
+    /// on a client that resumes sends again.
+    public private(set) var received: UInt64 = 0
     /// Keeps the reassembled message that the newest event points to.
     var delivered: Partial?
     private var expiry: UInt64 = 0
@@ -75,6 +83,30 @@ public struct ServerConnection: ~Copyable {
     public mutating func expireReassembly(startedBefore time: UInt64) {
         release()
         expiry = max(expiry, time)
+    }
+
+    /// The socket is gone. A client that comes back by another one sends again from `received` on, so that whatever was
+    /// not dealt with is forgotten; streams and unfinished messages stay as they are.
+    public mutating func detach() {
+        release()
+        input = UnsafeRawBufferPointer(start: nil, count: 0)
+        aside.removeAll()
+        aside.shrink()
+        if discarded > 0 { repeats = true }
+        discarding = 0
+        discarded = 0
+    }
+
+    /// Time that unfinished messages are not to be blamed for.
+    public mutating func extendReassembly(by time: UInt64) { reassembly.delay(by: time) }
+
+    /// What came behind RESUME. Nothing more comes out of this one.
+    public mutating func takeRest() -> [UInt8] {
+        hold()
+        let rest = Array(aside.readable)
+        phase = .closed
+        forgetAll()
+        return rest
     }
 
     // MARK: Out
@@ -152,7 +184,10 @@ public struct ServerConnection: ~Copyable {
         let new = min(discarding - old, input.count)
         input = input.slice(new..<input.count)
         discarding -= old + new
-        return discarding == 0
+        guard discarding == 0 else { return false }
+        received &+= UInt64(discarded)
+        discarded = 0
+        return true
     }
 
     /// Makes the next `count` bytes lie together at the front; false when they have not come yet.
@@ -181,7 +216,8 @@ public struct ServerConnection: ~Copyable {
         }
         guard gather(Wire.lengthSize + Wire.headerSize) else { return nil }
         let header = FrameHeader(unchecked: front.slice(Wire.lengthSize..<front.count).bytes)
-        let kept = bytesToKeep(of: header, length: length)
+        let isRepeated = repeats && header.stream != 0
+        let kept = isRepeated ? Wire.headerSize : bytesToKeep(of: header, length: length)
         guard gather(Wire.lengthSize + kept) else { return nil }
         let frame = front.slice(Wire.lengthSize..<Wire.lengthSize + kept)
         if aside.isEmpty {
@@ -190,6 +226,14 @@ public struct ServerConnection: ~Copyable {
             pointedAt = Wire.lengthSize + kept
         }
         discarding = length - kept
+        if header.stream != 0 {
+            if discarding > 0 { discarded = length } else { received &+= UInt64(length) }
+        }
+        if isRepeated {
+            repeats = false
+            release()
+            return .some(nil)
+        }
         let event = receive(header, frame, length: length)
         // Whatever the frame did, its bytes are done with unless an event points to them.
         if event == nil { release() }
@@ -207,6 +251,7 @@ public struct ServerConnection: ~Copyable {
             let run = PayloadRun(input, stream: stream, maxData: min(limits.maxRunData, limits.maxPayload))
         else { return nil }
         input = input.slice(run.bytes.count..<input.count)
+        received &+= UInt64(run.bytes.count - run.count * Wire.lengthSize)
         return .payloads(run, handle: entry.handle)
     }
 

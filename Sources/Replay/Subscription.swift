@@ -18,7 +18,7 @@
 
 /// One subscriber's cursor into a topic. 144 bytes; what a peer sends can trip none of its preconditions, which only
 /// ask that no more is handed over than is `deliverable`.
-public struct Subscription: Sendable {
+public struct Subscription: ~Copyable, Sendable {
     /// How many separate ranges of waiting messages are kept (`drop-newest`, `replace-newest`).
     public static let maxRanges = 64
 
@@ -30,7 +30,7 @@ public struct Subscription: Sendable {
     }
 
     private var state = State.open
-    private var waitingRanges: WaitingRanges
+    private(set) var waitingRanges: WaitingRanges
     /// Messages below are delivered, waiting or lost; those from here on are pending.
     private var settled: SequenceNumber
     /// Where the topic ends, as far as it was told.

@@ -3,6 +3,7 @@
 //     serving ──drain──▶ draining ──every shard idle, or time over──▶ stopped
 //        └──────────────stop, or a shard failed──────────────────────────▲
 
+import Bytes
 import Core
 import EventLoop
 import Glibc
@@ -136,7 +137,7 @@ final class Acceptor {
             guard context.connections.add() else {
                 close(fd)
                 context.connections.noteRefusal()
-                refusals.count("the broker has \(context.connections.limit) connections, its limit")
+                refusals.count("the broker has \(counted(context.connections.limit, "connection")), its limit")
                 continue
             }
             // A peer that keeps its window closed has until then as well, so it is as long as any client may ask to be

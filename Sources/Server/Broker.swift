@@ -1,5 +1,6 @@
 // Broker: forebayd as a function: command line in, exit code out.
 
+import Bytes
 import Access
 import Core
 import EventLoop
@@ -16,6 +17,7 @@ public enum Broker {
 
     /// Exit codes: 0 ended as asked, 1 failed, 2 wrong usage or configuration.
     static func run(_ arguments: [String]) -> Int32 {
+        Machine.fillStandardStreams()
         // Swift reads them from /proc; without any, options would go unheeded.
         if arguments.isEmpty {
             complain("cannot read the command line: mount /proc")
@@ -69,6 +71,11 @@ public enum Broker {
         }
         for warning in loaded.warnings { complain(warning) }
         if invocation.action == .check {
+            if let validity = configuration.tls?.validity,
+                let fault = CertificateWatch.fault(validity, wall: Clock.wall())
+            {
+                complain("the certificate of \(validity.subject) needs renewal: \(fault)")
+            }
             do throws(StartError) {
                 try Server.checkOpen(configuration)
             } catch {
@@ -108,9 +115,11 @@ public enum Broker {
         try poller.add(signals.descriptor, token: 0, interest: .read)
         try poller.add(server.finished.descriptor, token: 1, interest: .read)
         manager.ready(server.status)
+        var certificate = CertificateWatch(now: Clock.monotonic())
         var running = true
         while running {
-            for event in 0..<(try poller.wait(timeout: manager.timeout())) where poller[event].token == 1 {
+            let timeout = min(manager.timeout() ?? .max, certificate.timeout(now: Clock.monotonic()))
+            for event in 0..<(try poller.wait(timeout: timeout)) where poller[event].token == 1 {
                 running = false
             }
             while let signal = signals.next() {
@@ -121,6 +130,7 @@ public enum Broker {
                 }
             }
             manager.beat { server.hasPulse() }
+            if certificate.look(now: Clock.monotonic()) { server.warnOfCertificate() }
         }
         return server.wait()
     }
@@ -151,8 +161,9 @@ public enum Broker {
         _ signal: Int32, _ server: Server, _ log: Log, _ manager: inout ServiceManager, drainTime: UInt64
     ) {
         if server.isDraining { return server.stop() }
-        let connections = String(server.connectionCount)
-        manager.stopping("Draining \(connections) connections", within: drainTime + stopTime)
+        let count = server.connectionCount
+        let connections = String(count)
+        manager.stopping("Draining \(counted(count, "connection"))", within: drainTime + stopTime)
         let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
         log.write(.info, "draining", [("signal", name), ("connections", connections)])
         server.drain()

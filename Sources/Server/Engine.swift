@@ -19,6 +19,7 @@ protocol Engine: AnyObject {
     func fire(now: Instant)
     func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
+    func takeOver(_ handover: Handover, now: Instant) -> ConnectionID
     func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant)

@@ -11,6 +11,7 @@ import TLS
 struct LingerQueue {
     /// Sockets that may linger at once; one more closes the oldest.
     static let limit = 1024
+    private let limit: Int
 
     /// -1 for one that is closed.
     private var sockets: [(fd: Int32, tls: TLSStream?, deadline: UInt64)] = []
@@ -20,13 +21,15 @@ struct LingerQueue {
     /// Sockets that linger.
     private(set) var count = 0
 
+    init(limit: Int = LingerQueue.limit) { self.limit = limit }
+
     /// When the oldest socket's time is over, on the monotonic clock.
     var deadline: UInt64? { head < sockets.count ? sockets[head].deadline : nil }
 
     /// Takes a socket over and returns its number.
     /// - Parameter tls: has a record to end before the socket's end is sent.
     mutating func append(_ fd: Int32, tls: TLSStream? = nil, deadline: UInt64) -> UInt32 {
-        if count == LingerQueue.limit { closeOldest() }
+        if count == limit { closeOldest() }
         sockets.append((fd, tls, deadline))
         count += 1
         return headNumber &+ UInt32(sockets.count - head - 1)
@@ -81,7 +84,7 @@ struct LingerQueue {
             head += 1
             headNumber &+= 1
         }
-        if head == sockets.count || head > LingerQueue.limit {
+        if head == sockets.count || head > limit {
             sockets.removeFirst(head)
             head = 0
         }

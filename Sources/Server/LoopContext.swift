@@ -10,6 +10,8 @@ enum InboxItem: Sendable {
     case mail([Mail])
     /// A connection that was accepted; the loop owns the socket from here.
     case accepted(fd: Int32, peer: String, face: Face, isSecure: Bool = false)
+    /// A socket that goes over to a connection here; the loop owns it from here.
+    case handedOver(MovedSocket, Handover)
     /// What became of credentials.
     case authenticated(LoginTicket, LoginOutcome)
     /// Who may do what from now on.
@@ -24,6 +26,13 @@ enum InboxItem: Sendable {
     case ping
     /// End the thread now.
     case stop
+}
+
+/// A socket on its way from one loop to another, which it belongs to one after the other.
+struct MovedSocket: @unchecked Sendable {
+    var fd: Int32
+    /// What it reads and writes by, if not in the clear.
+    var tls: TLSStream?
 }
 
 /// What the loops of one broker have in common.
@@ -44,6 +53,8 @@ struct LoopContext: Sendable {
     /// Who may do what at the start.
     var access = AccessTable.open
     var log: Log
+    /// Lines of it that anybody can cause.
+    var frequent = FrequentRecords()
     /// What those get whose listener speaks TLS.
     var tls: TLSServer?
     /// Answered by shards and acceptor.

@@ -26,7 +26,7 @@ struct MachineLimits: Equatable, Sendable {
 
     /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
     /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads + AdminLimits.connections }
+    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads + AdminLimits.files }
 
     /// What settings come to here where that is not what is written.
     func effective(_ options: Options, _ configuration: Server.Configuration) -> [String: String] {

@@ -28,8 +28,8 @@ public final class Server: Sendable {
         public var limits: Limits
         /// The certificate of the listeners that speak TLS; nil for none.
         public var tls: TLSServer?
-        /// Listeners that do not speak TLS nevertheless.
-        public var cleartext: Set<Face> = []
+        /// Listeners that do not speak TLS nevertheless, by the names of `Listener.names`.
+        public var cleartext: Set<String> = []
         /// Nanoseconds that a drain may take.
         public var drainTime: UInt64
         /// Listening sockets that stand for `listen`, `http` and `admin`, by the names of `Listener.names`.
@@ -50,7 +50,8 @@ public final class Server: Sendable {
             self.drainTime = drainTime
         }
 
-        func isSecure(_ face: Face) -> Bool { tls != nil && !cleartext.contains(face) }
+        /// By one of the names of `Listener.names`.
+        func isSecure(_ listener: String) -> Bool { tls != nil && !cleartext.contains(listener) }
 
         subscript(face: Face) -> Endpoint? {
             switch face {
@@ -70,6 +71,7 @@ public final class Server: Sendable {
     private let failure: Flag
     private let ending = Flag()
     private let adminAddresses: [SocketAddress]
+    private let adminIsSecure: Bool
     private let allowsAnonymous: Bool
 
     /// Binds the listeners and starts the threads.
@@ -96,6 +98,7 @@ public final class Server: Sendable {
         }
         let bound = Server.addresses(of: listeners)
         adminAddresses = admin.addresses
+        adminIsSecure = configuration.isSecure(AdminThread.name)
         do throws(SystemError) {
             for _ in 0..<configuration.threads { inboxes.append(try Inbox()) }
             let service = try LoginService(configuration.access, inboxes: inboxes, admin: admin.inbox, log: log)
@@ -134,8 +137,9 @@ public final class Server: Sendable {
             Server.tell(face.name, on: address, isSecure: isSecure, configuration, log)
         }
         for address in adminAddresses {
-            Server.tell(AdminThread.name, on: address, isSecure: false, configuration, log)
+            Server.tell(AdminThread.name, on: address, isSecure: adminIsSecure, configuration, log)
         }
+        tellCertificate()
     }
 
     private static func tell(
@@ -143,10 +147,14 @@ public final class Server: Sendable {
     ) {
         let tls = isSecure ? [("tls", "on")] : []
         log.write(.info, "listening", [("protocol", listener), ("address", address.description)] + tls)
-        if !isSecure, !address.isLoopback, !configuration.access.settings.isOpen {
-            let reason = "passwords and tokens can be read on the network"
-            log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
-        }
+        warn(of: address, isSecure: isSecure, configuration.access, log)
+    }
+
+    /// Who logs in over a network ought not to do so in the clear.
+    private static func warn(of address: SocketAddress, isSecure: Bool, _ access: AccessRules, _ log: Log) {
+        guard !isSecure, !address.isLoopback, !access.settings.isOpen else { return }
+        let reason = "passwords and tokens can be read on the network"
+        log.write(.warning, "no TLS", [("address", address.description), ("reason", reason)])
     }
 
     /// Addresses that are listened on for a protocol: none when it is turned off, several when the host's name has
@@ -198,6 +206,28 @@ public final class Server: Sendable {
         context.logins?.reload(configuration.access)
         // The files may hold others although they are named as before.
         if let fresh = configuration.tls { context.tls?.adopt(fresh) }
+        tellCertificate()
+        for (_, isSecure, address) in bound {
+            Server.warn(of: address, isSecure: isSecure, configuration.access, context.log)
+        }
+        for address in adminAddresses {
+            Server.warn(of: address, isSecure: adminIsSecure, configuration.access, context.log)
+        }
+    }
+
+    /// Tells of the certificate that new connections are shown, and warns of it, if there is TLS.
+    private func tellCertificate() {
+        guard let validity = context.tls?.validity else { return }
+        context.log.write(.info, "TLS certificate", CertificateWatch.facts(validity))
+        warnOfCertificate()
+    }
+
+    /// Warns of a certificate that no client takes, or soon none will.
+    public func warnOfCertificate() {
+        guard let validity = context.tls?.validity, let fault = CertificateWatch.fault(validity, wall: Clock.wall())
+        else { return }
+        context.log.write(
+            .warning, "TLS certificate needs renewal", [("cause", fault)] + CertificateWatch.facts(validity))
     }
 
     /// Ends at once; connections are cut.
@@ -239,7 +269,7 @@ public final class Server: Sendable {
     static func checkOpen(_ configuration: Configuration) throws(StartError) {
         func addresses(_ endpoint: Endpoint?) -> [SocketAddress] { (try? endpoint?.resolve()) ?? [] }
         let bound = Face.all.flatMap { face in
-            addresses(configuration[face]).map { (face, configuration.isSecure(face), $0) }
+            addresses(configuration[face]).map { (face, configuration.isSecure(face.name), $0) }
         }
         try checkOpen(
             configuration.access, allowsAnonymous: configuration.allowsAnonymous, bound,
@@ -252,7 +282,8 @@ public final class Server: Sendable {
     /// With the page of the admin listener among those that may use HTTP.
     private static func limits(_ configuration: Configuration, admin addresses: [SocketAddress]) -> Limits {
         var limits = configuration.limits
-        limits.cors.ownPages = AdminSettings.origins(of: addresses, names: configuration.hostNames)
+        limits.cors.ownPages = AdminSettings.origins(
+            of: addresses, isSecure: configuration.isSecure(AdminThread.name), names: configuration.hostNames)
         return limits
     }
 
@@ -298,11 +329,11 @@ public final class Server: Sendable {
         for face in Face.all {
             let passed = configuration.passed.entries.filter { $0.name == face.name }
             listeners += passed.map {
-                Listener(socket: $0.socket, face: face, isSecure: configuration.isSecure(face))
+                Listener(socket: $0.socket, face: face, isSecure: configuration.isSecure(face.name))
             }
             guard passed.isEmpty, let endpoint = configuration[face] else { continue }
             do throws(SystemError) {
-                listeners += try Listener.open(face, on: endpoint, isSecure: configuration.isSecure(face))
+                listeners += try Listener.open(face, on: endpoint, isSecure: configuration.isSecure(face.name))
             } catch {
                 Listener.closeAll(listeners)
                 throw StartError(listener: face, cause: error)

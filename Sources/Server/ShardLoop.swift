@@ -29,14 +29,16 @@ final class ShardLoop<Shard: Engine> {
     var http1: HTTP1Driver<Shard>?
     /// Connections of HTTP/1.1 whose client has sent its end, which the library may have missed.
     var ended: [ConnectionID] = []
+    /// Sockets that arrived for connections here. Not taken before what was read from others has been dealt with: it
+    /// may have come from the socket that one of these takes the place of.
+    var arrivals: [(MovedSocket, Handover)] = []
     /// Connections that have something to be read of which the poller knows nothing.
     var unread: [ConnectionID] = []
     /// Time that this turn has spent on handshakes.
     var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
     /// Connections of HTTP/1.1 over TLS.
-    var relays: [UInt32: Relay] = [:]
-    var lastRelay: UInt32 = 0
+    var relays = Relays()
     private(set) var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
     enum Phase { case running, draining, idle, stopped }
     private(set) var phase = Phase.running
@@ -72,21 +74,24 @@ final class ShardLoop<Shard: Engine> {
             switch Token(rawValue: token) {
             case .inbox: inbox.clearWake()
             case .connection(let id): handle(id, ready)
-            case .lingering(let number): discard(number, ready)
+            case .lingering(let number): lingering.advance(number, ready, scratch: buffer, poller)
             case .micro: http1?.wake()
             case .relay(let number): relay(number, isDead: !ready.isDisjoint(with: .dead))
             case .relayInner(let number): relay(number, isDead: false)
+            case .listener: break
             }
         }
         handshakeTime = 0
         if !unread.isEmpty { readUnread() }
         carryOut()
         takeMail()
+        if !arrivals.isEmpty { takeArrivals() }
         if let deadline = shard.deadline, deadline <= now.monotonic {
             shard.fire(now: now)
             if !ended.isEmpty { tellEnds() }
-            expireRelays()
+            relays.expire(now: now.monotonic, limit: context.limits.httpSilence)
             failedHandshakes.tell(now: now.monotonic, log: context.log)
+            context.frequent.tell(now: now.monotonic, log: context.log)
         }
         lingering.expire(now: now.monotonic)
         carryOut()
@@ -100,7 +105,9 @@ final class ShardLoop<Shard: Engine> {
     }
 
     private var timeout: UInt64? {
-        if !shard.effects.flush.isEmpty || http1?.isDue == true || !unread.isEmpty { return 0 }
+        if !shard.effects.flush.isEmpty || http1?.isDue == true || !unread.isEmpty || !arrivals.isEmpty {
+            return 0
+        }
         let first: UInt64
         switch (shard.deadline, lingering.deadline) {
         case (nil, nil): return nil
@@ -150,6 +157,7 @@ final class ShardLoop<Shard: Engine> {
             // The peer may have learnt on another connection what is in the mail here: that comes first.
             takeMail()
             shard.receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), on: id, now: now)
+            if !shard.effects.handovers.isEmpty { sendHandovers() }
         case .end:
             connection.pointee.ended = true
             watch(id, connection.pointee)
@@ -166,6 +174,7 @@ final class ShardLoop<Shard: Engine> {
             case .mail(let mail): shard.receive(mail, now: now)
             case .accepted(let fd, let peer, let face, let isSecure):
                 adopt(fd, peer: peer, face: face, isSecure: isSecure)
+            case .handedOver(let socket, let handover): arrivals.append((socket, handover))
             case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
             case .access(let table): shard.reload(table, now: now)
             case .limits(let limits):
@@ -203,7 +212,7 @@ final class ShardLoop<Shard: Engine> {
     // MARK: Effects
 
     /// Carries out what concerns reading and closing.
-    private func carryOut() {
+    func carryOut() {
         for (id, reading) in shard.effects.reading {
             guard let connection = connections[id], connection.pointee.paused == reading else { continue }
             switch connection.pointee.kind {
@@ -231,7 +240,13 @@ final class ShardLoop<Shard: Engine> {
         }
         shard.effects.close.removeAll(keepingCapacity: true)
         if !shard.effects.logins.isEmpty { submitLogins() }
-        for record in shard.effects.log { context.log.write(record) }
+        for record in shard.effects.log {
+            if record.isFrequent {
+                context.frequent.write(record, now: now.monotonic, log: context.log)
+            } else {
+                context.log.write(record)
+            }
+        }
         shard.effects.log.removeAll(keepingCapacity: true)
     }
 
@@ -311,7 +326,7 @@ final class ShardLoop<Shard: Engine> {
 
     private func tellIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,
-            http1?.count ?? 0 == 0, relays.isEmpty
+            http1?.count ?? 0 == 0, relays.count == 0
         else { return }
         phase = .idle
         context.acceptor.push(.idle)
@@ -330,6 +345,11 @@ final class ShardLoop<Shard: Engine> {
         }
     }
 
+    /// Sends the end of a connection whose peer may still be sending.
+    func linger(_ fd: Int32, _ tls: TLSStream? = nil) {
+        lingering.linger(fd, tls, until: now.monotonic + context.limits.closeTime, poller)
+    }
+
     func lose(_ id: ConnectionID, error: Int32) {
         guard let connection = connections.remove(id) else { return }
         if let micro = connection.micro { http1?.drop(micro) } else { close(connection.fd) }
@@ -345,14 +365,17 @@ final class ShardLoop<Shard: Engine> {
             count.remove()
         }
         http1?.stop()
-        for relay in relays.values { relay.close() }
-        relays.removeAll()
+        relays.closeAll()
+        for (socket, _) in arrivals { discard(socket) }
         lingering.closeAll()
         // What came behind `stop`, or while the loop failed.
         inbox.drain { item in
-            if case .accepted(let fd, _, _, _) = item {
+            switch item {
+            case .accepted(let fd, _, _, _):
                 close(fd)
                 count.remove()
+            case .handedOver(let socket, _): discard(socket)
+            default: break
             }
         }
     }

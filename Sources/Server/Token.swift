@@ -9,6 +9,8 @@ enum Token: Equatable {
     /// A socket in the LingerQueue, by number.
     case lingering(UInt32)
     case inbox
+    /// A socket that takes connections in, by its place.
+    case listener(UInt32)
     /// The library that has HTTP/1.1.
     case micro
     /// A Relay, by number: its client's socket, and the library's.
@@ -20,6 +22,7 @@ enum Token: Equatable {
     private static let microMark = UInt32.max - 2
     private static let relayMark = UInt32.max - 3
     private static let relayInnerMark = UInt32.max - 4
+    private static let listenerMark = UInt32.max - 5
 
     init(rawValue: UInt64) {
         let low = UInt32(truncatingIfNeeded: rawValue)
@@ -30,6 +33,7 @@ enum Token: Equatable {
         case Token.lingerMark: self = .lingering(high)
         case Token.relayMark: self = .relay(high)
         case Token.relayInnerMark: self = .relayInner(high)
+        case Token.listenerMark: self = .listener(high)
         default: self = .connection(ConnectionID(index: low, generation: high))
         }
     }
@@ -42,6 +46,7 @@ enum Token: Equatable {
         case .micro: UInt64(Token.microMark)
         case .relay(let number): UInt64(number) << 32 | UInt64(Token.relayMark)
         case .relayInner(let number): UInt64(number) << 32 | UInt64(Token.relayInnerMark)
+        case .listener(let place): UInt64(place) << 32 | UInt64(Token.listenerMark)
         }
     }
 }

@@ -68,6 +68,9 @@ public final class TLSContext: @unchecked Sendable {
 
     deinit { SSL_CTX_free(handle) }
 
+    /// Its own certificate; nil when it has none.
+    var validity: TLSValidity? { SSL_CTX_get0_certificate(handle).map { TLSValidity($0) } }
+
     /// Reads a server's files.
     public convenience init(_ settings: TLSServerSettings) throws(TLSError) {
         try self.init(TLS_server_method(), usesKernel: settings.usesKernel)

@@ -17,6 +17,9 @@ public final class TLSServer: Sendable {
         context.withLock { $0 = newer }
     }
 
+    /// The certificate that new connections are shown.
+    public var validity: TLSValidity? { context.withLock { $0 }.validity }
+
     /// The server's side of a new connection.
     public func accept(_ fd: Int32, _ protocols: TLSStream.Protocols) throws(TLSError) -> TLSStream {
         try TLSStream(accepting: fd, context.withLock { $0 }, protocols)

@@ -63,7 +63,7 @@ struct ChannelPublisher: ~Copyable {
     /// How far it came, for whoever has to go on from there.
     private var account: String {
         guard sent > 0 else { return "" }
-        let messages = sent == 1 ? "1 message was" : "\(sent) messages were"
+        let messages = counted(sent, "message was", "messages were")
         let told = lastSequence.map { "acknowledged up to sequence \($0)" } ?? "none of them acknowledged"
         return " (\(messages) sent, \(told).)"
     }
@@ -222,14 +222,14 @@ struct ChannelPublisher: ~Copyable {
         stop()
         if settings.complete, sent > 0 {
             progress.clear()
-            tell("Interrupted after \(sent) messages: the channel is ended, the topic stays live.")
+            tell("Interrupted after \(counted(sent, "message")): the channel is ended, the topic stays live.")
         }
         return nil
     }
 
     private mutating func giveUp() -> Int32 {
         progress.clear()
-        tell("Ended without the broker's acknowledgement: of \(sent) messages the last may be missing.")
+        tell("Ended without the broker's acknowledgement: of \(counted(sent, "message")) the last may be missing.")
         session.finish()
         return ExitCode.failure
     }
@@ -249,7 +249,7 @@ struct ChannelPublisher: ~Copyable {
             output.buffer.append("{\"acknowledged\":\(sent)\(sequence)}\n")
         } else {
             let last = lastSequence.map { sent > 0 ? ", the last as sequence \($0)" : "" } ?? ""
-            output.buffer.append("\(sent) \(sent == 1 ? "message" : "messages") acknowledged\(last)\n")
+            output.buffer.append("\(counted(sent, "message")) acknowledged\(last)\n")
         }
         output.drain()
     }

@@ -126,6 +126,7 @@ struct Listing {
         var refill = Refill(batch: Self.batch)
         var rows: [JSON] = []
         var hasPrinted = false
+        var isEmpty = true
         let id = try session.connection.list(kind, n: refill.first())
         while true {
             var used: UInt64 = 0
@@ -133,6 +134,7 @@ struct Listing {
                 switch event {
                 case .message(id, let message):
                     used += 1
+                    isEmpty = false
                     if json {
                         output.buffer.append(message.data)
                         output.buffer.append("\n")
@@ -140,8 +142,11 @@ struct Listing {
                         rows.append(JSON(message.data) ?? .null)
                     }
                 case .completed(id, _):
+                    guard let sight = try session.askSight() else { return ExitCode.done }
+                    if isEmpty, !sight.covers(kind) { throw ClientError(.rejected, sight.refusal(kind)) }
                     if !json, !rows.isEmpty || !hasPrinted { print(&rows, &output) }
                     output.drain()
+                    if !sight.covers(kind) { tell(sight.note(kind)) }
                     session.finish()
                     return ExitCode.done
                 case .failed(id, let error): throw error

@@ -76,6 +76,7 @@ struct Ping {
         if json {
             return "{\"count\":\(times.count),\"min_ms\":\(least),\"avg_ms\":\(mean),\"max_ms\":\(most)}\n"
         }
-        return "\(times.count) round trips: \(least) ms at least, \(mean) ms on average, \(most) ms at most\n"
+        let trips = counted(times.count, "round trip")
+        return "\(trips): \(least) ms at least, \(mean) ms on average, \(most) ms at most\n"
     }
 }

@@ -1,5 +1,6 @@
 // Progress: one line on stderr that tells how a long run goes, when somebody looks at it.
 
+import Bytes
 import Client
 import Glibc
 
@@ -42,7 +43,7 @@ struct Progress {
             : credit == 0
                 ? "waiting for credit"
                 : credit == Refill.unbounded ? "credit unbounded" : "credit \(Units.grouped(UInt64(credit)))"
-        return "\(Units.grouped(sent)) messages · \(Units.rate(rate)) · \(state)"
+        return "\(Units.counted(sent, "message")) · \(Units.rate(rate)) · \(state)"
     }
 
     /// Takes the line away.
@@ -66,6 +67,6 @@ struct Progress {
         guard wasShown else { return }
         let seconds = Double(now - start) / 1e9
         let rate = Units.rate(Double(sent) / max(seconds, 1e-9))
-        writeError("\(Units.grouped(sent)) messages in \(Units.fixed(seconds, 1)) s, \(rate)\n")
+        writeError("\(Units.counted(sent, "message")) in \(Units.fixed(seconds, 1)) s, \(rate)\n")
     }
 }

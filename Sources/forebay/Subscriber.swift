@@ -90,7 +90,7 @@ struct Subscriber: ~Copyable {
         case .completed(_, let dropped):
             if settings.meta, dropped > 0 {
                 output.flush()
-                tell("\(Self.messages(dropped)) dropped before the end.")
+                tell("\(counted(dropped, "message")) dropped before the end.")
             }
             end = .completed
         case .failed(_, let error): end = .failed(error)
@@ -109,11 +109,9 @@ struct Subscriber: ~Copyable {
         }
         if info.dropped > 0 {
             output.flush()
-            tell("\(Self.messages(info.dropped)) dropped before #\(info.sequence).")
+            tell("\(counted(info.dropped, "message")) dropped before #\(info.sequence).")
         }
     }
-
-    private static func messages(_ count: UInt64) -> String { count == 1 ? "1 message" : "\(count) messages" }
 
     private mutating func askAgain() {
         guard output.isEmpty, unprinted > 0 else { return }

@@ -43,6 +43,7 @@ enum Table {
     static let connections = [
         Column(title: "ID", field: "id"), Column(title: "PEER", field: "peer"),
         Column(title: "USER", field: "user", isOptional: true),
+        Column(title: "STATE", field: "state", isOptional: true),
         Column(title: "SHARD", field: "shard", kind: .count),
         Column(title: "AGE", field: "age_ms", kind: .milliseconds),
         Column(title: "STREAMS", field: "streams", kind: .count),
@@ -132,6 +133,11 @@ enum Units {
             out.append(digit)
         }
         return String(out.reversed())
+    }
+
+    /// 1 message, 1,234 messages
+    static func counted(_ number: UInt64, _ noun: String) -> String {
+        "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
     }
 
     /// `value` ≥ 0 with `digits` digits after the point.

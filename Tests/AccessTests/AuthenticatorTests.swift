@@ -80,28 +80,103 @@ import Testing
         }
     }
 
-    @Test func failuresAreSlowedByAddress() throws {
-        var authenticator = Authenticator(try AccessRules(try AuthenticatorTests.settings()), secret: [1])
-        let bad = Credential.token(Array("x".utf8))
-        func attempt(_ credential: Credential, _ address: String, _ seconds: Double) -> String {
+    /// Attempts of one authenticator, by a clock of the test's.
+    private struct Attempts: ~Copyable {
+        var authenticator: Authenticator
+
+        init() throws {
+            authenticator = Authenticator(try AccessRules(try AuthenticatorTests.settings()), secret: [1])
+        }
+
+        mutating func callAsFunction(_ credential: Credential, _ address: String, _ seconds: Double) -> String {
             AuthenticatorTests.told(
                 authenticator.authenticate(credential, from: address, now: AuthenticatorTests.at(seconds)))
         }
-        for _ in 0...LoginThrottle.free { #expect(attempt(bad, "a", 0) == "wrong") }
-        #expect(authenticator.newlySlowed == "a")
+    }
+
+    @Test func failuresAreSlowedByAddressAndUser() throws {
+        var attempt = try Attempts()
+        let bad = AuthenticatorTests.password("alice", "guess")
+        for _ in 0..<LoginThrottle.free { #expect(attempt(bad, "a", 0) == "wrong") }
+        #expect(attempt.authenticator.newlySlowed == nil)
+        #expect(attempt(bad, "a", 0) == "wrong")
+        #expect(attempt.authenticator.newlySlowed == Slowed(address: "a", user: "alice"))
         #expect(attempt(bad, "a", 0.4) == "slowed 1")
-        #expect(authenticator.newlySlowed == nil)
+        #expect(attempt.authenticator.newlySlowed == nil)
         // Who guesses right meanwhile is not told so.
-        #expect(attempt(.token(Array("token".utf8)), "a", 0.4) == "slowed 1")
-        #expect(attempt(.token(Array("token".utf8)), "b", 0.4) == "bob")
+        let good = AuthenticatorTests.password("alice", "secret")
+        #expect(attempt(good, "a", 0.4) == "slowed 1")
+        #expect(attempt(good, "b", 0.4) == "alice")
         #expect(attempt(bad, "a", 0.5) == "wrong")
         #expect(attempt(bad, "a", 1.4) == "slowed 1")
         #expect(attempt(bad, "a", 1.5) == "wrong")
         #expect(attempt(bad, "a", 1.6) == "slowed 2")
-        // A login that succeeds makes an end of it.
-        #expect(attempt(.token(Array("token".utf8)), "a", 4) == "bob")
-        #expect(attempt(bad, "a", 4) == "wrong")
-        #expect(attempt(bad, "a", 4) == "wrong")
+        // Others at that address are not slowed by one who goes on with what is wrong.
+        #expect(attempt(AuthenticatorTests.password("carol", "x"), "a", 1.6) == "wrong")
+        #expect(attempt(.token(Array("token".utf8)), "a", 1.6) == "bob")
+    }
+
+    @Test func aNameThatNobodyHasIsNotTold() throws {
+        var attempt = try Attempts()
+        let bad = AuthenticatorTests.password("pass", "x")
+        for _ in 0...LoginThrottle.free { #expect(attempt(bad, "a", 0) == "wrong") }
+        #expect(attempt.authenticator.newlySlowed == Slowed(address: "a", user: nil))
+    }
+
+    @Test func anAccountOfOnesOwnIsOfNoUseForGuessing() throws {
+        var attempt = try Attempts()
+        let own = Credential.token(Array("token".utf8))
+        // One user's password: between guesses come logins that succeed.
+        for _ in 0...LoginThrottle.free {
+            #expect(attempt(AuthenticatorTests.password("alice", "guess"), "a", 0) == "wrong")
+            #expect(attempt(own, "a", 0) == "bob")
+        }
+        #expect(attempt(AuthenticatorTests.password("alice", "guess"), "a", 0.1) == "slowed 1")
+        // One password for every user.
+        for number in 0...LoginThrottle.freeOfAddress {
+            #expect(attempt(AuthenticatorTests.password("user\(number)", "guess"), "b", 0) == "wrong")
+            if number < LoginThrottle.freeOfAddress { #expect(attempt(own, "b", 0) == "bob") }
+        }
+        #expect(attempt.authenticator.newlySlowed?.address == "b")
+        #expect(attempt(AuthenticatorTests.password("another", "guess"), "b", 0.1) == "slowed 1")
+        #expect(attempt(own, "b", 0.1) == "slowed 1")
+        // And every token is another guess.
+        for number in 0...LoginThrottle.freeOfAddress { #expect(attempt(.token([UInt8(number)]), "c", 0) == "wrong") }
+        #expect(attempt(.token([200]), "c", 0.1) == "slowed 1")
+    }
+
+    @Test func whoGetsItRightInTheEndHasNoDebts() throws {
+        var attempt = try Attempts()
+        let (bad, good) = (AuthenticatorTests.password("alice", "x"), AuthenticatorTests.password("alice", "secret"))
+        for round in 0..<10 {
+            let now = Double(400 * round)
+            for _ in 0..<4 { #expect(attempt(bad, "a", now) == "wrong") }
+            // Five minutes later, when what was right is not remembered any more.
+            #expect(attempt(good, "a", now + 301) == "alice")
+        }
+    }
+
+    @Test func onlyATokenThatWasSignedHereIsToldThatItsTimeIsWrong() throws {
+        let late = #"{"sub":"carol","exp":999}"#
+        var forged = JWTTests.token(late)
+        forged[forged.count - 8] ^= 1
+        var cases: [(Credential, String)] = [
+            (.token(JWTTests.token(late)), "expired"),
+            (.token(JWTTests.token(#"{"sub":"carol","exp":2000,"nbf":1500}"#)), "not yet"),
+            // The same, with anything else wrong as well.
+            (.token(forged), "wrong"),
+            (.token(JWTTests.token(#"{"sub":"carol","exp":999,"aud":"others"}"#)), "wrong"),
+            (.token(JWTTests.token(#"{"sub":"","exp":999}"#)), "wrong"),
+            (.token(JWTTests.token(#"{"exp":999}"#)), "wrong"), (.token(JWTTests.token(#"{"sub":"carol"}"#)), "wrong"),
+            (.token(JWTTests.token(#"{"sub":"eve","exp":2000}"#)), "wrong"),
+            (.token(Array("toke".utf8)), "wrong"), (AuthenticatorTests.password("alice", "x"), "wrong"),
+            (AuthenticatorTests.password("eve", "x"), "wrong"), (AuthenticatorTests.password("bob", "x"), "wrong"),
+        ]
+        cases.append((.token(JWTTests.token(late, secret: Array("0123456789abcdef0123456789abcdeX".utf8))), "wrong"))
+        for (index, (credential, expected)) in cases.enumerated() {
+            var attempt = try Attempts()
+            #expect(attempt(credential, "a", 0) == expected, "case \(index)")
+        }
     }
 
     @Test func whoIsKnownIsNotSlowed() throws {
@@ -112,7 +187,9 @@ import Testing
                 authenticator.authenticate(credential, from: "a", now: AuthenticatorTests.at(seconds)))
         }
         #expect(attempt(good, 0) == "alice")
-        for _ in 0...LoginThrottle.free { #expect(attempt(.token([1]), 0) == "wrong") }
+        for _ in 0...LoginThrottle.free {
+            #expect(attempt(AuthenticatorTests.password("alice", "guess"), 0) == "wrong")
+        }
         #expect(attempt(good, 0.1) == "alice")
         #expect(attempt(AuthenticatorTests.password("alice", "guess"), 0.1) == "slowed 1")
         // What is known of addresses outlives a reload, what is known of passwords does not.
@@ -127,31 +204,51 @@ import Testing
         var throttle = LoginThrottle()
         var delays: [UInt64] = []
         for _ in 0..<20 {
-            _ = throttle.failed("a", now: 0)
-            delays.append(throttle.delay("a", now: 0) / 500_000_000)
+            _ = throttle.failed("a", "u", now: 0)
+            delays.append(throttle.delay("a", "u", now: 0) / 500_000_000)
         }
         #expect(delays == [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 64, 64, 64, 64, 64, 64, 64, 64])
-        #expect(throttle.delay("b", now: 0) == 0)
-        #expect(throttle.delay("a", now: LoginThrottle.memory) == 0 && throttle.count == 0)
+        // What is one user's burdens neither others at that address nor the user elsewhere.
+        #expect(throttle.delay("a", "v", now: 0) == 0 && throttle.delay("b", "u", now: 0) == 0)
+        #expect(throttle.delay("a", "u", now: LoginThrottle.memory) == 0 && throttle.count == 0)
     }
 
-    @Test func theTableIsBounded() {
+    @Test func anAddressIsSlowedByManyUsers() {
+        var throttle = LoginThrottle()
+        var slowed: [Bool] = []
+        for number in 0..<22 { slowed.append(throttle.failed("a", "u\(number)", now: 0)) }
+        #expect(slowed.firstIndex(of: true) == 20 && slowed.count { $0 } == 1)
+        #expect(throttle.delay("a", "new", now: 0) == 1_000_000_000 && throttle.delay("b", "new", now: 0) == 0)
+        // A success takes back what was its own user's, and no more.
+        for _ in 0..<9 { throttle.succeeded("a", "new") }
+        #expect(throttle.delay("a", "new", now: 0) == 1_000_000_000)
+        throttle.succeeded("a", "u7")
+        #expect(throttle.delay("a", "new", now: 0) == 500_000_000)
+        throttle.succeeded("a", "u7")
+        #expect(throttle.delay("a", "new", now: 0) == 500_000_000)
+    }
+
+    @Test func aSuccessForgivesNoMoreThanTheAddressWasCharged() {
+        var throttle = LoginThrottle()
+        for number in 0..<16 { _ = throttle.failed("a", "u\(number)", now: 0) }
+        // Five of these count for the address.
+        for _ in 0..<12 { _ = throttle.failed("a", "v", now: 0) }
+        #expect(throttle.delay("a", "new", now: 0) == 500_000_000)
+        throttle.succeeded("a", "v")
+        for number in 0..<4 { _ = throttle.failed("a", "w\(number)", now: 0) }
+        #expect(throttle.delay("a", "new", now: 0) == 0)
+        _ = throttle.failed("a", "x", now: 0)
+        #expect(throttle.delay("a", "new", now: 0) == 500_000_000)
+    }
+
+    @Test func theTablesAreBounded() {
         var throttle = LoginThrottle(capacity: 8)
         for index in 0..<1000 {
-            for _ in 0..<7 { _ = throttle.failed("a\(index)", now: UInt64(index)) }
-            #expect(throttle.count <= 8)
+            for _ in 0..<7 { _ = throttle.failed("a\(index)", "u", now: UInt64(index)) }
+            #expect(throttle.count <= 16)
         }
         // The latest are remembered.
-        #expect(throttle.delay("a999", now: 999) > 0 && throttle.delay("a0", now: 999) == 0)
-    }
-
-    @Test(arguments: [
-        ("127.0.0.1", "127.0.0.1"), ("[2001:db8:1:2:3:4:5:6]", "2001:db8:1:2::/64"),
-        ("[2001:db8::1]", "2001:db8:0:0::/64"),
-        ("[::1]", "0:0:0:0::/64"), ("[fe80::1%eth0]", "fe80:0:0:0::/64"), ("[::ffff:10.0.0.1]", "[::ffff:10.0.0.1]"),
-        ("[::]", "0:0:0:0::/64"), ("[", "["), ("", ""),
-    ]) func aNetworkCountsAsOne(_ address: String, _ key: String) {
-        #expect(LoginThrottle.key(address) == key)
+        #expect(throttle.delay("a999", "u", now: 999) > 0 && throttle.delay("a0", "u", now: 999) == 0)
     }
 }
 

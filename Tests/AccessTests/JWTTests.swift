@@ -110,14 +110,32 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         #expect(JWTTests.outcome(verifier, bare) == "wrong")
     }
 
+    /// A part of a signature is none, nor is one with something behind it.
+    @Test func signaturesAreComparedWhole() throws {
+        let verifier = try JWTTests.verifier(.hs256)
+        let signed = base64url(#"{"alg":"HS256"}"#.utf8) + "." + base64url(JWTTests.good.utf8)
+        let signature = Digest.hmac(Array(signed.utf8), key: JWTTests.secret)
+        for count in [0, 1, 16, 31, 32, 33] {
+            let part = Array((signature + [0]).prefix(count))
+            let outcome = JWTTests.outcome(verifier, Array("\(signed).\(base64url(part))".utf8))
+            #expect(outcome == (count == signature.count ? "alice" : "wrong"), "\(count) bytes")
+        }
+    }
+
     @Test func keysThatAreNamed() throws {
+        let other = Array("fedcba9876543210fedcba9876543210".utf8)
+        let second = try JWTKey(JWTKeySettings(id: "b", algorithm: .hs256, material: other), place: "key")
         let verifier = JWTVerifier(
-            keys: [try JWTTests.key(.hs256, id: "a"), try JWTTests.key(.hs256, id: "b")], audience: nil, issuer: nil)
-        for (header, expected) in [
-            (#"{"alg":"HS256","kid":"a"}"#, "alice"), (#"{"alg":"HS256","kid":"b"}"#, "alice"),
-            (#"{"alg":"HS256","kid":"c"}"#, "wrong"), (#"{"alg":"HS256"}"#, "alice"),
+            keys: [try JWTTests.key(.hs256, id: "a"), second], audience: nil, issuer: nil)
+        for (header, secret, expected) in [
+            (#"{"alg":"HS256","kid":"a"}"#, JWTTests.secret, "alice"), (#"{"alg":"HS256","kid":"b"}"#, other, "alice"),
+            // What names one key is not signed with another, though that is known.
+            (#"{"alg":"HS256","kid":"b"}"#, JWTTests.secret, "wrong"), (#"{"alg":"HS256","kid":"a"}"#, other, "wrong"),
+            (#"{"alg":"HS256","kid":"c"}"#, JWTTests.secret, "wrong"),
+            (#"{"alg":"HS256"}"#, JWTTests.secret, "alice"), (#"{"alg":"HS256"}"#, other, "alice"),
         ] {
-            #expect(JWTTests.outcome(verifier, JWTTests.token(JWTTests.good, header: header)) == expected)
+            let token = JWTTests.token(JWTTests.good, header: header, secret: secret)
+            #expect(JWTTests.outcome(verifier, token) == expected, "\(header)")
         }
     }
 
@@ -159,7 +177,7 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
         #"{"sub":"alice","exp":2000,"forebay":[]}"#, #"{"sub":"alice","exp":2000,"forebay":{"publish":"a"}}"#,
         #"{"sub":"alice","exp":2000,"forebay":{"publish":["a..b"]}}"#,
         #"{"sub":"alice","exp":2000,"forebay":{"block":[1]}}"#,
-        "not json", "",
+        "{\"sub\":\"alice\",\"exp\":2000\0}", "not json", "",
     ]) func claimsThatAreRefused(_ claims: String) throws {
         #expect(JWTTests.outcome(try JWTTests.verifier(.hs256), JWTTests.token(claims)) == "wrong")
     }

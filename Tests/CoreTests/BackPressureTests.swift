@@ -212,6 +212,51 @@ import Testing
         #expect(client.received().last == "9:|")
     }
 
+    /// To open a list and give it up costs its sender nothing, and the engine a page: one of them at a time.
+    @Test(arguments: [1, 2])
+    func listsThatAreGivenUpAtOnceAreHardlyWork(shards: Int) {
+        let broker = TestBroker(shards: shards)
+        let client = broker.connect()
+        let shard = broker.shards[0]
+        var buffer = ByteBuffer()
+        for stream in 0..<1000 {
+            requests(1, "$SYS.topics", first: 2 * stream + 1, into: &buffer)
+            FrameWriter.cancel(stream: UInt32(2 * stream + 1), into: &buffer)
+        }
+        shard.receive(buffer.readable, on: client.id, now: broker.now)
+        #expect(shard.effects.mail.map(\.count).reduce(0, +) == 1)
+        #expect(shard.duePages.count == Limits().listingsPerConnection - 1)
+        #expect(connection(client).listings == Limits().listingsPerConnection)
+        broker.run()
+        #expect(shard.duePages.count == 0 && shard.pageUnderWay == nil && connection(client).listings == 0)
+        let refused = client.received()
+        #expect(refused.count == 1000 - Limits().listingsPerConnection && refused.allSatisfy { $0.contains(":! 202 ") })
+        client.subscribe("$SYS.topics", stream: 3001)
+        #expect(client.received().last == "3001:|")
+    }
+
+    /// Calls that are given up are still on their way to the shard that answers them.
+    @Test func callsOnTheirWayToAnotherShardAreHeldBack() {
+        let broker = TestBroker(shards: 2)
+        let client = broker.connect()
+        let other = (0..<100).map { "topic\($0)" }.first { broker.shards[0].owner(of: $0) == 1 }!
+        let most = Limits().forwarded / ControlCall.weight
+        var buffer = ByteBuffer()
+        Array("$SYS.topic.info?name=\(other)".utf8).withUnsafeBytes { route in
+            for index in 0...most {
+                let stream = UInt32(2 * index + 1)
+                FrameWriter.requestResponse(
+                    stream: stream, metadata: route, data: UnsafeRawBufferPointer(start: nil, count: 0),
+                    fragment: 1 << 20, into: &buffer)
+                FrameWriter.cancel(stream: stream, into: &buffer)
+            }
+        }
+        broker.shards[0].receive(buffer.readable, on: client.id, now: broker.now)
+        #expect(!connection(client).isReading)
+        broker.run()
+        #expect(connection(client).isReading && connection(client).forwarded == 0 && client.isRead)
+    }
+
     @Test func aClosedConnectionIsFreed() {
         var limits = Limits()
         limits.output = 1000

@@ -102,6 +102,20 @@ import Testing
         #expect(client.received() == ["1:1|", "3:t"])
     }
 
+    /// A publisher whose loss fails the topic is refused when another client completes it, which is no further end.
+    @Test(arguments: placements)
+    func theFirstEndWins(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let publisher = broker.connect(from)
+        publisher.channel("t?on-loss=fail", "a")
+        let other = broker.connect(at)
+        other.publish("$SYS.topic.complete?name=t", "")
+        _ = other.received()
+        #expect(publisher.received().last?.hasPrefix("5:! 202 ") == true)
+        other.subscribe("t?replay=all")
+        #expect(other.received() == ["1:a", "1:|"])
+    }
+
     @Test(arguments: placements)
     func blockPacesPublishers(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)
@@ -118,6 +132,38 @@ import Testing
         #expect(subscriber.received() == ["1:1", "1:2"])
         let more = publisher.received().filter { $0.hasPrefix("5:+") }
         #expect(more.reduce(0) { $0 + Int($1.dropFirst(3))! } == 2, "\(more)")
+    }
+
+    /// Whether others go on blocking or not.
+    @Test(arguments: placements)
+    func whoLeavesBlocksNoMore(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let small = broker.connect(at)
+        small.subscribe("t?overflow=block&buffer=1", n: 1)
+        let large = broker.connect(at)
+        large.subscribe("t?overflow=block&buffer=2", n: 1)
+        let publisher = broker.connect(from)
+        for stream in [1, 3, 5, 7, 9] as [UInt32] { publisher.publish("t", "m", stream: stream) }
+        #expect(publisher.received() == ["1:1|", "3:2|"])
+        small.cancel()
+        #expect(publisher.received() == ["5:3|"])
+        large.cancel()
+        #expect(publisher.received() == ["7:4|", "9:5|"])
+    }
+
+    /// Room is reserved for what a channel was granted, but not for one that does not use it.
+    @Test(arguments: placements)
+    func anIdleGrantHoldsNoRoom(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?overflow=block&buffer=3", n: 1)
+        let idle = broker.connect(from)
+        idle.channel("t", "0")
+        let publisher = broker.connect(from)
+        publisher.publish("t", "1")
+        #expect(publisher.received() == [])
+        broker.advance(seconds: 1.5)
+        #expect(publisher.received() == ["3:2|"])
     }
 
     /// The bytes that one `block` subscription frees are granted at once, though another one limits the messages.
@@ -236,10 +282,28 @@ import Testing
         for subscriber in subscribers { subscriber.subscribe("t?meta=on", n: 1) }
         let publisher = broker.connect(from)
         for _ in 1...20 { publisher.fire("t", String(repeating: "x", count: 4032)) }
+        // Also of those who have no credit to find out by.
+        let topic = broker.shards.lazy.compactMap { $0.names["t"] }.first!
+        #expect(topic.dropped == 2 * 18)
         for subscriber in subscribers {
             subscriber.requestN(9)
             #expect(subscriber.received().map { $0.prefix { $0 != "x" } } == ["1:[1]", "1:[20-18]"])
         }
+    }
+
+    /// Under `fail` nothing is taken behind a loss, and when nothing waits any more the end is told without credit.
+    @Test(arguments: placements)
+    func failEndsAtALossOfBytes(_ shards: Int, _ at: Int, _ from: Int) {
+        var limits = Limits()
+        limits.retainBytes = 4096
+        let broker = TestBroker(shards: shards, limits: limits)
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?overflow=fail&buffer=100", n: 1)
+        let publisher = broker.connect(from)
+        for name in ["a", "b", "c", "d"] { publisher.fire("t", name + String(repeating: "x", count: 4031)) }
+        let lines = subscriber.received()
+        #expect(lines.count == 2 && lines.first?.hasPrefix("1:ax") == true)
+        #expect(lines.last?.hasPrefix("1:! 201 overflow: bytes: ") == true)
     }
 
     /// More than the scratch holds goes in several writes, which nothing but the last write asks for.

@@ -37,6 +37,23 @@ import Testing
         #expect(peer.face!.exchangeCount == 0 && broker.shards[shard].find(peer.client.id)!.publishers == 0)
     }
 
+    /// What was dealt with counts in no window any more, however much it was.
+    @Test func aLongChannelKeepsItsWindows() {
+        let broker = TestBroker()
+        let peer = TestGRPC(broker)
+        let stream = peer.channel("t")
+        let text = String(repeating: "x", count: 10_000)
+        var credit = peer[stream].grants().reduce(0) { $0 + $1.granted }
+        var sent = 0
+        while sent < 1000, credit > 0 {
+            peer.say(stream, [TestGRPC.item(text)])
+            sent += 1
+            credit = credit - 1 + peer[stream].grants().reduce(0) { $0 + $1.granted }
+        }
+        // More than twice the window of the connection.
+        #expect(sent == 1000 && peer[stream].resetCode == nil && peer[stream].status == nil)
+    }
+
     /// However many pieces it comes in. A call that has always one message under way, but each in time, goes on.
     @Test(arguments: [false, true]) func aMessageThatDribblesIsRefused(isFirst: Bool) {
         let broker = TestBroker()

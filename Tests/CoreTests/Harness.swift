@@ -17,12 +17,15 @@ final class TestBroker {
     private var inboxes: [[[Mail]]]
     /// Credentials that wait to be looked at, oldest first.
     private(set) var logins: [(shard: Int, request: LoginRequest)] = []
+    /// Sockets on their way to each shard.
+    private var arrivals: [[(client: TestClient, handover: Handover)]]
     /// Shards take their turns at random, and leave work for later.
     var chaos: LedgerRandom?
 
     init(shards count: Int = 1, limits: Limits = Limits(), access: AccessTable = .open) {
         memory = MemoryBudget(limit: limits.memory)
         inboxes = Array(repeating: [], count: count)
+        arrivals = Array(repeating: [], count: count)
         for index in 0..<count {
             shards.append(
                 Shard(
@@ -43,7 +46,7 @@ final class TestBroker {
     }
 
     func open(_ client: TestClient) -> ConnectionID? {
-        let peer = "127.0.0.1:\(1000 + clients.count)"
+        let peer = "127.0.0.1:\(1000 + clients.values.reduce(0) { $0 + $1.count })"
         guard let id = shards[client.shard].open(peer: peer, face: client.face, now: now) else { return nil }
         clients[client.shard]![id] = client
         return id
@@ -98,18 +101,43 @@ final class TestBroker {
         let shard = shards[index]
         for batch in inboxes[index].prefix(batches) { shard.receive(batch, now: now) }
         inboxes[index].removeFirst(batches)
+        let arrived = takeArrivals(index)
         let posted = post(shard)
         let flushed = flush(shard, index)
         let postedBehind = post(shard)
-        for id in shard.effects.close { clients[index]![id]?.isClosed = true }
+        carryOutCloses(index)
+        for handover in shard.effects.handovers {
+            guard let client = clients[index]!.removeValue(forKey: handover.from) else { continue }
+            arrivals[handover.shard].append((client, handover))
+        }
+        let handed = !shard.effects.handovers.isEmpty
+        shard.effects.handovers.removeAll()
         for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
         log += shard.effects.log
         logins += shard.effects.logins.map { (index, $0) }
         shard.effects.logins.removeAll()
-        shard.effects.close.removeAll()
         shard.effects.reading.removeAll()
         shard.effects.log.removeAll()
-        return batches > 0 || posted || flushed || postedBehind
+        return batches > 0 || posted || flushed || postedBehind || arrived || handed
+    }
+
+    private func carryOutCloses(_ index: Int) {
+        for id in shards[index].effects.close { clients[index]!.removeValue(forKey: id)?.isClosed = true }
+        shards[index].effects.close.removeAll()
+    }
+
+    /// Gives sockets that came over from other shards to their connections, as a real loop does.
+    private func takeArrivals(_ index: Int) -> Bool {
+        let due = arrivals[index]
+        arrivals[index] = []
+        for (client, handover) in due {
+            carryOutCloses(index)
+            let id = shards[index].takeOver(handover, now: now)
+            clients[index]![id]?.isClosed = true
+            clients[index]![id] = client
+            client.moved(to: id, on: index)
+        }
+        return !due.isEmpty
     }
 
     /// Puts a shard's mail into the inboxes, in the order that a real loop keeps to.
@@ -150,7 +178,7 @@ final class TestBroker {
 
 final class TestClient {
     let broker: TestBroker
-    let shard: Int
+    private(set) var shard: Int
     private(set) var id = ConnectionID(index: 0, generation: 0)
     var bytes = ByteBuffer()
     /// Bytes that the client's socket still takes.
@@ -166,6 +194,9 @@ final class TestClient {
         self.face = face
         id = broker.open(self)!
     }
+
+    /// Its socket is another connection's from here on.
+    func moved(to id: ConnectionID, on shard: Int) { (self.id, self.shard) = (id, shard) }
 
     func send(_ write: (inout ByteBuffer) -> Void) {
         var buffer = ByteBuffer()
@@ -266,7 +297,7 @@ final class TestClient {
         }
     }
 
-    private static func describe(_ frame: UnsafeRawBufferPointer) -> String {
+    static func describe(_ frame: UnsafeRawBufferPointer) -> String {
         guard let decoded = try? Frame.decode(frame.bytes) else { return "undecodable" }
         func text(_ range: Range<Int>) -> String { String(decoding: frame[range], as: UTF8.self) }
         let stream = decoded.stream

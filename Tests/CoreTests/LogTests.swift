@@ -137,6 +137,19 @@ import Testing
         #expect(log.bytes == 74)
     }
 
+    /// And not only with the first one behind it.
+    @Test func aChunkGoesWithItsLastMessage() {
+        let budget = MemoryBudget(limit: .max)
+        let log = Log()
+        // Each has a chunk of its own.
+        fill(log, [100_000, 100_000, 100_000], budget: budget)
+        let each = budget.used / 3
+        for left in [2, 1] {
+            log.evict(before: log.head.advanced(by: 1))
+            #expect(budget.used == left * each)
+        }
+    }
+
     @Test func theFirstWithinALimitIsWhatGoingOverAllFinds() {
         let budget = MemoryBudget(limit: .max)
         let log = Log()

@@ -227,6 +227,50 @@ import Testing
         #expect(peer.answer()?.status == 401 && broker.logins.isEmpty)
     }
 
+    // What is told of those who are not let in
+
+    private func refusals(_ broker: TestBroker) -> [String] {
+        broker.log.filter { $0.message == "login refused" && $0.level >= .warning && $0.isFrequent }.map { record in
+            record.fields.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
+        }
+    }
+
+    @Test func refusedLoginsAreLoggedAndCounted() throws {
+        let broker = TestBroker(access: table)
+        _ = broker.greet()
+        _ = broker.greet(user: "hunter2", password: "hunter3")
+        broker.answerLogin(.wrong)
+        let client = GRPCClient(broker)
+        let open = field(1, "t") + [0x12, 3, 0x12, 1, 0x61]
+        client.call(.publishOne, open)
+        client.call(.publishOne, open, authorization: "Basic !")
+        client.call(.publishOne, open, authorization: "Bearer hunter2")
+        broker.answerLogin(.slowed(seconds: 7))
+        _ = broker.logIn("alice", of: table)
+        let lines = refusals(broker)
+        let causes = ["needs credentials", "are not right", "needs credentials", "cannot be read", "Too many logins"]
+        #expect(lines.count == causes.count)
+        for (line, cause) in zip(lines, causes) {
+            #expect(line.hasPrefix("cause=") && line.contains(cause) && line.hasSuffix(" address=127.0.0.1"), "\(line)")
+            #expect(!line.contains("hunter"))
+        }
+        let counters = broker.shards[0].counters
+        #expect(counters.loginsAccepted == 1 && counters.loginsRefused == 4 && counters.loginsSlowed == 1)
+    }
+
+    @Test func statisticsTellOfLogins() {
+        let broker = TestBroker(access: table)
+        for outcome in [LoginOutcome.wrong, .wrong, .slowed(seconds: 1)] {
+            _ = broker.greet(user: "alice")
+            broker.answerLogin(outcome)
+        }
+        let client = broker.logIn("alice", of: table)
+        client.subscribe("$SYS.stats")
+        broker.advance(seconds: 2)
+        let text = "\"logins_accepted\":1,\"logins_refused\":2,\"logins_slowed\":1,"
+        #expect(client.received().last?.contains(text) == true)
+    }
+
     @Test func secretsHaveNoDescription() {
         let credential = Credential.password(user: "alice", Array("secret".utf8))
         var dumped = ""

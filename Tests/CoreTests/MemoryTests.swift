@@ -69,6 +69,28 @@ import Testing
         #expect(client.received() == ["1:[1]a", "1:[2]b", "1:[3]c"])
     }
 
+    /// What a newcomer waits for is kept from its first moment on, though its topic's owner has yet to be told of it.
+    @Test func aNewcomersMessagesAreKeptUnderPressure() {
+        let broker = TestBroker()
+        let reader = broker.connect()
+        reader.subscribe("t")
+        for text in ["a", "b", "c"] { reader.fire("t", text) }
+        let client = broker.connect()
+        broker.memory.limit = broker.memory.used / 2
+        client.send { buffer in
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            Array("t?replay=all&meta=on".utf8).withUnsafeBytes {
+                FrameWriter.requestStream(stream: 1, initialN: 1, metadata: $0, data: none, fragment: 0, into: &buffer)
+            }
+            // For want of memory history is given up at once.
+            Array("other".utf8).withUnsafeBytes {
+                FrameWriter.requestFNF(stream: 3, metadata: $0, data: none, fragment: 0, into: &buffer)
+            }
+        }
+        client.requestN(5)
+        #expect(client.received() == ["1:[1]a", "1:[2]b", "1:[3]c"])
+    }
+
     @Test func oldMessagesAreForgottenOnEveryShard() {
         var limits = Limits()
         limits.retainAge = 5 * Limits.second

@@ -265,6 +265,24 @@ private final class Receiver {
         receiver.check("stream \(stream)")
     }
 
+    /// However much waits behind it.
+    @Test func whatIsSentKeepsNoChunk() {
+        let receiver = Receiver(BlockPool(budget: budget))
+        weak var gone: Chunk?
+        do {
+            let chunk = chunk([500])
+            receiver.append(0..<1, of: chunk, stream: 1)
+            gone = chunk
+        }
+        let waiting = chunk([500, 500])
+        receiver.append(0..<2, of: waiting, stream: 1)
+        #expect(gone != nil)
+        receiver.write(mayBlock: false) { _ in 600 }
+        #expect(gone == nil && receiver.output.count == 3 * 509 - 600)
+        receiver.drain(mayBlock: false) { $0 }
+        receiver.check("what waited")
+    }
+
     @Test func keepalivesThatAreNotSentAreReplaced() {
         var output = Output(pool: BlockPool(budget: MemoryBudget(limit: .max)))
         let none = UnsafeRawBufferPointer(start: nil, count: 0)

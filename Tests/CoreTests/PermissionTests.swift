@@ -113,6 +113,25 @@ import Testing
         }
     }
 
+    /// Who may see little does not have whole tables gone over in one step.
+    @Test func aPageLooksAtSoManyPlaces() {
+        let table = AccessTable.users(["alice": Permissions(subscribe: topics("last")), "root": .all])
+        let broker = TestBroker(access: table)
+        let root = broker.logIn("root", of: table)
+        for number in 0..<Listing.places { root.fire("topic\(number)", "x") }
+        root.fire("last", "x")
+        let alice = table.user("alice")!.permissions
+        let shard = broker.shards[0]
+        let principal = Principal(user: "alice", permissions: alice, proof: .none)
+        let first = shard.rows(of: .topics, after: 0, for: principal, now: broker.now)
+        #expect(first.rows.isEmpty && first.next == Listing.places)
+        #expect(shard.rows(of: .topics, after: .max, for: principal, now: broker.now).next == nil)
+        let client = broker.logIn("alice", of: table)
+        client.subscribe("$SYS.topics")
+        let lines = client.received()
+        #expect(lines.count == 2 && lines[0].contains("\"name\":\"last\"") && lines[1] == "1:|")
+    }
+
     @Test func listsShowWhatMayBeSeen() {
         let table = AccessTable.users([
             "alice": Permissions(publish: topics("a"), subscribe: topics("b"), control: topics("c")),
@@ -237,5 +256,22 @@ import Testing
             if let user { broker.answerLogin(.user(user, of: table)) }
             #expect(peer.answer()?.status == status, "\(user as Any)")
         }
+    }
+
+    // What one sees
+
+    @Test(arguments: [
+        (Permissions.all, #""$SYS.topics","$SYS.subscriptions","$SYS.connections""#), (.none, ""),
+        (Permissions(publish: topics("a")), #""$SYS.topics""#),
+        (Permissions(subscribe: topics("a")), #""$SYS.topics""#),
+        (Permissions(control: topics("a")), #""$SYS.topics","$SYS.subscriptions""#),
+        (Permissions(control: topics("$SYS.>")), #""$SYS.connections""#),
+    ])
+    func oneIsToldWhichListsAreOpen(_ permissions: Permissions, _ lists: String) {
+        let table = AccessTable.users(["alice": permissions])
+        let broker = TestBroker(access: table)
+        let client = broker.logIn("alice", of: table)
+        client.publish("$SYS.info", "")
+        #expect(client.received().last?.hasSuffix(#","user":"alice","sees":[\#(lists)]}|"#) == true)
     }
 }

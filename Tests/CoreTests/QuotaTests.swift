@@ -49,6 +49,26 @@ import Testing
         #expect(broker.quotas.connections.value == 3)
     }
 
+    /// A host of IPv6 has a /64 to call from: it counts as one address.
+    @Test func addressesOfOneNetworkAreCountedTogether() throws {
+        let broker = broker(access: .open) { $0.connectionsPerAddress = 2 }
+        let first = open(broker, 0, "[2001:db8:0:1::1]:1")
+        #expect(first != nil && open(broker, 1, "[2001:db8:0:1:ffff::2]:2") != nil)
+        #expect(open(broker, 0, "[2001:db8:0:1::3]:3") == nil)
+        #expect(open(broker, 0, "[2001:db8:0:2::1]:1") != nil, "another network is not concerned")
+        broker.shards[0].lost(try #require(first), reason: "test", now: broker.now)
+        #expect(open(broker, 1, "[2001:db8:0:1::4]:4") != nil)
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", "127.0.0.1"), ("[2001:db8:1:2:3:4:5:6]", "2001:db8:1:2::/64"),
+        ("[2001:db8::1]", "2001:db8:0:0::/64"),
+        ("[::1]", "0:0:0:0::/64"), ("[fe80::1%eth0]", "fe80:0:0:0::/64"), ("[::ffff:10.0.0.1]", "[::ffff:10.0.0.1]"),
+        ("[::]", "0:0:0:0::/64"), ("[", "["), ("", ""),
+    ]) func anAddressOfIPv6StandsForItsNetwork(_ address: String, _ block: String) {
+        #expect(AddressBlock.of(address) == block)
+    }
+
     @Test func connectionsOfAUser() {
         let broker = broker { $0.connectionsPerUser = 2 }
         let first = broker.logIn("alice", of: table, shard: 0)
@@ -86,6 +106,47 @@ import Testing
         first.client.disconnect()
         let three = second.publishOne("t", "c")
         #expect(second.calls[three]?.status == "0")
+    }
+
+    /// A call that subscribes to "t" and goes on.
+    private func subscribe(_ client: GRPCClient, as authorization: String) -> UInt32 {
+        client.call(.subscribe, [0x0A, 5, 0x0A, 1, 0x74, 0x10, 1], end: false, authorization: authorization)
+    }
+
+    private func count(_ broker: TestBroker, _ user: String) -> Int {
+        broker.quotas.account(of: user, now: broker.now.monotonic).connections.value
+    }
+
+    @Test func aConnectionCountsForEachWhoHasARequestUnderWay() {
+        let broker = broker(shards: 1) { $0.connectionsPerUser = 1 }
+        let client = GRPCClient(broker)
+        let stream = subscribe(client, as: "Bearer a")
+        broker.answerLogin(.user("alice", of: table))
+        // Another one's request does not make it free for alice while hers goes on.
+        let other = client.call(.publishOne, field(1, "t") + [0x12, 3, 0x12, 1, 0x61], authorization: "Bearer b")
+        broker.answerLogin(.user("bob", of: table))
+        #expect(client.answer(other).status == "0" && count(broker, "alice") == 1 && count(broker, "bob") == 1)
+        #expect(broker.logIn("alice", of: table).isClosed)
+        #expect(reached(.connectionsPerUser, broker) == 1)
+        // It is once hers is over: it is bob's alone then.
+        client.reset(stream)
+        #expect(count(broker, "alice") == 0 && count(broker, "bob") == 1)
+        #expect(!broker.logIn("alice", of: table).isClosed && broker.logIn("bob", of: table).isClosed)
+        client.client.disconnect()
+        #expect(count(broker, "alice") == 1 && count(broker, "bob") == 0)
+    }
+
+    @Test func aConnectionThatEndsCountsForNobody() {
+        let broker = broker(shards: 1) { $0.connectionsPerUser = 5 }
+        let client = GRPCClient(broker)
+        for (token, user) in [("a", "alice"), ("b", "bob"), ("a", "alice"), ("b", "bob")] {
+            _ = subscribe(client, as: "Bearer \(token)")
+            broker.answerLogin(.user(user, of: table))
+            #expect(count(broker, user) == 1)
+        }
+        client.client.disconnect()
+        #expect(count(broker, "alice") == 0 && count(broker, "bob") == 0)
+        #expect(broker.quotas.isUnused)
     }
 
     // Subscriptions

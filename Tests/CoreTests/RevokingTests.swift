@@ -135,4 +135,28 @@ import Testing
         let rest = peer.read()
         #expect(rest.text.contains("event: failed") && rest.text.contains("The token has expired") && rest.end == .end)
     }
+
+    // What is remembered as allowed
+
+    @Test func severalTopicsAreRememberedAsAllowed() {
+        var allowed = AllowedTargets()
+        let targets = (0..<6).map { PublishTarget(name: "t\($0)", owner: 0) }
+        for target in targets { allowed.insert(target) }
+        #expect(targets.map { allowed.contains($0) } == [false, false, true, true, true, true])
+    }
+
+    @Test func whatIsRememberedAsAllowedIsForgottenWithAReload() {
+        let before = AccessTable.users(["alice": .all])
+        let broker = TestBroker(access: before)
+        let client = broker.logIn("alice", of: before)
+        for round in 0..<3 {
+            client.publish("a", "1", stream: UInt32(4 * round + 1))
+            client.publish("b", "1", stream: UInt32(4 * round + 3))
+        }
+        #expect(client.received().allSatisfy { !$0.contains("!") })
+        broker.reload(AccessTable.users(["alice": Permissions(publish: topics("b"))]))
+        client.publish("a", "2", stream: 101)
+        client.publish("b", "2", stream: 103)
+        #expect(client.received().map { $0.contains("may not publish") } == [true, false])
+    }
 }

@@ -241,7 +241,7 @@ import Testing
         client.publish("free", "x", stream: 9)
         #expect(
             client.received() == [
-                "9:! 202 2 publishes of this connection wait for their acknowledgement already; "
+                "9:! 202 This connection has 2 publishes waiting for an acknowledgement already; "
                     + "wait for some before sending more."
             ])
         client.cancel(stream: 5)

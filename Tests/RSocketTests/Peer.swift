@@ -16,6 +16,8 @@ final class Peer {
     /// Asked after every event: whether to hold there. What is held comes with the next `feed` or `drain`.
     var holds: (() -> Bool)?
     private(set) var isHeld = false
+    /// What came behind RESUME.
+    private(set) var rest: [UInt8]?
     private var clock: UInt64 = 0
     /// Runs among the events; the transcript has their messages singly.
     private(set) var runs = 0
@@ -41,6 +43,7 @@ final class Peer {
             let lines = describeAll(event)
             transcript += lines
             if case .setup = event, accepts { connection.acceptSetup() }
+            if case .resume = event { rest = connection.takeRest() }
             for line in lines { onEvent?(&connection, line) }
             if holds?() == true {
                 connection.hold()
@@ -101,7 +104,11 @@ final class Peer {
         case .setup(let setup):
             let c = setup.content
             let extra = c.metadata == nil && c.data.isEmpty ? "" : " " + content(c)
-            return "setup keepalive=\(setup.keepalive) lifetime=\(setup.lifetime)" + extra
+            let token = setup.resumeToken.map { " token=\(hex($0))" } ?? ""
+            return "setup keepalive=\(setup.keepalive) lifetime=\(setup.lifetime)\(token)" + extra
+        case .resume(let request):
+            return "resume token=\(hex(request.token)) server=\(request.lastReceivedServerPosition)"
+                + " client=\(request.firstAvailableClientPosition)"
         case .request(let stream, let kind, let initialN, let complete, let c):
             return "request \(stream) \(kind) n=\(initialN) complete=\(complete) " + content(c)
         case .payload(let stream, let handle, let next, let complete, let c):

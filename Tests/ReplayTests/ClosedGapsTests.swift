@@ -9,42 +9,42 @@ struct ClosedGapsTests {
     private func torn(_ policy: Overflow, _ times: Int, end: inout UInt64) -> Subscription {
         var subscription = Subscription(
             start: .all, window: window(1..<1), buffer: 4, overflow: policy, credit: credit(0))
-        func append(_ count: UInt64) {
-            end += count
+        for time in 0...times {
+            if time > 0 {
+                _ = subscription.request(1)
+                var room = Int.max
+                let gone = subscription.flush(room: &room)
+                #expect(gone.count == 1)
+            }
+            end += time > 0 ? 2 : 6
             subscription.appended(upTo: sequence(end))
             subscription.settle()
-        }
-        append(6)
-        for _ in 0..<times {
-            _ = subscription.request(1)
-            var room = Int.max
-            #expect(subscription.flush(room: &room).count == 1)
-            append(2)
         }
         return subscription
     }
 
-    private func drain(_ subscription: Subscription) -> [Delivery] {
-        var (copy, room) = (subscription, Int.max)
-        _ = copy.request(Credit.unbounded)
-        return copy.flush(room: &room)
+    private func drain(_ subscription: consuming Subscription) -> [Delivery] {
+        var room = Int.max
+        _ = subscription.request(Credit.unbounded)
+        return subscription.flush(room: &room)
     }
 
     @Test(arguments: [Overflow.dropNewest, .replaceNewest]) func whatWaitsLiesJustBelowTheNextOne(_ policy: Overflow) {
         var end: UInt64 = 1
-        var subscription = torn(policy, 3, end: &end)
-        let before = drain(subscription)
+        let before = drain(torn(policy, 3, end: &end))
         #expect(before.map(\.sequence) != Array(end - 4..<end), "there are gaps")
+        end = 1
+        var subscription = torn(policy, 3, end: &end)
         let (waiting, dropped, limit) = (subscription.waiting, subscription.dropped, subscription.limit)
         subscription.closeGaps()
+        #expect(subscription.waiting == waiting && subscription.dropped == dropped && subscription.limit == limit)
+        #expect(subscription.cursor == sequence(end - 4))
+        #expect(subscription.newestWaiting == sequence(end - 1))
         let after = drain(subscription)
         #expect(after.map(\.sequence) == Array(end - 4..<end))
-        #expect(subscription.waiting == waiting && subscription.dropped == dropped && subscription.limit == limit)
         // What was lost is told before the first, and no more than was.
         #expect(after[0].droppedBefore == dropped)
         #expect(after.dropFirst().allSatisfy { $0.droppedBefore == 0 })
-        #expect(subscription.cursor == sequence(end - 4))
-        #expect(subscription.newestWaiting == sequence(end - 1))
     }
 
     /// The ranges are free again: the bound on them is never met.
@@ -60,22 +60,24 @@ struct ClosedGapsTests {
             subscription.settle()
             #expect(subscription.waiting == 4, "step \(step)")
             subscription.closeGaps()
-            #expect(drain(subscription).map(\.sequence) == Array(end - 4..<end))
+            #expect(subscription.cursor == sequence(end - 4) && subscription.newestWaiting == sequence(end - 1))
         }
     }
 
     @Test(arguments: [Overflow.dropNewest, .replaceNewest, .dropOldest, .latest, .fail])
     func nothingHappensWhereThereIsNoGap(_ policy: Overflow) {
-        var subscription = Subscription(
-            start: .all, window: window(1..<1), buffer: 4, overflow: policy, credit: credit(0))
-        subscription.closeGaps()
-        #expect(subscription.waiting == 0 && subscription.newestWaiting == nil)
-        subscription.appended(upTo: sequence(4))
-        subscription.settle()
-        let before = drain(subscription)
-        subscription.closeGaps()
-        #expect(drain(subscription) == before)
-        #expect(before.last?.sequence == 3)
+        func drained(closing: Bool) -> [Delivery] {
+            var subscription = Subscription(
+                start: .all, window: window(1..<1), buffer: 4, overflow: policy, credit: credit(0))
+            if closing { subscription.closeGaps() }
+            #expect(subscription.waiting == 0 && subscription.newestWaiting == nil)
+            subscription.appended(upTo: sequence(4))
+            subscription.settle()
+            if closing { subscription.closeGaps() }
+            return drain(subscription)
+        }
+        #expect(drained(closing: true) == drained(closing: false))
+        #expect(drained(closing: true).last?.sequence == 3)
     }
 }
 

@@ -2,7 +2,7 @@
 
 import Replay
 
-struct Driver {
+struct Driver: ~Copyable {
     enum Shape: Sendable {
         /// As an engine does it: append, hand over, settle. The subscription gets batches, cut at random; the model
         /// gets every message singly. So what is compared is also batched with single processing.

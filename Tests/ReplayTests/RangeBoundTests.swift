@@ -7,7 +7,7 @@ import Testing
 
 struct RangeBoundTests {
     /// A subscription and the model beside it. What is appended is one batch to the former, single to the latter.
-    struct Pair {
+    struct Pair: ~Copyable {
         var subscription: Subscription
         var model: NaiveSubscription
         var end: UInt64
@@ -49,13 +49,7 @@ struct RangeBoundTests {
             #expect(subscription.waiting == model.waiting.count, sourceLocation: at)
             #expect(subscription.dropped == model.dropped, sourceLocation: at)
             #expect(subscription.limit == model.limit, sourceLocation: at)
-            var (copy, naive) = (subscription, model)
-            _ = copy.request(Credit.unbounded)
-            _ = naive.request(Credit.unbounded)
-            var room = Int.max
-            var expected: [Delivery] = []
-            while let delivery = naive.deliverOne() { expected.append(delivery) }
-            #expect(copy.flush(room: &room) == expected, sourceLocation: at)
+            #expect(subscription.waitingSequences == model.waiting, sourceLocation: at)
         }
     }
 

@@ -81,7 +81,7 @@ struct Script: Sendable, CustomTestStringConvertible {
             seen.append("| \(end)")
             let again = subscription.takeEnd()
             #expect(again == nil)
-            #expect(subscription.isOver)
+            #expect(subscription.isOver == true)
         }
     }
 

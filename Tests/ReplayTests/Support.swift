@@ -1,6 +1,6 @@
 // What several suites use: a seeded generator, and short ways to write sequences.
 
-import Replay
+@testable import Replay
 
 /// splitmix64: the same numbers for the same seed, everywhere.
 struct Random {
@@ -38,6 +38,16 @@ func credit(_ n: UInt32, _ mode: Credit.Mode = .outstanding) -> Credit {
 }
 
 extension Subscription {
+    /// The numbers of the messages that wait.
+    var waitingSequences: [UInt64] {
+        var (ranges, sequences) = (waitingRanges, [UInt64]())
+        while !ranges.isEmpty {
+            sequences += ranges.first.lower.value..<ranges.first.upper.value
+            ranges.removeFirst(ranges.first.length)
+        }
+        return sequences
+    }
+
     /// Hands over what credit and `room` allow, and returns it.
     mutating func flush(room: inout Int) -> [Delivery] {
         var deliveries: [Delivery] = []

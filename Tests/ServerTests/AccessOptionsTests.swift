@@ -85,4 +85,34 @@ import Testing
         let error = #expect(throws: UsageError.self) { try loaded.options.access.rules(beside: "/nowhere/b.yaml") }
         #expect(error?.description.contains("/nowhere/nowhere.pem cannot be read") == true)
     }
+
+    /// Each with all that a user can have, and a few patterns.
+    private func file(users count: Int) -> String {
+        var text = "users:\n"
+        for number in 0..<count {
+            let digits = String(number)
+            text += """
+                  - name: user\(number)
+                    password: \(AccessOptionsTests.hash)
+                    token: sha256:\(String(repeating: "0", count: 64 - digits.count))\(digits)
+                    certificate: CN=user\(number),OU=clients,O=Example
+                    publish: [sensors.\(number).>, alerts.\(number)]
+                    subscribe: [commands.\(number).>, public.>]
+                    control: [sensors.\(number).>]
+                    block: [sensors.\(number).work]
+
+                """
+        }
+        return text
+    }
+
+    @Test func asManyUsersAsThereMayBeGoIntoAFile() throws {
+        let most = AccessSettings.mostUsers
+        let text = file(users: most)
+        let access = try load(text).options.access
+        #expect(access.users.count == most && access.users.last?.name == "user\(most - 1)")
+        #expect(try access.rules(beside: nil).table.userNames.count == most)
+        let more = text + file(users: 1).split(separator: "\n").dropFirst().joined(separator: "\n")
+        #expect(fault(more).hasSuffix("the list has \(most + 1) elements; write at most \(most)"))
+    }
 }

@@ -20,6 +20,45 @@ struct LogTests {
         #expect(lines == ["warn this n=1", "error and this"])
     }
 
+    @Test func whatAnybodyCanCauseIsToldOnceASecond() throws {
+        let pipe = try Pipe()
+        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
+        let frequent = FrequentRecords()
+        let second: UInt64 = 1_000_000_000
+        func refuse(_ number: Int, _ now: UInt64) {
+            frequent.write(.loginRefused("reason \(number)", peer: "10.0.0.\(number):99"), now: now, log: log)
+        }
+        refuse(1, 10 * second)
+        for number in 2..<200 { refuse(number % 100, 10 * second + UInt64(number)) }
+        frequent.tell(now: 11 * second - 1, log: log)
+        frequent.tell(now: 11 * second, log: log)
+        // Those that were told are not told again.
+        frequent.tell(now: 20 * second, log: log)
+        refuse(7, 30 * second)
+        log.close()
+        pipe.closeInput()
+        let lines = pipe.readAll().split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1)[1] }
+        #expect(
+            lines == [
+                "warn login refused attempts=1 cause=\"reason 1\" address=10.0.0.1",
+                "warn login refused attempts=198 cause=\"reason 99\" address=10.0.0.99",
+                "warn login refused attempts=1 cause=\"reason 7\" address=10.0.0.7",
+            ])
+    }
+
+    @Test func kindsOfFrequentRecordsAreBounded() throws {
+        let pipe = try Pipe()
+        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
+        let frequent = FrequentRecords()
+        for kind in 0..<20 {
+            let record = LogRecord(level: .info, message: "kind\(kind)", fields: [], isFrequent: true)
+            for _ in 0..<2 { frequent.write(record, now: 1, log: log) }
+        }
+        log.close()
+        pipe.closeInput()
+        #expect(pipe.readAll().split(separator: "\n").count == FrequentRecords.kinds + 2 * (20 - FrequentRecords.kinds))
+    }
+
     @Test func aPipeThatNobodyReadsBlocksNobodyAndTheLossIsTold() throws {
         let pipe = try Pipe()
         let log = try Log(level: .info, format: .text, descriptor: pipe.input)

@@ -58,7 +58,7 @@ import Testing
         #expect(configuration.limits.connections == 1000 - MachineLimits.reservedFiles(threads: 3))
         #expect(
             machine.effective(Options(), configuration) == [
-                "threads": "3 here", "memory": "1073741824 bytes here", "max-connections": "886 for want of open files",
+                "threads": "3 here", "memory": "1073741824 bytes here", "max-connections": "694 for want of open files",
             ])
         var options = Options()
         (options.threads, options.memory, options.limits.connections) = (1, 16 << 20, 5)

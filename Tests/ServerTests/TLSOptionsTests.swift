@@ -26,7 +26,7 @@ import Testing
         expected.verification = .optional
         #expect(try load(known + [("tls-verify-client", "optional")]).tls.settings == expected)
         #expect(
-            try load(pair + [("tls-except", "http"), ("tls-except", "rsocket")]).tls.cleartext == [.http, .rsocket])
+            try load(pair + [("tls-except", "http"), ("tls-except", "admin")]).tls.cleartext == ["http", "admin"])
     }
 
     @Test(arguments: [
@@ -38,7 +38,7 @@ import Testing
             "--tls-verify-client required needs to know whose certificates are good"
         ),
         ([("tls-verify-client", "maybe")], "--tls-verify-client maybe is none of auto, off, optional, required"),
-        ([("tls-except", "admin")], "--tls-except admin is no listener: they are rsocket, http"),
+        ([("tls-except", "grpc")], "--tls-except grpc is no listener: they are rsocket, http, admin"),
     ])
     func refuses(settings: [(String, String)], why: String) {
         let error = #expect(throws: UsageError.self) { try load(settings.map { (name: $0, value: $1) }) }

@@ -43,9 +43,9 @@ struct ConnectionTableTests {
 
 struct TokenTests {
     @Test(arguments: [
-        Token.inbox, .micro, .relay(0), .relay(.max), .relayInner(0), .relayInner(.max), .lingering(0),
-        .lingering(.max), .connection(ConnectionID(index: 0, generation: 0)),
-        .connection(ConnectionID(index: .max - 5, generation: .max)),
+        Token.inbox, .micro, .relay(0), .relay(.max), .relayInner(0), .relayInner(.max), .listener(0), .listener(.max),
+        .lingering(0), .lingering(.max), .connection(ConnectionID(index: 0, generation: 0)),
+        .connection(ConnectionID(index: .max - 6, generation: .max)),
     ])
     func comesBackAsItWas(token: Token) {
         #expect(Token(rawValue: token.rawValue) == token)

@@ -27,7 +27,7 @@ OWN_TESTS = {
     "test_http_requests.py": {"plain"}, "test_browser.py": {"plain"}, "test_http1.py": {"plain"},
     "test_http1_rules.py": {"plain"}, "test_http1_bodies.py": {"plain"},
     "test_access.py": {"grpc", "plain"}, "test_access_life.py": {"grpc", "plain"},
-    "test_jwt.py": {"grpc", "plain"},
+    "test_jwt.py": {"grpc", "plain"}, "test_audit.py": {"grpc", "plain"},
     "test_tls.py": {"grpc", "plain"}, "test_tls_care.py": {"grpc", "plain"},
 }
 collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SERVED]
@@ -98,8 +98,8 @@ class Broker:
             if record.get("message") == "listening":
                 host, port = record["address"].rsplit(":", 1)
                 addresses.setdefault(record["protocol"], (host, int(port)))
-                if record.get("tls") == "on":
-                    tls.secured.add(int(port))
+                # The port may have been another broker's.
+                (tls.secured.add if record.get("tls") == "on" else tls.secured.discard)(int(port))
         return addresses
 
     @staticmethod
@@ -123,6 +123,10 @@ class Broker:
     def peer(self, transport: str = "rsocket", **options) -> Observer:
         if transport == "rsocket":
             return Peer(self.address, **options)
+        if transport == "rsocket-py":
+            import library
+
+            return library.Peer(self.address, **options)
         import grpc_client  # Only here, as it makes its stubs from the .proto.
 
         return grpc_client.Peer(self.http, **options)
@@ -143,7 +147,8 @@ class Broker:
             self.process.kill()
             code = f"killed: still running 15 s after SIGTERM ({self.process.wait()})"
         self._reader.join(5)
-        tls.secured.difference_update(address[1] for address in (self.address, self.http) if address)
+        listeners = (self.address, self.http, self.admin)
+        tls.secured.difference_update(address[1] for address in listeners if address)
         tail = "\n".join(self.log[-30:])
         assert alive, f"the broker was gone before it was stopped, with exit code {code}:\n{tail}"
         assert code == 0, f"exit code {code}:\n{tail}"
@@ -153,10 +158,12 @@ class Broker:
 
 
 def pytest_generate_tests(metafunc):
-    """A test of what the broker does runs over each transport; one that is about RSocket's frames says so."""
+    """A test of what the broker does runs over each transport, or over each of CLIENTS in its module; one that is about
+    RSocket's frames says so."""
     if "transport" in metafunc.fixturenames:
+        known = getattr(metafunc.module, "CLIENTS", TRANSPORTS)
         own = [mark for mark in ("rsocket", "grpc") if metafunc.definition.get_closest_marker(mark)]
-        metafunc.parametrize("transport", own or TRANSPORTS)
+        metafunc.parametrize("transport", [one for one in known if one.partition("-")[0] in own] or own or known)
 
 
 @pytest.fixture(scope="session")

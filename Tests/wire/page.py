@@ -28,7 +28,8 @@ def high(descriptor: int) -> int:
 
 
 class Page:
-    def __init__(self, url: str, width=1440, height=1100, dark=False):
+    def __init__(self, url: str, width=1440, height=1100, dark=False, trusts=None):
+        """Over TLS, the one certificate that is to be trusted is `trusts`, whoever signed it."""
         self._directory = tempfile.mkdtemp(prefix="forebay-page-")
         program = shutil.which("chromium")
         assert program, "There is no chromium: run `make deps`, or install Debian's package of that name."
@@ -42,6 +43,8 @@ class Page:
                    "--no-first-run", "--disable-background-networking", "--disable-component-update",
                    "--disable-default-apps", "--mute-audio", "--hide-scrollbars", "--no-proxy-server",
                    f"--user-data-dir={self._directory}", f"--window-size={width},{height}", "about:blank"]
+        if trusts:
+            command.insert(-1, f"--ignore-certificate-errors-spki-list={trusts.fingerprint()}")
         self._process = subprocess.Popen(command, pass_fds=(theirs, ours), stdout=subprocess.DEVNULL,
                                          stderr=subprocess.DEVNULL, start_new_session=True)
         os.close(theirs)

@@ -87,8 +87,10 @@ def setup(mime=COMPOSITE, keepalive_ms=60_000, lifetime_ms=600_000, version=(1, 
     return frame(0, SETUP, flags | M, head + mimes + body(metadata=metadata))
 
 
-def resume(token: bytes) -> bytes:
-    return frame(0, RESUME, 0, struct.pack(">HHH", 1, 0, len(token)) + token + struct.pack(">QQ", 0, 0))
+def resume(token: bytes, server=0, client=0, version=(1, 0)) -> bytes:
+    """RESUME: `server` is as far as what the broker sent has come, `client` where what the client kept begins."""
+    head = struct.pack(">HHH", *version, len(token))
+    return frame(0, RESUME, 0, head + token + struct.pack(">QQ", server, client))
 
 
 def fragments(kind: int, stream: int, data: bytes, metadata=None, n=None, size=64, flags=0) -> list[bytes]:

@@ -100,20 +100,20 @@ def test_failed_logins_are_slowed_and_counted(start, tmp_path, hashed):
     root = rsocket(broker, bearer("root"))
     curl = Curl(broker.http, VERSIONS["1.1"])
     statuses = []
-    for index in range(8):
+    for index in range(24):
         reply = curl(path("t"), "-I", "-H", f"authorization: Bearer guess-{index}")
         statuses.append(reply.status)
         if reply.status == 429:
             assert int(reply.headers["retry-after"]) >= 1
             break
-    assert statuses[:6] == [401] * 6 and statuses[-1] == 429
+    assert statuses[:21] == [401] * 21 and statuses[-1] == 429
     with pytest.raises(Rejected, match="Too many logins failed"):
         rsocket(broker, bearer("guess"))
     assert sum('"logins slowed"' in line for line in broker.log) == 1
     # Whoever is in already goes on, and sees it.
     refused_logins = root.subscribe("$SYS.stats", n=3)
-    seen = [json.loads(refused_logins.event().data)["logins_refused"] for _ in range(3)]
-    assert seen[-1] >= 7
+    seen = [json.loads(refused_logins.event().data) for _ in range(3)]
+    assert seen[-1]["logins_refused"] >= 21 and seen[-1]["logins_slowed"] >= 2
     root.close()
     broker.stop()
 

@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 import urllib.parse
 from pathlib import Path
 
@@ -14,50 +13,13 @@ import pytest
 import requests
 
 import access
+import tls
+from admin import Admin, until
 from common import DEADLINE
+from prometheus import Prometheus
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.rsocket
-
-
-def until(condition, what):
-    end = time.monotonic() + DEADLINE
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not within {DEADLINE} s: {what}"
-        time.sleep(0.05)
-    return value
-
-
-class Admin:
-    def __init__(self, broker):
-        self.broker, self.url = broker, "http://%s:%d/" % broker.admin
-        self.session = requests.Session()
-        self.session.trust_env = False
-
-    def __call__(self, path, method="GET", **options):
-        return self.session.request(method, self.url + path, timeout=DEADLINE, **options)
-
-    def json(self, path, **options):
-        answer = self(path, **options)
-        assert answer.status_code == 200, answer.text
-        assert answer.headers["content-type"] == "application/json"
-        return answer.json()
-
-    def post(self, path, **headers):
-        return self(path, "POST", headers={"content-type": "application/json", **headers})
-
-    def metrics(self, query="") -> dict[str, float]:
-        """Values by sample."""
-        text = self("metrics" + query).text
-        return {sample: float(value) for sample, value in
-                (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}
-
-    def problem(self, answer, status, kind):
-        assert answer.status_code == status, answer.text
-        assert answer.headers["content-type"] == "application/problem+json"
-        body = answer.json()
-        assert body["type"] == "/problems/" + kind and body["status"] == status and body["detail"]
-        return body["detail"]
 
 
 @pytest.fixture
@@ -111,7 +73,7 @@ def test_lists_say_the_same_over_every_way(admin, topic):
     listeners = {one["protocol"]: one["address"] for one in info["listeners"]}
     assert listeners == {"rsocket": "%s:%d" % admin.broker.address, "http": "%s:%d" % admin.broker.http,
                          "admin": "%s:%d" % admin.broker.admin}
-    assert info["http_origin"] == "http://" + listeners["http"]
+    assert info["http_origin"] == tls.trust(admin.broker.http)[0] + "://" + listeners["http"]
 
 
 def test_lists_come_in_pages(admin):
@@ -179,14 +141,15 @@ def test_a_browser_is_told_what_pages_may_not(admin, topic):
 
 def test_the_plain_face_knows_its_names_too(begin):
     broker = begin("--admin", "127.0.0.1:0", "--host-name", "Broker.example")
-    url = "http://%s:%d/v1/topics/t/messages" % broker.http
+    session, (scheme, _) = Admin(broker).session, tls.trust(broker.http)
+    url = "%s://%s:%d/v1/topics/t/messages" % (scheme, *broker.http)
     for host, status in [("127.0.0.1:1", 200), ("broker.example:7", 200), ("evil.example", 421)]:
-        assert requests.post(url, data=b"x", headers={"host": host}, timeout=DEADLINE).status_code == status
+        assert session.post(url, data=b"x", headers={"host": host}, timeout=DEADLINE).status_code == status
     # The admin page may use it, and no other page.
-    page = "http://%s:%d" % broker.admin
-    allowed = requests.post(url, data=b"x", headers={"origin": page}, timeout=DEADLINE)
+    page = "%s://%s:%d" % (scheme, *broker.admin)
+    allowed = session.post(url, data=b"x", headers={"origin": page}, timeout=DEADLINE)
     assert allowed.status_code == 200 and allowed.headers["access-control-allow-origin"] == page
-    refused = requests.post(url, data=b"x", headers={"origin": "http://127.0.0.1:1"}, timeout=DEADLINE)
+    refused = session.post(url, data=b"x", headers={"origin": "http://127.0.0.1:1"}, timeout=DEADLINE)
     assert refused.status_code == 403 and "access-control-allow-origin" not in refused.headers
 
 
@@ -243,10 +206,10 @@ def test_large_requests_are_refused(admin):
     assert admin("api/v1/topics/a/complete", "POST", data=b"x" * 1000, headers=headers).status_code == 404
     with pytest.raises(requests.ConnectionError):
         admin("api/v1/topics/a/complete", "POST", data=b"x" * (1 << 20), headers=headers)
-    with socket.create_connection(admin.broker.admin) as one:
+    with tls.wrap(socket.create_connection(admin.broker.admin), admin.broker.admin) as one:
         one.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999999999999\r\n\r\n")
         assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
-    with socket.create_connection(admin.broker.admin) as one:
+    with tls.wrap(socket.create_connection(admin.broker.admin), admin.broker.admin) as one:
         one.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
                     b"content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n")
         assert one.recv(4096).startswith(b"HTTP/1.1 400 ")
@@ -275,6 +238,11 @@ users:
         assert ask(path).status_code == 401, path
         assert ask(path, "nobody's").status_code == 401, path
         assert ask(path, "operator's").status_code == 200, path
+    # A browser asks who one is by itself, but not in the page's place.
+    challenge = ask("metrics").headers["www-authenticate"]
+    assert "Basic" in challenge and "Bearer" in challenge
+    own = admin("metrics", headers={"x-requested-with": "XMLHttpRequest"}).headers["www-authenticate"]
+    assert "Basic" not in own and "Bearer" in own
     assert ask("metrics", "watcher's").status_code == 200
     assert ask("api/v1/connections", "watcher's").status_code == 403
     assert ask("api/v1/connections/0-0-1", "watcher's", "DELETE").status_code == 403
@@ -311,8 +279,9 @@ def test_it_is_for_this_machine_where_there_are_no_users(start, begin):
     options = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0")
     code, words = start.refusal(*options)
     assert code == 1 and words.startswith("forebayd: --admin: 0.0.0.0:") and "there are no users" in words
-    assert requests.get("http://127.0.0.1:%d/healthz" % begin("--admin", "0.0.0.0:0", "--allow-anonymous").admin[1],
-                        timeout=DEADLINE).text == "ok\n"
+    broker = begin("--admin", "0.0.0.0:0", "--allow-anonymous")
+    broker.admin = "127.0.0.1", broker.admin[1]
+    assert Admin(broker)("healthz").text == "ok\n"
 
 
 # Prometheus
@@ -354,38 +323,15 @@ def test_the_dashboard_and_the_rules_name_metrics_that_there_are(admin, tmp_path
 
 
 def test_a_real_prometheus_scrapes_the_broker(admin, topic, tmp_path):
-    program = shutil.which("prometheus")
-    assert program, "There is no prometheus: run `make deps`, or install Debian's package of that name."
     admin.broker.peer().numbers(topic, 1, 3)
-    (tmp_path / "prometheus.yml").write_text(json.dumps({
-        "global": {"scrape_interval": "250ms", "evaluation_interval": "250ms"},
-        "rule_files": [str(ROOT / "Docker/alerts.yaml")],
-        "scrape_configs": [{"job_name": "forebay", "params": {"subscriptions": ["1"]},
-                            "static_configs": [{"targets": ["%s:%d" % admin.broker.admin]}]}]}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [program, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
-         f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    scheme, authority = tls.trust(admin.broker.admin)
+    how = {"scheme": scheme, "tls_config": {"ca_file": authority}} if scheme == "https" else {}
+    server = Prometheus(admin.broker.admin, tmp_path, **how)
     try:
-        def ask(query):
-            try:
-                answer = admin.session.get(f"http://127.0.0.1:{port}/api/v1/query", params={"query": query}, timeout=5)
-                return [float(one["value"][1]) for one in answer.json()["data"]["result"]]
-            except requests.RequestException:
-                return None
-
-        def is_(query, value):
-            end = time.monotonic() + 60
-            while ask(query) != [value]:
-                assert time.monotonic() < end and process.poll() is None, (query, ask(query))
-                time.sleep(0.1)
-
-        is_('up{job="forebay"}', 1)
-        is_(f'forebay_topic_published_total{{topic="{topic}"}}', 3)
-        is_("sum(forebay_shard_responding)", 2)
-        assert ask("histogram_quantile(0.99, sum by (le) (forebay_loop_turn_seconds_bucket)) > 0")
-        assert ask('ALERTS{alertname="ForebayDown"}') == []
+        server.until('up{job="forebay"}', 1)
+        server.until(f'forebay_topic_published_total{{topic="{topic}"}}', 3)
+        server.until("sum(forebay_shard_responding)", 2)
+        assert server.ask("histogram_quantile(0.99, sum by (le) (forebay_loop_turn_seconds_bucket)) > 0")
+        assert server.ask('ALERTS{alertname="ForebayDown"}') == []
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        server.close()

@@ -3,6 +3,7 @@
 
 import pytest
 
+import tls
 from crowd import Crowd
 from page import Page
 
@@ -22,7 +23,9 @@ def page(broker):
     opened = []
 
     def open_page(**options):
-        opened.append(Page("http://%s:%d/" % broker.admin, **options))
+        secured = broker.admin[1] in tls.secured
+        opened.append(Page("%s://%s:%d/" % ("https" if secured else "http", *broker.admin),
+                           trusts=tls.server() if secured else None, **options))
         return opened[-1]
 
     yield open_page

@@ -146,7 +146,7 @@ def test_a_reload_changes_what_can_be_changed_and_drops_nothing(start, connect, 
     lines = reload(own, file=str(file), changed="4")
     changed = {line["key"]: (line["from"], line["to"]) for line in lines if line["message"] == "setting changed"}
     assert changed == {"retain": ("5", "3"), "log-level": ("info", "debug"), "max-topics": ("100000", "3"),
-                       "topics": ("none", "1 elements")}
+                       "topics": ("none", "1 element")}
     # Each shard has it once it has looked into its inbox.
     b.until("orders.eu", lambda info: info["retain"] == 2)
     assert b.info("orders.eu")["retained"] == 2
@@ -262,8 +262,8 @@ MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=
 
 
 def test_the_sample_file_is_in_order(start, file):
-    # The files that it names.
-    pair = tls.server()
+    # The files that it names. A certificate that ends soon would be warned of.
+    pair = tls.authority().issue(days=400)
     for name, path in (("broker.pem", pair.cert), ("broker.key", pair.key), ("clients.pem", tls.authority().file)):
         (file.parent / name).write_bytes(Path(path).read_bytes())
     (file.parent / "login.pem").write_text(LOGIN)

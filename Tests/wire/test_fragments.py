@@ -11,7 +11,7 @@ BODY = bytes(range(256)) * 40
 
 
 @pytest.mark.parametrize("size", [64, 100, 1000])
-def test_a_fragmented_publish(a, b, topic, size):
+def test_fragmentation_of_a_request_response(a, b, topic, size):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     stream = next(b.ids)
@@ -20,14 +20,14 @@ def test_a_fragmented_publish(a, b, topic, size):
     assert sub.data(1) == [BODY]
 
 
-def test_a_fragmented_fire(a, b, topic):
+def test_fragmentation_of_a_request_fnf(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     b.send(*raw.fragments(raw.REQUEST_FNF, next(b.ids), BODY, b.route(topic)))
     assert sub.data(1) == [BODY]
 
 
-def test_metadata_over_several_fragments(a, b, topic):
+def test_fragmentation_has_all_metadata_first(a, b, topic):
     sub = a.subscribe(topic, meta=True)
     a.joined(topic, 1)
     extra = (b"application/x.mine", bytes(range(256)) * 2)
@@ -38,7 +38,7 @@ def test_metadata_over_several_fragments(a, b, topic):
     assert (one.data, one.entries) == (BODY, (extra,))
 
 
-def test_metadata_alone_in_fragments(a, b, topic):
+def test_fragmentation_of_metadata_alone(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     stream = next(b.ids)
@@ -47,7 +47,7 @@ def test_metadata_alone_in_fragments(a, b, topic):
     assert sub.data(1) == [b""]
 
 
-def test_a_fragmented_subscribe(a, b, topic):
+def test_fragmentation_of_a_request_stream(a, b, topic):
     b.numbers(topic, 1, 5)
     path = f"{topic}?replay=all&buffer=1000&overflow=drop-newest"
     stream = next(a.ids)
@@ -55,7 +55,7 @@ def test_a_fragmented_subscribe(a, b, topic):
     assert Subscription(a, stream, 3, False).data(3) == numbers(1, 3)
 
 
-def test_a_fragmented_channel_counts_whole_messages(a, b, topic):
+def test_fragmentation_costs_one_credit_a_message(a, b, topic):
     """Item 0 and the rest in fragments: each whole message costs one credit."""
     sub = a.subscribe(f"{topic}?overflow=block&buffer=4", n=1)
     a.joined(topic, 1)
@@ -71,7 +71,7 @@ def test_a_fragmented_channel_counts_whole_messages(a, b, topic):
     assert channel.ended is None
 
 
-def test_complete_on_the_last_fragment(a, b, topic):
+def test_fragmentation_completes_with_the_last_fragment(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     channel = b.channel(topic, b"0")
@@ -81,7 +81,7 @@ def test_complete_on_the_last_fragment(a, b, topic):
     assert sub.data(2) == [b"0", BODY]
 
 
-def test_fragments_of_streams_interleave(a, b, topic):
+def test_fragmentation_interleaves_with_other_streams(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     bodies = {next(b.ids): bytes([65 + i]) * 2000 for i in range(4)}
@@ -92,7 +92,7 @@ def test_fragments_of_streams_interleave(a, b, topic):
     assert sorted(sub.data(4)) == list(bodies.values())
 
 
-def test_other_requests_between_fragments(a, b, topic):
+def test_fragmentation_lets_other_requests_between(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     stream = next(b.ids)
@@ -104,7 +104,7 @@ def test_other_requests_between_fragments(a, b, topic):
     assert sub.data(2) == [b"between", BODY]
 
 
-def test_follows_together_with_complete_is_taken_as_complete(a, b, topic):
+def test_unexpected_follows_with_complete_is_complete(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     channel = b.channel(topic, b"0")
@@ -113,7 +113,7 @@ def test_follows_together_with_complete_is_taken_as_complete(a, b, topic):
     assert sub.data(2) == numbers(0, 1)
 
 
-def test_a_fragmented_request_that_is_cancelled_is_forgotten(a, b, topic):
+def test_fragmentation_given_up_by_cancel(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     stream = next(b.ids)
@@ -124,7 +124,7 @@ def test_a_fragmented_request_that_is_cancelled_is_forgotten(a, b, topic):
     assert b.pending(stream) == 0
 
 
-def test_reassembly_is_capped(broker, b, topic):
+def test_fragmentation_without_end_is_capped(broker, b, topic):
     """Fragments without end: refused once they are more than a message may be, and never kept."""
     sub = b.subscribe(topic)
     b.joined(topic, 1)
@@ -139,7 +139,7 @@ def test_reassembly_is_capped(broker, b, topic):
     assert broker.status("VmHWM") - before < 8 << 20
 
 
-def test_unfinished_fragments_of_many_streams_are_capped(broker, b, topic):
+def test_fragmentation_of_many_streams_is_capped(broker, b, topic):
     """Each within the limit of a message, together beyond that of a connection."""
     before, piece = broker.status("VmHWM"), bytes(60 << 10)
     streams = [next(b.ids) for _ in range(64)]
@@ -155,7 +155,7 @@ def test_unfinished_fragments_of_many_streams_are_capped(broker, b, topic):
 
 
 @pytest.mark.parametrize("size", [(64 << 10) + 1, 200 << 10, 1 << 20])
-def test_a_large_payload_goes_out_in_fragments(a, b, topic, size):
+def test_fragmentation_of_what_the_broker_sends(a, b, topic, size):
     """One credit, N on each, C on none, none above 64 KiB; `Connection` checks the form of every fragment."""
     sub = a.subscribe(topic, n=2)
     a.joined(topic, 1)
@@ -199,7 +199,7 @@ def test_large_payloads_of_two_streams(a, b, topic):
     assert two.data(8) == [b"%d" % i + body for i in range(8)]
 
 
-def test_request_n_of_a_channel_while_its_acknowledgements_and_large_messages_come(a, topic):
+def test_fragmentation_beside_credit_and_acknowledgements(a, topic):
     """Subscriber and publisher of large messages on one connection."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)

@@ -62,7 +62,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_connection_error(wire, witness, case):
+def test_5_4_1_connection_errors(wire, witness, case):
     code, frames = BROKEN[case]
     this = wire()
     this.roundtrip()
@@ -107,7 +107,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_a_malformed_request(wire, witness, case):
+def test_8_1_1_malformed_requests(wire, witness, case):
     this = wire()
     this.send(get(this, more=MALFORMED[case]))
     verdict = this.verdict(1)
@@ -204,7 +204,7 @@ def test_6_10_headers_in_pieces(wire):
     assert this.answer(1).headers[":status"] == "404"
 
 
-def test_frames_byte_by_byte(wire):
+def test_4_1_frames_byte_by_byte(wire):
     this = wire(preface=None)
     for byte in PREFACE + settings() + get(this):
         this.send(bytes([byte]))

@@ -74,7 +74,7 @@ def test_keepalives_hold_a_connection_beyond_its_lifetime(connect, topic):
     this.barrier(topic)
 
 
-def test_a_lifetime_without_a_keepalive_ends_the_connection(connect, b, topic):
+def test_keepalive_missing_for_a_lifetime_ends_the_connection(connect, b, topic):
     this = connect(keepalive_ms=500, lifetime_ms=1000)
     this.lives = False
     this.subscribe(topic)
@@ -85,7 +85,7 @@ def test_a_lifetime_without_a_keepalive_ends_the_connection(connect, b, topic):
     b.joined(topic, 0)
 
 
-def test_an_answer_to_the_brokers_keepalive_is_a_sign_of_life(connect, topic):
+def test_keepalive_of_the_broker_that_is_answered_is_a_sign_of_life(connect, topic):
     """The broker may ask by a keepalive of its own; a client that answers lives, and one that is not asked says so."""
     this = connect(keepalive_ms=500, lifetime_ms=1000)
     end = time.monotonic() + 3

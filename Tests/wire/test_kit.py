@@ -1,203 +1,316 @@
-"""The case kinds of the old public RSocket test kit, as a broker of topics knows them, by rsocket-py."""
+"""The cases of the public RSocket test kit, each under its name, as a broker of topics knows them: by rsocket-py over
+RSocket, and by grpcio over HTTP/2. Its servers answer by scripts; here a topic holds what the script says. The cases of
+its channels are in test_kit_channels.py.
+"""
 
 import pytest
-from rsocket.exceptions import RSocketProtocolError
 
-from client import numbers
-from library import Library, barrier, joined, publish, subscribe, to, two
+from common import *
+
+CLIENTS = ["rsocket-py", "grpc"]
+
+WAITS = "?replay=all"  # A script of the kit begins when its stream does.
 
 
-async def topic_of(b, topic, *items: bytes, error: str | None = None):
-    """A topic with these messages, which has ended."""
-    sub = subscribe(b, topic, n=1)  # It is created even where it stays empty.
-    await joined(b, topic, 1)
+def script(b, topic, *items: bytes, end: str | None = "complete") -> str:
+    """A topic that holds these messages and has ended, or not; and how to subscribe to all of it."""
     if items:
-        await publish(b, topic, *items)
-    verb = f"fail?message={error}&name={topic}" if error else f"complete?name={topic}"
-    await b.request_response(to(f"$SYS.topic.{verb}"))
-    sub.subscription.cancel()
+        b.publish(topic, *items)
+    else:
+        held = b.subscribe(topic, n=1)  # A topic is created even where it stays empty.
+        b.joined(topic, 1)
+        held.cancel()
+    if end:
+        b.control(f"$SYS.topic.{end}", name=topic, **({"message": "broken"} if end == "fail" else {}))
+    return topic + WAITS
 
 
-def test_stream_empty(broker, topic):
-    async def scene(a, b):
-        await topic_of(b, topic)
-        sub = subscribe(a, f"{topic}?replay=all")
-        await sub.end()
-        assert sub.completed and sub.data == []
-
-    two(broker, scene)
+BROKEN = failed("broken")
 
 
-def test_stream_single(broker, topic):
-    async def scene(a, b):
-        await topic_of(b, topic, b"one")
-        sub = subscribe(a, f"{topic}?replay=all")
-        await sub.end()
-        assert sub.completed and sub.data == [b"one"]
-
-    two(broker, scene)
+def nothing_more(peer, topic, *subs):
+    """What the broker had to say is there, and nothing of it is for these streams."""
+    peer.barrier(topic)
+    for sub in subs:
+        sub.nothing()
 
 
-def test_stream_many(broker, topic):
-    async def scene(a, b):
-        await topic_of(b, topic, *numbers(1, 500))
-        sub = subscribe(a, f"{topic}?replay=all")
-        await sub.end()
-        assert sub.completed and sub.data == numbers(1, 500)
-
-    two(broker, scene)
+# Fire-and-forget
 
 
-def test_stream_without_end(broker, topic):
-    async def scene(a, b):
-        sub = subscribe(a, topic, n=10)
-        await joined(a, topic, 1)
-        for turn in range(5):
-            await publish(b, topic, *numbers(turn * 10, turn * 10 + 9))
-            await sub.count(turn * 10 + 10)
-            sub.request(10)
-        assert not sub.over
-
-    two(broker, scene)
+@pytest.mark.rsocket
+def test_fire_and_forget(a, b, topic):
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    b.fire(topic, b"a")
+    assert sub.data(1) == [b"a"]
 
 
-def test_stream_error(broker, topic):
-    async def scene(a, b):
-        await topic_of(b, topic, error="broken")
-        sub = subscribe(a, f"{topic}?replay=all")
-        await sub.end()
-        assert sub.data == [] and str(sub.error) == "topic failed: broken"
-
-    two(broker, scene)
-
-
-def test_stream_value_then_error(broker, topic):
-    async def scene(a, b):
-        await topic_of(b, topic, b"value", error="broken")
-        sub = subscribe(a, f"{topic}?replay=all")
-        await sub.end()
-        assert sub.data == [b"value"] and str(sub.error) == "topic failed: broken"
-
-    two(broker, scene)
+@pytest.mark.rsocket
+def test_fire_and_forget_2(a, b, topic):
+    """One that nobody takes is forgotten too: the topic has ended."""
+    sub = a.subscribe(script(b, topic, b"c"))
+    assert datas(sub.rest()) == [b"c"]
+    b.fire(topic, b"d")
+    b.until(topic, lambda info: info["fire_dropped"] == 1)
+    assert datas(a.subscribe(topic + WAITS).rest()) == [b"c"]
 
 
-def test_stream_flow_control(broker, topic):
-    async def scene(a, b):
-        await topic_of(b, topic, *numbers(1, 10))
-        sub = subscribe(a, f"{topic}?replay=all", n=1)
-        for count in range(1, 10):
-            await sub.count(count)
-            await barrier(a, topic)
-            assert len(sub.payloads) == count and not sub.over
-            sub.request(1)
-        await sub.end()
-        assert sub.completed and sub.data == numbers(1, 10)
-
-    two(broker, scene)
+# Request and response: an acknowledged publish, answered with the message's sequence
 
 
-def test_stream_cancelled_at_once(broker, topic):
-    async def scene(a, b):
-        sub = subscribe(a, topic, n=5)
-        sub.subscription.cancel()
-        await publish(b, topic, b"x")
-        await joined(a, topic, 0)
-        assert sub.data == [] and not sub.over
-
-    two(broker, scene)
+def test_request_response_pass(a, topic):
+    assert a.offer(topic, b"a").sequence() == 1
 
 
-def test_stream_repeated_cancel(broker, topic):
-    async def scene(a, b):
-        await publish(b, topic, *numbers(1, 5))
-        sub = subscribe(a, f"{topic}?replay=all", n=2)
-        await sub.count(2)
-        for _ in range(3):
-            sub.subscription.cancel()
-        await joined(a, topic, 0)
-        assert sub.data == numbers(1, 2) and not sub.over
-
-    two(broker, scene)
+def test_request_response_error(a, topic):
+    with pytest.raises(StreamError) as refused:
+        a.offer("not a name", b"c").sequence()
+    assert refused.value.kind is Kind.INVALID and refused.value.text
 
 
-def test_streams_interleaved(broker, topic):
-    async def scene(a, b):
-        await publish(b, topic, *numbers(1, 10))
-        one, other = (subscribe(a, f"{topic}?replay=all", n=1) for _ in range(2))
-        for count in range(1, 11):
-            for sub in (one, other):
-                await sub.count(count)
-                sub.request(1)
-        assert one.data == other.data == numbers(1, 10)
-
-    two(broker, scene)
+def parked(a, b, topic):
+    """A subscription that blocks and has no room: a publish of its topic is not answered."""
+    sub = a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
+    a.joined(topic, 1)
+    b.publish(topic, b"1", b"2")
+    return sub
 
 
-def test_streams_in_succession(broker, topic):
-    async def scene(a, b):
-        await topic_of(b, topic, *numbers(1, 10))
-        for _ in range(10):
-            sub = subscribe(a, f"{topic}?replay=all")
-            await sub.end()
-            assert sub.data == numbers(1, 10)
-
-    two(broker, scene)
-
-
-def test_stream_after_cancel(broker, topic):
-    async def scene(a, b):
-        await publish(b, topic, *numbers(1, 10))
-        first = subscribe(a, f"{topic}?replay=all", n=3)
-        await first.count(3)
-        first.subscription.cancel()
-        second = subscribe(a, f"{topic}?replay=all", n=10)
-        await second.count(10)
-        assert first.data == numbers(1, 3) and second.data == numbers(1, 10)
-
-    two(broker, scene)
+def test_request_response_cancel(a, b, topic):
+    sub = parked(a, b, topic)
+    (offer,) = park(b, topic, 3, 3)
+    offer.cancel()
+    b.parked(topic, 0)
+    assert not offer.answered()
+    sub.request(5)
+    assert sub.data(2) == numbers(1, 2)
+    assert b.publish(topic, b"4") == [3]
 
 
-def test_request_response_cases(broker, topic):
-    """A value, an error, one after another, interleaved, and one after a cancel."""
-
-    async def scene(a, b):
-        assert await publish(a, topic, b"value") == [1]
-        with pytest.raises(RSocketProtocolError):
-            await publish(a, "not a name", b"x")
-        assert await publish(a, topic, b"after", b"another") == [2, 3]
-        futures = [a.request_response(to(topic, item)) for item in numbers(4, 9)]
-        assert [int((await future).data) for future in reversed(futures)] == list(range(9, 3, -1))
-        cancelled = a.request_response(to(topic, b"x"))
-        cancelled.cancel()
-        assert (await publish(a, topic, b"x"))[0] in (10, 11)
-
-    two(broker, scene)
+def test_request_response_interleave(a, topic):
+    one, other = a.offer(f"{topic}.i", b"homer"), a.offer(f"{topic}.k", b"bart")
+    third = a.offer(f"{topic}.m", b"seymour")
+    assert [third.sequence(), other.sequence(), one.sequence()] == [1, 1, 1]
+    told = [a.subscribe(f"{topic}.{name}?replay=1").data(1) for name in "ikm"]
+    assert told == [[b"homer"], [b"bart"], [b"seymour"]]
 
 
-def test_several_clients(broker, topic):
-    async def scene(a, b):
-        async with Library(broker.address) as c, Library(broker.address) as d:
-            clients = [a, b, c, d]
-            subs = [subscribe(one, topic, n=100) for one in clients]
-            await joined(a, topic, 4)
-            for turn in range(10):
-                for one in clients:
-                    await publish(one, topic, b"%d" % turn)
-            for sub in subs:
-                await sub.count(40)
-                assert sub.data == subs[0].data
-
-    two(broker, scene)
+def test_request_response_multiple_succession(a, topic):
+    offers = [a.offer(topic, b"aa") for _ in range(4)]
+    assert sorted(offer.sequence() for offer in offers) == [1, 2, 3, 4]
 
 
-def test_a_client_that_leaves_harms_no_other(broker, topic):
-    async def scene(a, b):
-        sub = subscribe(a, topic)
-        async with Library(broker.address) as c:
-            subscribe(c, topic)
-            await joined(a, topic, 2)
-        await joined(a, topic, 1)
-        await publish(b, topic, b"x")
-        await sub.count(1)
+def test_request_response_request_after_cancel(a, b, topic):
+    """It was cancelled: no room that comes later makes it answered, or published."""
+    sub = parked(a, b, topic)
+    (offer,) = park(b, topic, 3, 3)
+    offer.cancel()
+    b.parked(topic, 0)
+    sub.request(100)
+    assert sub.data(2) == numbers(1, 2)
+    nothing_more(a, topic, sub)
+    assert not offer.answered()
 
-    two(broker, scene)
+
+def test_request_response_multiple_cancel(a, b, topic):
+    sub = parked(a, b, topic)
+    offers = park(b, topic, 3, 6)
+    for offer in offers:
+        offer.cancel()
+    b.parked(topic, 0)
+    sub.request(100)
+    assert sub.data(2) == numbers(1, 2)
+    assert not any(offer.answered() for offer in offers)
+    assert b.publish(topic, b"7") == [3]
+
+
+# Request and stream: a subscription
+
+
+def test_request_stream_empty(a, b, topic):
+    sub = a.subscribe(script(b, topic), n=1)
+    assert sub.end() == End()
+
+
+def test_request_stream_single(a, b, topic):
+    sub = a.subscribe(script(b, topic, b"jimbo"), n=1)
+    assert datas(sub.rest()) == [b"jimbo"] and sub.ended == End()
+
+
+def test_request_stream_multivalue(a, b, topic):
+    sub = a.subscribe(script(b, topic, b"a", b"b", b"c"), n=3)
+    assert datas(sub.rest()) == [b"a", b"b", b"c"] and sub.ended == End()
+
+
+def test_request_stream_infinite(a, b, topic):
+    sub = a.subscribe(script(b, topic, *numbers(1, 26), end=None), n=3)
+    assert sub.data(3) == numbers(1, 3)
+    sub.request(10)
+    assert sub.data(10) == numbers(4, 13)
+    nothing_more(a, topic, sub)
+
+
+def test_request_stream_error(a, b, topic):
+    sub = a.subscribe(script(b, topic, end="fail"), n=1)
+    assert sub.end() == BROKEN
+
+
+def test_request_stream_value_then_error(a, b, topic):
+    sub = a.subscribe(script(b, topic, b"a", end="fail"), n=10)
+    assert datas(sub.rest()) == [b"a"] and sub.ended == BROKEN
+
+
+def test_request_stream_flow_control(a, b, topic):
+    sub = a.subscribe(script(b, topic, *numbers(1, 26)), n=4)
+    assert sub.data(4) == numbers(1, 4)
+    nothing_more(a, topic, sub)
+
+
+def test_request_stream_flow_control_2(a, b, topic):
+    """More is asked for than there is."""
+    sub = a.subscribe(script(b, topic, *numbers(1, 4)), n=10)
+    assert datas(sub.rest()) == numbers(1, 4) and sub.ended == End()
+    nothing_more(a, topic)
+    assert sub.pending() == 0
+
+
+def test_request_stream_cancel(a, b, topic):
+    path = script(b, topic, *numbers(1, 4))
+    sub = a.subscribe(path, n=1)
+    sub.cancel()
+    a.joined(topic, 0)
+    a.barrier(topic)
+    while sub.pending():
+        sub.take(1)
+    assert sub.received <= 1 and sub.ended is None
+
+
+def test_request_stream_interleave(a, b, topic):
+    one = a.subscribe(script(b, f"{topic}.o", *numbers(1, 2)), n=1)
+    other = a.subscribe(script(b, f"{topic}.q", *numbers(1, 4), end="fail"), n=2)
+    one.request(1)
+    assert datas(one.rest()) == numbers(1, 2) and one.ended == End()
+    assert other.data(2) == numbers(1, 2)
+    other.request(2)
+    assert datas(other.rest()) == numbers(3, 4) and other.ended == BROKEN
+
+
+def test_request_stream_multiple_succession(a, b, topic):
+    path = script(b, topic, *numbers(1, 4))
+    for sub in [a.subscribe(path, n=1) for _ in range(4)]:
+        assert sub.data(1) == [b"1"]
+
+
+def test_request_stream_multiple_cancel(a, b, topic):
+    path = script(b, topic, *numbers(1, 4))
+    subs = [a.subscribe(path, n=1) for _ in range(4)]
+    for sub in subs:
+        sub.cancel()
+        sub.cancel()
+    a.joined(topic, 0)
+    assert a.subscribe(path, n=1).data(1) == [b"1"]
+
+
+def test_request_stream_after_cancel(a, b, topic):
+    sub = a.subscribe(script(b, topic, *numbers(1, 5)), n=1)
+    assert sub.data(1) == [b"1"]
+    sub.cancel()
+    a.joined(topic, 0)
+    sub.request(1)
+    nothing_more(a, topic, sub)
+    assert sub.received == 1
+
+
+# Several clients
+
+
+def test_request_response_concurrent(connect, topic):
+    one, other = connect(), connect()
+    offers = [one.offer(f"{topic}.{name}", name.encode()) for name in "imk"] + [other.offer(f"{topic}.k", b"k")]
+    assert sorted(offer.sequence() for offer in offers) == [1, 1, 1, 2]
+    for peer in (one, other):
+        assert peer.subscribe(f"{topic}.k{WAITS}").data(2) == [b"k", b"k"]
+
+
+def test_request_response_sequential(connect, topic):
+    for turn in (1, 2):
+        peer = connect()
+        offers = [peer.offer(f"{topic}.{name}", name.encode()) for name in "ikm"]
+        assert [offer.sequence() for offer in offers] == [turn] * 3
+        peer.close()
+
+
+def test_request_stream_concurrent(connect, b, topic):
+    path = script(b, topic, *numbers(1, 6))
+    subs = [connect().subscribe(path, n=3) for _ in range(2)]
+    for sub in subs:
+        assert sub.data(3) == numbers(1, 3)
+    nothing_more(b, topic, *subs)
+    for sub in subs:
+        sub.request(3)
+    for sub in subs:
+        assert datas(sub.rest()) == numbers(4, 6) and sub.ended == End()
+
+
+def test_request_stream_sequential(connect, b, topic):
+    path = script(b, topic, *numbers(1, 6))
+    for _ in range(2):
+        peer = connect()
+        assert peer.subscribe(path, n=3).data(3) == numbers(1, 3)
+        peer.close()
+
+
+def test_a_client_that_leaves_harms_no_other(connect, a, b, topic):
+    """Not of the kit: its clients end together."""
+    sub, leaving = a.subscribe(topic), connect()
+    leaving.subscribe(topic)
+    a.joined(topic, 2)
+    leaving.close()
+    a.joined(topic, 1)
+    b.publish(topic, b"x")
+    assert sub.data(1) == [b"x"]
+
+
+# Samples
+
+
+def test_stream_test_1(a, b, topic):
+    sub = a.subscribe(script(b, topic, *numbers(1, 6)), n=3)
+    assert sub.data(3) == numbers(1, 3)
+    sub.request(3)
+    assert datas(sub.rest()) == numbers(4, 6) and sub.ended == End()
+
+
+def test_stream_test_2(a, b, topic):
+    sub = a.subscribe(script(b, topic, *numbers(1, 6)), n=2)
+    assert sub.data(2) == numbers(1, 2)
+    sub.cancel()
+    a.joined(topic, 0)
+    nothing_more(a, topic, sub)
+
+
+def test_stream_test_3(a, b, topic):
+    sub = a.subscribe(script(b, topic, *numbers(1, 6), end=None), n=5)
+    assert sub.data(5) == numbers(1, 5)
+    nothing_more(a, topic, sub)
+    sub.cancel()
+    a.joined(topic, 0)
+    nothing_more(a, topic, sub)
+
+
+def test_request_response_test_1(a, topic):
+    """A payload may be empty; the answer is none the less whole."""
+    assert a.offer(topic, b"").sequence() == 1
+
+
+def test_request_response_test_2(a, topic):
+    assert a.offer(topic, b"ding").sequence() == 1
+    assert a.subscribe(topic + WAITS, n=1).data(1) == [b"ding"]
+
+
+def test_request_response_test_3(a, b, topic):
+    script(b, topic, b"1", end="fail")
+    with pytest.raises(StreamError) as refused:
+        a.offer(topic, b"e").sequence()
+    assert refused.value.kind is Kind.REJECTED and refused.value.text

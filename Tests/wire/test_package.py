@@ -95,7 +95,8 @@ def test_every_file_is_roots_and_old(package):
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = archive.getmembers()
     assert {(one.uid, one.gid) for one in members} == {(0, 0)} and len({one.mtime for one in members}) == 1
-    assert {oct(one.mode) for one in members} == {"0o755", "0o644"}
+    modes = {one.name: oct(one.mode) for one in members}
+    assert modes.pop("./etc/forebay/forebayd.yaml") == "0o640" and set(modes.values()) == {"0o755", "0o644"}
     names = {one.name for one in members}
     for name in ("usr/bin/forebayd", "usr/bin/forebay", "lib/systemd/system/forebayd.service",
                  "lib/systemd/system/forebayd.socket", "lib/systemd/system/forebayd-http.socket",
@@ -152,13 +153,16 @@ def scripts(unpacked, tmp_path):
     """Runs one, and tells which commands it ran."""
     notes, folder = tmp_path / "notes", tmp_path / "bin"
     folder.mkdir()
-    for name in ("adduser", "deb-systemd-helper", "deb-systemd-invoke", "systemctl", "getent"):
+    for name in ("adduser", "chgrp", "deb-systemd-helper", "deb-systemd-invoke", "systemctl", "getent"):
         (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{notes}\n[ {name} != getent ]\n')
         (folder / name).chmod(0o755)
+    # Whose the configuration is, and its mode.
+    (folder / "stat").write_text('#!/bin/sh\necho "$OWNED"\n')
+    (folder / "stat").chmod(0o755)
 
-    def script(name, *words) -> list[str]:
+    def script(name, *words, owned="root:root:640") -> list[str]:
         notes.write_text("")
-        run("sh", "-e", unpacked / "DEBIAN" / name, *words, env={"PATH": f"{folder}:/usr/bin:/bin"})
+        run("sh", "-e", unpacked / "DEBIAN" / name, *words, env={"PATH": f"{folder}:/usr/bin:/bin", "OWNED": owned})
         return notes.read_text().splitlines()
 
     return script
@@ -169,6 +173,15 @@ def test_installing_makes_a_user_and_enables_the_service(scripts):
     assert any(line.startswith("adduser --system --group") and line.endswith(" forebay") for line in ran)
     assert "deb-systemd-helper enable forebayd.service" in ran
     assert not any(line.startswith("adduser") for line in scripts("postinst", "abort-upgrade", "0.0.9"))
+
+
+def test_the_configuration_is_for_the_brokers_group(scripts):
+    """Unless somebody has decided otherwise. The group has to be there first."""
+    change = "chgrp forebay /etc/forebay/forebayd.yaml"
+    ran = scripts("postinst", "configure", "")
+    assert [line for line in ran if line.startswith(("adduser", "chgrp"))][1:] == [change]
+    for owned in ("root:forebay:640", "root:root:644", "root:admin:640", "forebay:forebay:600", ""):
+        assert change not in scripts("postinst", "configure", "0.1", owned=owned), owned
 
 
 def test_removing_and_purging(scripts):
@@ -191,6 +204,27 @@ def test_make_install_has_the_same_files_elsewhere(built, tmp_path):
     assert (tmp_path / "opt/etc/forebay/forebayd.yaml").read_text() == sample
     for path in ("bin/forebayd", "bin/forebay", "share/man/man1/forebay.1", "share/zsh/site-functions/_forebay"):
         assert (tmp_path / "opt/forebay" / path).is_file(), path
+
+
+def test_make_install_keeps_the_configuration_from_others(built, tmp_path):
+    """It is given to the broker's group, if there is one; else whoever installs it is told."""
+    notes, folder = tmp_path / "notes", tmp_path / "bin"
+    folder.mkdir()
+    for there in (True, False):
+        (folder / "getent").write_text(f"#!/bin/sh\n{'true' if there else 'false'}\n")
+        (folder / "chgrp").write_text(f'#!/bin/sh\necho "$*" >>{notes}\n')
+        for program in folder.iterdir():
+            program.chmod(0o755)
+        root = tmp_path / f"root-{there}"
+        done = subprocess.run([ROOT / "Packaging/install"], capture_output=True, text=True, umask=0, env=dict(
+            os.environ, BUILD=built, PREFIX=f"{root}/usr", SYSCONFDIR=f"{root}/etc", DESTDIR="",
+            PATH=f"{folder}:{os.environ['PATH']}"))
+        assert done.returncode == 0, done
+        file = root / "etc/forebay/forebayd.yaml"
+        assert file.stat().st_mode & 0o777 == 0o640
+        if os.geteuid() == 0:
+            assert notes.read_text() == f"forebay {tmp_path}/root-True/etc/forebay/forebayd.yaml\n"
+            assert (f"chgrp forebay {file}" in done.stderr) is not there
 
 
 def test_make_install_leaves_a_configuration_as_it_is(built, tmp_path):
@@ -219,6 +253,24 @@ def test_the_image_is_built_with_what_the_broker_needs():
     assert not {"Packaging", "Sources", "Tests", "Protocol", "Package.swift", "README.md", "Makefile"} & set(ignored)
     user = re.search(r"^USER (\d+):(\d+)$", text, re.MULTILINE)
     assert user and int(user[1]) > 0 and int(user[2]) > 0
+    # That user, and any other that the image may be run as, can read what the package has for a group alone.
+    assert re.search(r"apt-get install .*\.deb \\\n *&& chmod 644 /etc/forebay/forebayd.yaml ", text)
+
+
+def test_the_health_check_tells_a_broker_from_none(built, start, tmp_path):
+    """Also one that lets in nobody without a password: that is well."""
+    text = (ROOT / "Docker/Dockerfile").read_text()
+    check = json.loads(re.search(r"^HEALTHCHECK .*\\\n +CMD (.*)$", text, re.MULTILINE)[1])
+    guarded = tmp_path / "guarded.yaml"
+    guarded.write_text(f"users:\n  - {{name: a, token: 'sha256:{'ab' * 32}'}}\n")
+    for options in ((), ("-c", str(guarded))):
+        broker = start(*options)
+        how = dict(capture_output=True, timeout=60, env={
+            "PATH": f"{built}:/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no",
+            "FOREBAY_URL": "rsocket://%s:%d" % broker.address})
+        assert subprocess.run(check, **how).returncode == 0, options
+        broker.stop()
+        assert subprocess.run(check, **how).returncode != 0
 
 
 def test_the_compose_file_fits_what_lies_beside_it():

@@ -4,6 +4,7 @@ The blocks of the document are read here with a parser of their own, so that nei
 the builder that the other tests use.
 """
 
+import contextlib
 import re
 import socket
 from collections import defaultdict
@@ -12,20 +13,24 @@ from pathlib import Path
 import pytest
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "Protocol" / "rsocket.md"
-BLOCK = re.compile(r"^```(frames client|frames broker example|frames broker|entries)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(
+    r"^```(frames client|frames broker example|frames broker|entries)(?: (?:of a|on the) (second|third) connection)?\n"
+    r"(.*?)^```$", re.M | re.S)
 TOKEN = re.compile(r'"([^"]*)"|([0-9a-f]{2})(?![0-9a-f])|(;.*)|\s+')
 METADATA, FOLLOWS, COMPLETE, NEXT = 0x100, 0x80, 0x40, 0x20
 COMPOSITE_MIME = b"message/x.rsocket.composite-metadata.v0"
 SETUP, KEEPALIVE, REQUEST_STREAM, REQUEST_CHANNEL, REQUEST_N, CANCEL, PAYLOAD, ERROR = 1, 3, 6, 7, 8, 9, 10, 11
-KNOWN_TYPES = {1, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+RESUME, RESUME_OK = 13, 14
+KNOWN_TYPES = {1, 3, 4, 5, 6, 7, 8, 9, 10, 11, RESUME, RESUME_OK}
+RESUMES = 0x80
 DEADLINE = 10.0
 
 
 class Block:
     """The bytes of one block, and which of them a broker chooses for itself."""
 
-    def __init__(self, kind: str, text: str):
-        self.kind, self.data, self.free = kind, bytearray(), set()
+    def __init__(self, kind: str, text: str, connection: str = ""):
+        self.kind, self.connection, self.data, self.free = kind, connection, bytearray(), set()
         for line in text.splitlines():
             start, position = len(self.data), 0
             while position < len(line):
@@ -52,7 +57,7 @@ class Block:
 
 
 def blocks() -> list[Block]:
-    return [Block(kind, text) for kind, text in BLOCK.findall(DOCUMENT.read_text())]
+    return [Block(kind, text, connection) for kind, connection, text in BLOCK.findall(DOCUMENT.read_text())]
 
 
 def entries(metadata: bytes) -> list[tuple[bytes | int, bytes]]:
@@ -78,8 +83,15 @@ def check_frame(frame: bytes) -> None:
     flags = int.from_bytes(frame[4:6], "big") & 0x3FF
     body = frame[6:]
     assert kind in KNOWN_TYPES
-    assert (stream == 0) == (kind in (SETUP, KEEPALIVE))
+    assert (stream == 0) == (kind in (SETUP, KEEPALIVE, RESUME, RESUME_OK))
+    if kind in (RESUME, RESUME_OK):
+        token = int.from_bytes(body[4:6], "big") + 14 if kind == RESUME else 0
+        assert len(body) == 8 + token
+        return
     if kind == SETUP:
+        if flags & RESUMES:
+            token = int.from_bytes(body[12:14], "big")
+            body = body[:12] + body[14 + token :]
         first = body[12]
         mime, rest = body[13 : 13 + first], body[13 + first :]
         assert body[:4] == b"\0\1\0\0" and mime == COMPOSITE_MIME
@@ -112,8 +124,10 @@ def test_every_block_holds_whole_frames():
 
 
 def test_client_streams_are_odd_and_rise():
-    last = -1
+    last, connection = -1, ""
     for block in blocks():
+        if block.connection and block.connection != connection:
+            last, connection = -1, block.connection
         for frame, _ in block.frames() if block.kind == "frames client" else []:
             stream, kind = int.from_bytes(frame[:4], "big"), frame[4] >> 2
             if 4 <= kind <= 7:
@@ -127,23 +141,35 @@ def test_the_parser_refuses_what_is_no_bytes(line):
         Block("frames client", line)
 
 
+def read(line: socket.socket, count: int) -> bytes:
+    got = b""
+    while len(got) < count:
+        more = line.recv(count - len(got))
+        assert more, "the connection ended where more was expected"
+        got += more
+    return got
+
+
 def test_a_broker_answers_as_the_document_says(broker):
     """The client's blocks are sent; what each stream then hears is what the document shows for it, in its order."""
-    told, expected = defaultdict(list), defaultdict(list)
-    with socket.create_connection(broker.address, timeout=DEADLINE) as connection:
-        reader = connection.makefile("rb")
+    told, expected, lines = defaultdict(list), defaultdict(list), {}
+    with contextlib.ExitStack() as stack:
         for block in blocks():
-            if block.kind == "frames client":
-                connection.sendall(block.data)
-                continue
             if block.kind == "entries":
                 continue
+            if block.connection not in lines:
+                if block.connection == "third":  # The second one breaks.
+                    lines["second"].close()
+                lines[block.connection] = stack.enter_context(socket.create_connection(broker.address, DEADLINE))
+            if block.kind == "frames client":
+                lines[block.connection].sendall(block.data)
+                continue
+            here = block.connection
             for frame, free in block.frames():
-                expected[frame[:4]].append((frame, free, block.kind.endswith("example")))
+                expected[here, frame[:4]].append((frame, free, block.kind.endswith("example")))
             while any(len(told[stream]) < len(expected[stream]) for stream in expected):
-                frame = reader.read(int.from_bytes(reader.read(3), "big"))
-                assert frame, f"the connection ended; still expected: {block.data!r}"
-                told[frame[:4]].append(frame)
+                frame = read(lines[here], int.from_bytes(read(lines[here], 3), "big"))
+                told[here, frame[:4]].append(frame)
     for stream, frames in expected.items():
         for (shown, free, is_example), came in zip(frames, told[stream], strict=True):
             if is_example or shown[4] >> 2 == ERROR:

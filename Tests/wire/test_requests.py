@@ -20,7 +20,7 @@ def test_request_n_of_0_is_invalid_with_and_without_the_reserved_bit(a, b, topic
     assert sub.end().code == raw.INVALID
 
 
-def test_requests_of_many_sizes_in_one_write(a, b, topic):
+def test_request_n_adds_up_in_one_write(a, b, topic):
     sub = a.subscribe(topic, n=1)
     a.send(*(raw.request_n(sub.stream, n) for n in (1, 2, 3, 4)))
     sub.asked += 10
@@ -32,7 +32,7 @@ def test_requests_of_many_sizes_in_one_write(a, b, topic):
 
 
 @pytest.mark.parametrize("n", [0, 0x80000000])
-def test_a_channel_that_requests_0_is_invalid(a, topic, n):
+def test_request_n_of_0_on_a_channel_is_invalid(a, topic, n):
     assert a.channel(topic, b"x", acks=n).end().code == raw.INVALID
     channel = a.channel(topic, b"x", acks=1)
     channel.until(lambda: channel.acks)
@@ -40,7 +40,7 @@ def test_a_channel_that_requests_0_is_invalid(a, topic, n):
     assert channel.end().code == raw.INVALID
 
 
-def test_the_reserved_bit_of_a_request_is_masked(a, b, topic):
+def test_request_n_reserved_bit_is_masked(a, b, topic):
     sub = a.subscribe(topic, n=0x80000002)
     sub.asked = 2
     a.joined(topic, 1)
@@ -54,7 +54,7 @@ def test_the_reserved_bit_of_a_request_is_masked(a, b, topic):
 
 
 @pytest.mark.parametrize("demand, expected", [("", UNBOUNDED), ("demand=cumulative", "unbounded")])
-def test_cumulative_demand_latches_at_the_sum_of_all_requests(a, b, topic, demand, expected):
+def test_flow_control_latches_where_rsocket_java_stops_asking(a, b, topic, demand, expected):
     """What rsocket-java does: it stops asking once its own sum is 2^31-1, however much of it is spent."""
     sub = a.subscribe(f"{topic}?{demand}" if demand else topic, n=UNBOUNDED - 10)
     a.joined(topic, 1)

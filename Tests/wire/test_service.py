@@ -208,7 +208,7 @@ def test_the_life_of_a_broker(serve, manager, topic):
     told = manager.next()
     # More than a drain may take.
     assert told["STOPPING"] == "1" and int(told["EXTEND_TIMEOUT_USEC"]) > 10_000_000
-    assert told["STATUS"] == "Draining 1 connections"
+    assert told["STATUS"] == "Draining 1 connection"
     peer.close()
     assert broker.process.wait(15) == 0
 

@@ -1,5 +1,7 @@
 """The answers to the unexpected that concern a stream, and the life of streams."""
 
+import struct
+
 import pytest
 
 from client import *
@@ -15,7 +17,7 @@ def test_stream_ids_need_not_be_contiguous(a, b, topic):
         assert Subscription(a, stream, 1, False).data(1) == [b"1"]
 
 
-def test_a_request_on_an_even_stream_id_is_not_served(connect, b, topic):
+def test_stream_ids_that_are_even_are_not_the_clients(connect, b, topic):
     """Even ids are the server's: an error for the stream or for the connection."""
     this = connect()
     this.send(raw.request(raw.REQUEST_RESPONSE, 2, b"x", this.route(topic)))
@@ -25,7 +27,7 @@ def test_a_request_on_an_even_stream_id_is_not_served(connect, b, topic):
     assert topic not in [one["name"] for one in b.listing("$SYS.topics")]
 
 
-def test_a_stream_id_is_free_again_after_its_end(a, topic):
+def test_stream_ids_are_free_again_after_the_end(a, topic):
     for i in range(1, 4):
         a.send(raw.request(raw.REQUEST_RESPONSE, 1001, b"x", a.route(topic)))
         assert a.answer(1001).data == b"%d" % i
@@ -36,7 +38,7 @@ def test_a_stream_id_is_free_again_after_its_end(a, topic):
 
 
 @pytest.mark.parametrize("kind", [raw.REQUEST_STREAM, raw.REQUEST_RESPONSE, raw.REQUEST_CHANNEL, raw.REQUEST_FNF])
-def test_a_request_on_an_id_in_use(a, b, topic, kind):
+def test_unexpected_request_on_an_id_in_use(a, b, topic, kind):
     """Ignored, or ERROR[REJECTED]; the first stream goes on in the first case, and the connection in both."""
     sub = a.subscribe(topic, n=5)
     a.joined(topic, 1)
@@ -51,25 +53,41 @@ def test_a_request_on_an_id_in_use(a, b, topic, kind):
     assert f"{topic}.second" not in [one["name"] for one in b.listing("$SYS.topics")]
 
 
-UNKNOWN = {
+UNEXPECTED = {
     "cancel": raw.cancel(999),
+    "cancel on stream 0": raw.cancel(0),
     "error": raw.error(999, raw.APPLICATION_ERROR, "x"),
     "payload": raw.payload(999, b"x"),
+    "payload on stream 0": raw.payload(0, b"x"),
     "complete": raw.payload(999, b"x", flags=C),
     "request_n": raw.request_n(999, 5),
     "request_n of 0": raw.request_n(999, 0),
+    "request_n on stream 0": raw.request_n(0, 5),
     "fragment": raw.payload(999, b"x", flags=F | N),
     "payload on an even id": raw.payload(998, b"x"),
+    "keepalive on a stream": raw.frame(999, raw.KEEPALIVE, raw.R, bytes(8)),
+    "lease": raw.frame(0, raw.LEASE, 0, struct.pack(">II", 1000, 5)),
+    "lease on a stream": raw.frame(999, raw.LEASE, 0, struct.pack(">II", 1000, 5)),
+    "resume_ok": raw.frame(0, raw.RESUME_OK, 0, bytes(8)),
+    "setup on a stream": raw.frame(999, raw.SETUP, 0, raw.setup()[9:]),
 }
 
 
-@pytest.mark.parametrize("what", UNKNOWN)
-def test_frames_on_an_unknown_id_are_ignored(a, topic, what):
+@pytest.mark.parametrize("what", UNEXPECTED)
+def test_unexpected_frames_are_ignored(a, topic, what):
     sub = a.subscribe(topic)
-    a.send(UNKNOWN[what])
+    a.send(UNEXPECTED[what])
     a.numbers(topic, 1, 1)
     assert sub.data(1) == [b"1"]
     assert a.pending(999) == a.pending(998) == a.pending(0) == 0
+
+
+@pytest.mark.parametrize("code", [raw.INVALID_SETUP, raw.UNSUPPORTED_SETUP, raw.REJECTED_SETUP, raw.REJECTED_RESUME])
+def test_unexpected_errors_of_setup_from_the_client_are_ignored(a, topic, code):
+    sub = a.subscribe(topic)
+    a.send(raw.error(0, code, "what for?"))
+    a.numbers(topic, 1, 1)
+    assert sub.data(1) == [b"1"]
 
 
 @pytest.mark.parametrize("stream", [0, 999])
@@ -87,7 +105,7 @@ def test_request_response_is_answered_in_one_frame(a, topic):
     a.barrier(topic)
 
 
-def test_a_cancelled_request_response_is_answered_at_most_once(a, topic):
+def test_request_response_cancelled_is_answered_at_most_once(a, topic):
     streams = [a.call(topic, b"x") for _ in range(20)]
     for stream in streams:
         a.send(raw.cancel(stream), raw.cancel(stream))
@@ -95,7 +113,66 @@ def test_a_cancelled_request_response_is_answered_at_most_once(a, topic):
     assert all(a.pending(stream) <= 1 for stream in streams)
 
 
-def test_a_channel_ends_both_halves_by_the_requesters_cancel(b, topic):
+def test_request_fnf_is_never_answered(a, topic):
+    """Neither where it is published nor where it cannot be; and its stream is over at once."""
+    for path in (topic, "not a name", f"{topic}?nonsense=1"):
+        a.send(raw.request(raw.REQUEST_FNF, 1001, b"x", a.route(path)))
+    a.until(topic, lambda info: info["published"] == 1)
+    assert a.pending(1001) == a.pending(0) == 0
+
+
+def test_request_stream_is_answered_by_payloads_and_one_end(a, b, topic):
+    b.numbers(topic, 1, 3)
+    b.control("$SYS.topic.complete", name=topic)
+    stream = a.subscribe(f"{topic}?replay=all", n=3).stream
+    frames = [a.frame(stream)]
+    while not frames[-1].has(C):
+        frames.append(a.frame(stream))
+    assert [frame.kind for frame in frames] == [PAYLOAD] * len(frames)
+    assert [frame.data for frame in frames if frame.has(N)] == numbers(1, 3)
+    a.barrier(topic)
+    assert a.pending(stream) == 0
+
+
+def test_request_channel_is_answered_by_request_n(a, topic):
+    channel = a.channel(topic, b"0")
+    channel.until(lambda: channel.granted)
+
+
+def test_request_channel_goes_on_after_the_requesters_complete(a, b, topic):
+    """Its own half may still need the acknowledgements: the stream ends once both have completed."""
+    sub = a.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 2)
+    channel = b.channel(topic, b"3", complete=True)
+    b.parked(topic, 1)
+    assert channel.pending() == 0
+    sub.request(5)
+    assert sub.data(3) == numbers(1, 3)
+    assert channel.end() == End() and channel.acks[-1][0] == 3
+
+
+def test_error_codes_and_texts_are_those_of_streams(a, b, topic):
+    """INVALID, REJECTED and APPLICATION_ERROR, each with a text in UTF-8 that no NUL ends."""
+    b.numbers(topic, 1, 1)
+    b.control("$SYS.topic.fail", name=topic, message="zu heiß")
+    frames = [a.frame(a.call("not a name")), a.frame(a.call(topic, b"x")), a.frame(a.subscribe(topic).stream)]
+    assert [frame.code for frame in frames] == [raw.INVALID, raw.REJECTED, raw.APPLICATION_ERROR]
+    assert all(frame.text and "\0" not in frame.text for frame in frames)
+    assert frames[2].text == "topic failed: zu heiß"
+
+
+def test_cancel_ends_a_stream_and_frees_its_id(a, b, topic):
+    b.numbers(topic, 1, 5)
+    for _ in range(3):
+        a.send(raw.request(raw.REQUEST_STREAM, 1001, b"", a.route(f"{topic}?replay=all"), 2))
+        assert Subscription(a, 1001, 2, False).data(2) == numbers(1, 2)
+        a.send(raw.cancel(1001))
+        a.joined(topic, 0)
+    assert a.pending(1001) == 0
+
+
+def test_request_channel_ends_both_halves_by_the_requesters_cancel(b, topic):
     channel = b.channel(topic, b"0", acks=1)
     channel.acknowledged(1)
     channel.cancel()
@@ -107,7 +184,7 @@ def test_a_channel_ends_both_halves_by_the_requesters_cancel(b, topic):
     assert channel.ended is None and len(channel.acks) == count and b.pending(channel.stream) == 0
 
 
-def test_a_channel_ends_both_halves_by_the_requesters_error(b, topic):
+def test_request_channel_ends_both_halves_by_the_requesters_error(b, topic):
     channel = b.channel(topic, b"0")
     channel.acknowledged(1)
     channel.fail("trouble")
@@ -116,7 +193,7 @@ def test_a_channel_ends_both_halves_by_the_requesters_error(b, topic):
     assert b.publish(topic, b"next") == [2]
 
 
-def test_a_channels_payload_after_its_complete_is_ignored(a, b, topic):
+def test_request_channel_takes_nothing_behind_its_complete(a, b, topic):
     channel = b.channel(topic, b"0")
     channel.complete()
     channel.force(b"after the complete")
@@ -124,7 +201,7 @@ def test_a_channels_payload_after_its_complete_is_ignored(a, b, topic):
     assert b.publish(topic, b"next") == [2]
 
 
-def test_a_payload_with_neither_next_nor_complete_is_an_empty_item(a, b, topic):
+def test_payload_with_neither_next_nor_complete_is_an_empty_item(a, b, topic):
     """What rsocket-py sends for an empty item: it takes its place, and costs its credit."""
     sub = a.subscribe(topic)
     a.joined(topic, 1)
@@ -137,7 +214,7 @@ def test_a_payload_with_neither_next_nor_complete_is_an_empty_item(a, b, topic):
     assert sub.data(4) == [b"0", b"", b"2", b""]
 
 
-def test_a_payload_on_a_subscription_is_ignored(a, b, topic):
+def test_payload_on_a_subscription_is_ignored(a, b, topic):
     sub = a.subscribe(topic)
     a.send(raw.payload(sub.stream, b"what for?"), raw.payload(sub.stream, flags=C))
     a.joined(topic, 1)
@@ -145,7 +222,7 @@ def test_a_payload_on_a_subscription_is_ignored(a, b, topic):
     assert sub.data(1) == [b"1"]
 
 
-def test_an_error_on_a_subscription_ends_it(a, b, topic):
+def test_error_on_a_subscription_ends_it(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)
     a.send(raw.error(sub.stream, raw.APPLICATION_ERROR, "I cannot go on"))

@@ -1,6 +1,8 @@
 """TLS: who is let in, by openssl's own client, and what goes through, by everybody's."""
 
 import base64
+import errno
+import json
 import socket
 import ssl
 import subprocess
@@ -129,6 +131,28 @@ def test_many_equal_subscriptions_get_the_same_bytes(broker, connect, b, topic):
     b.publish(topic, *messages)
     for sub in subs:
         assert sub.data(len(messages)) == messages
+
+
+def test_the_kernel_encrypts_where_it_can(start, topic):
+    """Where it cannot, OpenSSL does, and the log tells which it is."""
+    with socket.socket() as probe:
+        try:
+            probe.setsockopt(socket.IPPROTO_TCP, 31, b"tls")  # TCP_ULP
+            offered = True
+        except OSError as error:
+            offered = error.errno == errno.ENOTCONN
+    broker = start(*tls.server().options, "--tls-kernel", "--log-level", "debug")
+    messages = [bytes([i % 251]) * (i * i * 3 % 40_000) for i in range(100)]
+    peer = broker.peer()
+    sub = peer.subscribe(f"{topic}?buffer=1000")
+    peer.publish(topic, *messages)
+    assert sub.data(len(messages)) == messages
+    records = [json.loads(line) for line in list(broker.log)]
+    assert [one["offered"] for one in records if one["message"] == "kernel TLS"] == [
+        "yes" if offered else "no, OpenSSL encrypts"]
+    assert {one["kernel"] for one in records if "kernel" in one} == {str(offered).lower()}
+    peer.close()
+    broker.stop()
 
 
 @pytest.mark.parametrize("version", ["1.1", "2"])

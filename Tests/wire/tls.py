@@ -2,7 +2,9 @@
 brokers that do."""
 
 import atexit
+import base64
 import functools
+import hashlib
 import shutil
 import socket
 import ssl
@@ -35,6 +37,11 @@ class Pair:
         """Those by which a broker speaks TLS with it."""
         return "--tls-cert", self.cert, "--tls-key", self.key
 
+    def fingerprint(self) -> str:
+        """SHA-256 of the public key, as Chromium wants to know it."""
+        key = openssl("pkey", "-in", self.key, "-pubout", "-outform", "DER").stdout
+        return base64.b64encode(hashlib.sha256(key).digest()).decode()
+
 
 class Authority:
     """Signs certificates, and is trusted where its file is given."""
@@ -48,7 +55,7 @@ class Authority:
                        self.file, "-addext", "basicConstraints=critical,CA:TRUE")
         assert done.returncode == 0, done.stderr
 
-    def issue(self, subject="/CN=localhost", names="DNS:localhost,IP:127.0.0.1") -> Pair:
+    def issue(self, subject="/CN=localhost", names="DNS:localhost,IP:127.0.0.1", days=2) -> Pair:
         self.number += 1
         this = Pair(str(self.folder / f"{self.number}.pem"), str(self.folder / f"{self.number}.key"))
         request, extensions = self.folder / f"{self.number}.csr", self.folder / f"{self.number}.ext"
@@ -56,7 +63,7 @@ class Authority:
         asked = openssl("req", *CURVE, "-subj", subject, "-keyout", this.key, "-out", str(request))
         assert asked.returncode == 0, asked.stderr
         signed = openssl("x509", "-req", "-in", str(request), "-CA", self.file, "-CAkey", self.key, "-CAcreateserial",
-                         "-days", "2", "-extfile", str(extensions), "-out", this.cert)
+                         "-days", str(days), "-extfile", str(extensions), "-out", this.cert)
         assert signed.returncode == 0, signed.stderr
         return this
 
@@ -95,6 +102,11 @@ def wrap(plain: socket.socket, address, *protocols: str, **how) -> socket.socket
     """The socket itself, or TLS over it."""
     this = context(address, *protocols, **how)
     return this.wrap_socket(plain, server_hostname=address[0]) if this else plain
+
+
+def trust(address) -> tuple[str, str | bool]:
+    """The scheme of a URL there, and whom to trust for it, as `requests` wants to know."""
+    return ("https", authority().file) if address[1] in secured else ("http", True)
 
 
 def curl(address, version: list[str]) -> tuple[str, list[str]]:

@@ -62,6 +62,12 @@ public final class AccessTable: Sendable {
     /// The configured user of that name.
     public func user(_ name: String) -> User? { users[name] }
 
+    /// Who shows no credentials; nil if such peers are turned away.
+    /// - Parameter certificate: that of the peer's TLS, verified.
+    public func unasked(_ certificate: PeerCertificate?) -> Principal? {
+        certificate.flatMap { principal($0) } ?? anonymous
+    }
+
     /// Whose certificate that is. A name with "=" is nobody's: it could be made to read as somebody's whole subject.
     func principal(_ certificate: PeerCertificate) -> Principal? {
         if let principal = certificates[certificate.subject] { return principal }

@@ -27,11 +27,11 @@ extension Shard {
         return Refusal(.forbidden, "\(principal.title) may not \(deed); ask the broker's administrator for it.")
     }
 
-    /// A single publish. A peer mostly publishes to the topic that it published to before.
+    /// A single publish. A peer mostly publishes to the topics that it published to before.
     func expectPublish(to target: PublishTarget, _ connection: Connection) throws(Refusal) {
-        guard target !== connection.allowedTarget else { return }
+        guard !connection.allowedTargets.contains(target) else { return }
         try expect(.publish, target.name, of: connection.principal ?? .nobody)
-        connection.allowedTarget = target
+        connection.allowedTargets.insert(target)
     }
 
     /// A subscription. The broker's own topics, which tell of everybody, take the permission to control them.
@@ -50,6 +50,19 @@ extension Shard {
     }
 
     // Lists show what one may see, and leave out the rest.
+
+    /// Lists in which one may see what is not one's own.
+    func listsOpen(to principal: Principal) -> [SystemList] {
+        let permissions = principal.permissions
+        return SystemList.allCases.filter { list in
+            switch list {
+            case .topics:
+                permissions.publish.isOfClients || permissions.subscribe.isOfClients || permissions.control.isOfClients
+            case .subscriptions: permissions.control.isOfClients
+            case .connections: permissions.control.contains(list.name)
+            }
+        }
+    }
 
     /// Its own, and those of topics that it controls.
     func mayList(_ subscriber: Subscriber, _ principal: Principal) -> Bool {

@@ -89,7 +89,7 @@ extension LoginOutcome {
 extension Shard {
     /// Who a connection is if nothing more is said; nil if that is not enough.
     func unasked(_ connection: Connection) -> Principal? {
-        connection.certificate.flatMap { access.principal($0) } ?? access.anonymous
+        access.unasked(connection.certificate)
     }
 
     // RSocket: once, at SETUP
@@ -97,6 +97,8 @@ extension Shard {
     /// Lets a connection in by what its SETUP says, now or later.
     func logIn(_ connection: Connection, _ setup: Setup, now: Instant) {
         do throws(Refusal) {
+            try checkToken(setup.resumeToken)
+            connection.resumeToken = setup.resumeToken.map { Array($0) }
             if !access.isOpen, let credential = try Credential(setup) {
                 connection.ticket = ask(credential, connection, exchange: .max)
                 return
@@ -110,6 +112,7 @@ extension Shard {
 
     private func welcome(_ connection: Connection, _ principal: Principal) throws(Refusal) {
         try enroll(connection, principal)
+        try beginSession(connection)
         connection.principal = principal
         connection.phase = .open
         connection.rsocket.acceptSetup()
@@ -118,21 +121,34 @@ extension Shard {
     }
 
     private func turnAway(_ connection: Connection, _ refusal: Refusal, now: Instant) {
-        counters.loginsRefused += 1
+        refused(connection, refusal)
         fatal(
             connection, RSocketError(code: .rejectedSetup, message: refusal.message, scope: .connection), now: now)
+    }
+
+    /// A login came to nothing.
+    private func refused(_ connection: Connection, _ refusal: Refusal) {
+        if refusal.isSlowing { counters.loginsSlowed += 1 } else { counters.loginsRefused += 1 }
+        effects.log.append(.loginRefused(refusal.message, peer: connection.peer))
     }
 
     // HTTP: for each request
 
     /// Finds out who makes a request. False: it waits for the answer, and `admit` goes on with it.
     func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
+        do throws(Refusal) {
+            return try lookUp(exchange, authorization, http)
+        } catch {
+            // Who has reached a limit is known.
+            if error.kind == .unauthenticated { refused(exchange.connection, error) }
+            throw error
+        }
+    }
+
+    private func lookUp(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
         let connection = exchange.connection
         guard let authorization, !access.isOpen else {
-            guard let principal = connection.principal else {
-                counters.loginsRefused += 1
-                throw LoginOutcome.neededRefusal
-            }
+            guard let principal = connection.principal else { throw LoginOutcome.neededRefusal }
             try admit(exchange, as: principal)
             return true
         }
@@ -155,6 +171,7 @@ extension Shard {
         try enroll(exchange.connection, principal)
         exchange.principal = principal
         exchange.meter = exchange.connection.meter
+        exchange.connection.http?.beginSpeaking(exchange)
     }
 
     /// A call begins once it is known who makes it, unless anybody may.
@@ -241,7 +258,7 @@ extension Shard {
             guard let plain = exchange.plain else { return admit(exchange, http, now: now) }
             admit(exchange, plain, http, now: now)
         case .failure(let refusal):
-            counters.loginsRefused += 1
+            refused(exchange.connection, refusal)
             finish(exchange, refusal)
         }
     }

@@ -22,6 +22,9 @@ public struct TopicSet: Sendable, Equatable {
     public static let everything = TopicSet(isEverything: true, patterns: [])
     public static let none = TopicSet([])
 
+    /// Topics of clients can belong to it, and not the broker's own alone.
+    public var isOfClients: Bool { isEverything || patterns.contains { !$0.isOfBroker } }
+
     /// - Parameter patterns: a topic belongs to it that one of them matches.
     public init(_ patterns: [TopicPattern]) {
         self.init(isEverything: false, patterns: patterns)

@@ -12,7 +12,7 @@ extension Shard {
         self.access = access
         for place in 0..<connections.bound {
             guard let connection = connections.at(place) else { continue }
-            connection.allowedTarget = nil
+            connection.allowedTargets = AllowedTargets()
             if let http = connection.http {
                 reload(http, of: connection)
             } else if let principal = connection.principal {
@@ -84,8 +84,9 @@ extension Shard {
                 http.noteExpiry(expires)
                 continue
             }
-            leave(exchange, .cancelled, now: now)
-            finish(exchange, LoginOutcome.expiredRefusal)
+            let refusal = LoginOutcome.expiredRefusal
+            leave(exchange, .cancelled, reason: refusal.message, now: now)
+            finish(exchange, refusal)
         }
         if let expires = http.login?.principal.expires, now.wall >= expires { http.login = nil }
     }

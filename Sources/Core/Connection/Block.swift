@@ -28,7 +28,7 @@ final class BlockPool {
     /// Spare blocks kept.
     static let spares = 256
     private var free: [Block] = []
-    private let budget: MemoryBudget
+    let budget: MemoryBudget
     let scratch: Scratch
 
     init(budget: MemoryBudget, scratch size: Int = Scratch.size) {

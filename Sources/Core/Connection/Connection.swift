@@ -1,6 +1,7 @@
 // Connection: one peer as the engine sees it – protocol state, output, streams, and the moments that its time limits
 // count from.
 
+import Bytes
 import RSocket
 
 final class Connection {
@@ -14,14 +15,17 @@ final class Connection {
     }
 
     let handle: Handle
-    let peer: String
+    /// It changes when a session goes on from elsewhere.
+    var peer: String
     /// The address alone, which `connectionsPerAddress` counts by.
-    let address: String
+    var address: String
     let face: Face
     let openedAt: UInt64
     var rsocket: ServerConnection
     /// Who the peer is, by the certificate that it has shown.
     var certificate: PeerCertificate?
+    /// It came over TLS.
+    var isSecured = false
     /// What it speaks, if that is not RSocket.
     let http: HTTPFace?
     var output: Output
@@ -33,9 +37,15 @@ final class Connection {
     var ticket: UInt64?
     /// Its user is not let in any more.
     var isExpelled = false
-    /// A topic that it may publish single messages to.
-    var allowedTarget: PublishTarget?
+    /// Topics that it may publish single messages to.
+    var allowedTargets = AllowedTargets()
     var phase = Phase.new
+    /// Why it ends, once that is known.
+    var end: String?
+    /// What SETUP named, until the connection is let in.
+    var resumeToken: [UInt8]?
+    /// It can be resumed.
+    var session: Session?
     var streams: [BoundStream] = []
     /// Subscribers with messages to hand over for which the output had no room, in turn.
     private var hungry: [Subscriber] = []
@@ -46,6 +56,8 @@ final class Connection {
     var waitingListings: [Listing] = []
 
     // Life signs, on the monotonic clock
+    /// Since when SETUP, or what HTTP begins with, could have come.
+    private(set) var setupSince: UInt64
     var lastHeard: UInt64
     var lifetime: UInt64 = 0
     var probed = false
@@ -84,6 +96,7 @@ final class Connection {
         self.address = address
         self.face = face
         openedAt = now
+        setupSince = now
         lastHeard = now
         rsocket = ServerConnection(limits: limits.ofConnection)
         http = face == .http ? HTTPFace(limits: limits) : nil
@@ -94,19 +107,33 @@ final class Connection {
     var isOpen: Bool { if case .open = phase { true } else { false } }
     /// Bytes that go as soon as the socket takes them.
     var handedOver: Int { output.count + (http?.ready ?? 0) }
+    /// More may be handed over where `limit` bytes may wait.
+    func hasRoom(_ limit: Int) -> Bool { output.room(limit) > (http?.ready ?? 0) }
+    /// It has no socket, and may get another one.
+    var isDetached: Bool { session?.detachedAt != nil }
     /// All that was to be written has gone.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
     /// How many messages its subscriptions were handed, and whether more wait for credit.
     var standing: (delivered: UInt64, isOwed: Bool) {
         var standing = (delivered: UInt64(0), isOwed: false)
         for stream in streams where stream.kind == .subscriber {
-            guard let cursor = unsafeDowncast(stream, to: Subscriber.self).knownCursor else { continue }
-            standing.delivered &+= cursor.delivered
-            if cursor.waiting > 0 { standing.isOwed = true }
+            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+            guard subscriber.hasJoined else { continue }
+            standing.delivered &+= subscriber.cursor.delivered
+            if subscriber.cursor.waiting > 0 { standing.isOwed = true }
         }
         return standing
     }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
+
+    /// The broker did not run for `time` nanoseconds, which do not count against the peer.
+    func excuse(_ time: UInt64, now: UInt64) {
+        setupSince = setupSince.excused(time, now: now)
+        lastHeard = lastHeard.excused(time, now: now)
+        unreadSince = unreadSince.map { $0.excused(time, now: now) }
+        guard let http1 = http?.http1 else { return }
+        http1.quietSince = http1.quietSince.excused(time, now: now)
+    }
 
     func attach(_ stream: BoundStream) {
         stream.place = streams.count
@@ -186,5 +213,12 @@ final class Connection {
     static func address(of peer: String) -> String {
         guard let colon = peer.lastIndex(of: ":") else { return peer }
         return String(peer[..<colon])
+    }
+}
+
+extension UInt64 {
+    /// A moment that something has lasted since, when `time` nanoseconds of that do not count.
+    func excused(_ time: UInt64, now: UInt64) -> UInt64 {
+        Swift.max(self, Swift.min(addingClamped(time), now))
     }
 }

@@ -36,6 +36,7 @@ extension Shard {
         moment = now
         guard let connection = find(id) else { return }
         connection.certificate = certificate
+        connection.isSecured = true
         if connection.http != nil { connection.principal = unasked(connection) }
         counters.handshakes &+= 1
     }
@@ -153,7 +154,7 @@ extension Shard {
             ended(connection, http1, now: now)
             return settle(now)
         }
-        close(connection, reason: "closed by the peer", now: now)
+        unplug(connection, reason: "closed by the peer", now: now)
         settle(now)
     }
 
@@ -161,7 +162,7 @@ extension Shard {
     public func lost(_ id: ConnectionID, reason: String, now: Instant) {
         moment = now
         guard let connection = find(id) else { return }
-        close(connection, reason: reason, now: now)
+        unplug(connection, reason: reason, now: now)
         settle(now)
     }
 
@@ -192,13 +193,14 @@ extension Shard {
                 take(connection, now: now)
             }
             tellUntold(on: connection)
+            askForAcknowledgement(connection)
             if !blocked { fill(connection, now: now) }
         }
         settle(now)
     }
 
     /// The output has room: what waited for it goes on.
-    private func fill(_ connection: Connection, now: Instant) {
+    func fill(_ connection: Connection, now: Instant) {
         feedHungry(connection, now: now)
         if let http = connection.http {
             feedCrowded(http, now: now)
@@ -237,6 +239,10 @@ extension Shard {
         for place in 0..<connections.bound {
             guard let connection = connections.at(place) else { continue }
             connection.lastMoved = now.monotonic
+            if connection.isDetached {
+                close(connection, reason: "the broker is shutting down", now: now)
+                continue
+            }
             guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { continue }
             tellWatchers(http)
             flush(connection)
@@ -277,17 +283,20 @@ extension Shard {
         case .new, .open: break
         case .closing, .closed: return
         }
+        if connection.isDetached { return close(connection, reason: error.message, now: now) }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        forgetSession(of: connection)
         for exchange in connection.http?.all ?? [] {
             // What it would still send is waited for no more.
             if connection.http?.http1 != nil { exchange.isHalfClosed = true }
             finish(exchange, Refusal(error))
         }
+        connection.end = error.message
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
         sayFatal(error, on: connection)
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
-        if error.code != .connectionClose { counters.protocolErrors += 1 }
+        if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }
         updateReading(connection)
         if connection.http?.http1?.isIdle == true { return close(connection, reason: error.message, now: now) }
@@ -297,9 +306,12 @@ extension Shard {
     /// The connection is over: its streams end, its output is given back.
     func close(_ connection: Connection, reason: String, now: Instant) {
         guard !connection.isClosed else { return }
+        let reason = connection.end ?? reason
+        connection.end = reason
         dropStreams(of: connection, now: now)
         if let http = connection.http { http.takeErrors(into: &counters) }
         connection.phase = .closed
+        forgetSession(of: connection)
         charge(connection)
         connection.output.removeAll()
         // They refer to the connection in turn.
@@ -308,8 +320,7 @@ extension Shard {
         connections.remove(connection.handle)
         quotas.connections.give()
         quotas.disconnect(connection.address)
-        connection.meter?.account.connections.give()
-        connection.meter = nil
+        disenroll(connection)
         effects.close.append(connection.id)
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
         if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
@@ -319,6 +330,9 @@ extension Shard {
         while let stream = connection.streams.last {
             if stream.kind == .publisher {
                 ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
+            }
+            if stream.kind == .subscriber, let end = connection.end {
+                unsafeDowncast(stream, to: Subscriber.self).end = "its connection ended: \(end)"
             }
             // The owner may have answered at once and so have dropped it.
             if streams[stream.handle] === stream { drop(stream) }
@@ -342,7 +356,7 @@ extension Shard {
         }
         var reading = !connection.isHeld && !mustWait(connection)
         if case .closing = connection.phase { reading = false }
-        guard reading != connection.isReading, !connection.isClosed else { return }
+        guard reading != connection.isReading, !connection.isClosed, !connection.isDetached else { return }
         connection.isReading = reading
         effects.reading.append((connection.id, reading))
     }

@@ -9,6 +9,8 @@
 // Control frames (KEEPALIVE, ERROR, REQUEST_N, acknowledgements) go ahead of messages, at the next frame boundary:
 //
 //     [rest of the frame in flight] [control] [segments …]
+//
+// What a peer may ask for again, as one that can resume does, is kept beyond its sending: Output+Resuming.swift.
 
 import Bytes
 
@@ -32,22 +34,26 @@ struct Output: ~Copyable {
     private var first = 0
     /// Bytes at the front that belong to a frame whose beginning is already on its way.
     private var inFlight = 0
-    private var control = ByteBuffer()
-    private var keepalive = ByteBuffer()
-    private let pool: BlockPool
+    var control = ByteBuffer()
+    var keepalive = ByteBuffer()
+    let pool: BlockPool
     /// The block with room left, where the next bytes made for this connection go.
     private var current: Block?
     /// Bytes of messages handed over and not yet taken by the socket.
-    private(set) var count = 0
+    var count = 0
     /// Bytes of messages copied for this connection, beside those sent from the log: each copy counts.
-    private(set) var copied: UInt64 = 0
+    var copied: UInt64 = 0
     /// Bytes of messages that the socket has taken.
-    private var sent: UInt64 = 0
+    var sent: UInt64 = 0
     /// Bytes of errors and completions among the messages, and where the last of them ends, in terms of `sent`.
-    private var answers = 0
-    private var answersEnd: UInt64 = 0
+    var answers = 0
+    var answersEnd: UInt64 = 0
     /// The socket takes nothing until it is writable again.
-    var blocked = false
+    var blocked = false { didSet { copies = blocked || kept != nil } }
+    /// What is handed over is copied at once.
+    private var copies = false
+    /// What stands in for the segments where the peer can resume.
+    var kept: KeptOutput? { didSet { copies = blocked || kept != nil } }
 
     /// Its bytes are RSocket's frames; else nothing is known of where they begin and end, and nothing goes ahead.
     private let isRSocket: Bool
@@ -57,17 +63,25 @@ struct Output: ~Copyable {
         self.isRSocket = isRSocket
     }
 
-    var controlCount: Int { control.count + keepalive.count }
+    /// Where all stands in one row these are all its answers.
+    var controlCount: Int { control.count + keepalive.count + (kept == nil ? 0 : answers) }
     /// Bytes that answer what the peer did, wherever they stand: control frames, and the ends of streams.
-    var unreadAnswers: Int { controlCount + answers }
+    var unreadAnswers: Int { control.count + keepalive.count + answers }
     var isEmpty: Bool { count == 0 && control.isEmpty && keepalive.isEmpty }
+
+    /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
+    @inline(__always)
+    func room(_ limit: Int) -> Int {
+        guard let kept else { return limit - count }
+        return roomToKeep(kept, limit)
+    }
 
     // Handing over
 
     /// Whole frames that lie in `chunk`, to be sent from there, on `stream`.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: Chunk, stream: UInt32) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
-        if blocked {
+        if copies {
             // A socket that takes nothing is to keep no chunk alive, whenever its messages came.
             copy(bytes, stream: stream)
             return
@@ -87,7 +101,7 @@ struct Output: ~Copyable {
     /// Bytes that stay where they are as long as `owner` does.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: AnyObject) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
-        if blocked {
+        if copies {
             reserve(bytes.count).copyMemory(from: bytes)
             return
         }
@@ -106,6 +120,7 @@ struct Output: ~Copyable {
     mutating func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
         self.count += count
         copied &+= UInt64(count)
+        if let kept { return reserve(count, in: kept) }
         let last = segments.count - 1
         if last >= first, case .block(let block) = segments[last].owner, block.capacity - block.used >= count,
             segments[last].start + segments[last].count == UnsafeRawPointer(block.base + block.used)
@@ -125,6 +140,7 @@ struct Output: ~Copyable {
         reserve(frames.count).copyMemory(from: frames)
         answers += frames.count
         answersEnd = sent &+ UInt64(count)
+        if let kept { shorten(kept) }
     }
 
     /// A place for a new segment, in the block in use if it has room.
@@ -142,8 +158,14 @@ struct Output: ~Copyable {
         return (block, block.base)
     }
 
-    /// A control frame, written whole by `write`.
-    mutating func control(_ write: (inout ByteBuffer) -> Void) { write(&control) }
+    /// A control frame of a stream, written whole by `write`.
+    mutating func control(_ write: (inout ByteBuffer) -> Void) {
+        if let kept { return answer(in: kept, write) }
+        write(&control)
+    }
+
+    /// A frame of the connection itself, written whole by `write`.
+    mutating func connectionControl(_ write: (inout ByteBuffer) -> Void) { write(&control) }
 
     /// The answer to a KEEPALIVE; it takes the place of one that has not been sent yet.
     mutating func keepalive(_ write: (inout ByteBuffer) -> Void) {
@@ -166,12 +188,13 @@ struct Output: ~Copyable {
                 set += 1
             }
         }
-        pool.scratch.clear()
         if !keepalive.isEmpty {
             // Only now, when the socket takes bytes, is it too late to be replaced by a later one.
             control.append(keepalive.readable)
             keepalive.removeAll()
         }
+        if let kept { return gather(kept, into: pieces) }
+        pool.scratch.clear()
         var index = first
         var skip = 0
         if inFlight > 0 {
@@ -203,6 +226,7 @@ struct Output: ~Copyable {
 
     /// The socket took the first `written` of the gathered bytes.
     mutating func wrote(_ written: Int, blocked: Bool) {
+        if let kept { return wrote(written, blocked: blocked, of: kept) }
         var rest = written
         if inFlight > 0 {
             let part = Swift.min(rest, inFlight)
@@ -253,6 +277,7 @@ struct Output: ~Copyable {
     /// Gives up all messages that wait here: the connection is closing and only its last error counts.
     mutating func dropMessages() {
         guard isRSocket else { return }
+        if let kept { return dropUnsent(kept) }
         // A frame in flight must be ended, or the error behind it could not be read.
         let keep = inFlight
         while first < segments.count, count > keep {
@@ -266,6 +291,7 @@ struct Output: ~Copyable {
 
     /// Gives back what is held.
     mutating func removeAll() {
+        forgetKept()
         while segments.count > first { recycle(segments.removeLast()) }
         segments.removeAll()
         first = 0

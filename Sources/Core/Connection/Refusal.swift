@@ -28,6 +28,9 @@ struct Refusal: Error, Sendable {
         self.init(kind, error.message)
     }
 
+    /// It is too early to look at credentials again.
+    var isSlowing: Bool { kind == .limit && retryAfter != nil }
+
     static func invalid(_ message: String) -> Refusal { Refusal(.invalid, message) }
     static func rejected(_ message: String) -> Refusal { Refusal(.limit, message) }
 

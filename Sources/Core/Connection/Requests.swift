@@ -9,6 +9,8 @@ extension Shard {
         switch event {
         case .setup(let setup):
             accept(setup, on: connection, now: now)
+        case .resume(let request):
+            handOver(connection, request, now: now)
         case .request(let stream, let kind, let initialN, let complete, let content):
             request(connection, stream, kind, initialN: initialN, complete: complete, content, now: now)
         case .payload(_, let handle, let next, let complete, let content):
@@ -30,14 +32,20 @@ extension Shard {
             guard let stream = self.stream(handle, nil) else { return }
             let reason = UnsafeRawBufferPointer(rebasing: message.prefix(ControlCall.longestReason))
             leave(stream, .failed(String(decoding: reason, as: UTF8.self)), now: now)
-        case .keepalive(let respond, _, let data):
-            guard respond else { return }
-            connection.output.keepalive { FrameWriter.keepalive(respond: false, position: 0, data: data, into: &$0) }
-            flush(connection)
+        case .keepalive(let respond, let position, let data):
+            if respond {
+                let received = self.position(of: connection)
+                connection.output.keepalive {
+                    FrameWriter.keepalive(respond: false, position: received, data: data, into: &$0)
+                }
+                flush(connection)
+            }
+            heard(position, on: connection, now: now)
         case .metadataPush:
             break
         case .refuse(let stream, let handle, let error):
             if let handle, let bound = self.stream(handle, nil) {
+                if bound.kind == .subscriber { unsafeDowncast(bound, to: Subscriber.self).end = error.message }
                 leave(bound, .cancelled, now: now)
             }
             if let limit = LimitReached(error.bound) { reached(limit) }
@@ -200,7 +208,9 @@ extension Shard {
     func fail(_ stream: BoundStream, _ refusal: Refusal) {
         guard streams[stream.handle] === stream else { return }
         if stream.kind == .subscriber {
-            sayFailed(refusal, to: unsafeDowncast(stream, to: Subscriber.self))
+            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+            sayFailed(refusal, to: subscriber)
+            subscriber.end = refusal.message
         } else {
             sayRefused(refusal, on: stream.connection, stream: stream.stream)
         }

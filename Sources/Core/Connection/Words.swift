@@ -18,7 +18,9 @@ extension Shard {
             http.goAway(error.message)
             return
         }
-        connection.output.control { FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0) }
+        connection.output.connectionControl {
+            FrameWriter.error(stream: 0, code: error.code, message: error.message, into: &$0)
+        }
     }
 
     /// Are you there?
@@ -29,8 +31,16 @@ extension Shard {
             return
         }
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        connection.output.control { FrameWriter.keepalive(respond: true, position: 0, data: none, into: &$0) }
+        let position = position(of: connection)
+        connection.output.connectionControl {
+            FrameWriter.keepalive(respond: true, position: position, data: none, into: &$0)
+        }
         flush(connection)
+    }
+
+    /// As far as where the broker has what a peer sent that may resume; 0 for all others.
+    func position(of connection: Connection) -> UInt64 {
+        connection.session == nil ? 0 : connection.rsocket.received
     }
 
     /// A request on `stream` is refused, or a stream that is no subscription fails.

@@ -8,6 +8,9 @@ import RSocket
 
 /// A control call about a topic, a connection or a subscription, as it goes to the shard that has it.
 public struct ControlCall: Sendable {
+    /// What one on its way to another shard counts for in `Limits.forwarded`.
+    static let weight = 1 << 10
+
     public enum Action: Sendable {
         case info, complete, delete
         case fail(message: String)
@@ -21,6 +24,8 @@ public struct ControlCall: Sendable {
     }
 
     let subject: Subject
+    /// Who makes it, for the log.
+    public var caller: Caller?
     /// It asks in order to publish to the topic, and is refused to who may not.
     private(set) var isForPublishing = false
 
@@ -143,18 +148,24 @@ extension Shard {
 
     /// - Parameter request: nil asks for the broker.
     func call(_ connection: Connection, stream: UInt32, _ request: ControlCall?, now: Instant) throws(Refusal) {
-        if let request { try expectCall(request, of: principal(of: connection, stream)) }
+        let principal = principal(of: connection, stream)
+        var request = request
+        if let call = request {
+            try expectCall(call, of: principal)
+            request?.caller = Caller(user: principal.user, peer: connection.peer)
+        }
         let bound = streams.insert { Call(kind: .call, connection: connection, stream: stream, handle: $0) }
         connection.attach(bound)
         guard let request else {
-            reply(describeBroker(now: now), to: bound)
+            reply(describeBroker(for: principal, now: now), to: bound)
             return
         }
         let owner = request.home(among: shards)
         if owner == index {
             answer(key(bound), perform(request, now: now))
         } else {
-            send(.call(key(bound), request), to: owner)
+            forward(ControlCall.weight, of: connection)
+            send(.call(key(bound), connection.id, request), to: owner)
         }
     }
 
@@ -174,9 +185,9 @@ extension Shard {
     func perform(_ call: ControlCall, now: Instant) -> Result<Description?, Refusal> {
         do throws(Refusal) {
             switch call.subject {
-            case .topic(let name, let action): return .success(try perform(action, on: name, now: now))
-            case .connection(let shard, let id): return .success(try cutOff(id, of: shard, now: now))
-            case .subscription(let id): return .success(try cutOff(subscription: id, now: now))
+            case .topic(let name, let action): return .success(try perform(action, on: name, by: call.caller, now: now))
+            case .connection(let shard, let id): return .success(try cutOff(id, of: shard, by: call.caller, now: now))
+            case .subscription(let id): return .success(try cutOff(subscription: id, by: call.caller, now: now))
             }
         } catch {
             return .failure(error)
@@ -184,20 +195,23 @@ extension Shard {
     }
 
     private func perform(
-        _ action: ControlCall.Action, on name: String, now: Instant
+        _ action: ControlCall.Action, on name: String, by caller: Caller?, now: Instant
     ) throws(Refusal) -> Description {
         let topic = try existing(name)
         switch action {
         case .info: break
         case .complete:
             guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
+            audit(action, on: topic, by: caller)
             topic.finish(.completed, now: now)
         case .fail(let message):
             guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
+            audit(action, on: topic, by: caller)
             topic.finish(.failed(message), now: now)
         case .delete:
             // As it was: by now it is nothing but a failure that its subscribers still have to hear of.
             let description = describe(topic, now: now)
+            audit(action, on: topic, by: caller)
             delete(topic, now: now)
             return description
         }
@@ -205,24 +219,28 @@ extension Shard {
     }
 
     /// Returns the connection as it was.
-    private func cutOff(_ id: ConnectionID, of shard: Int, now: Instant) throws(Refusal) -> Description {
+    private func cutOff(
+        _ id: ConnectionID, of shard: Int, by caller: Caller?, now: Instant
+    ) throws(Refusal) -> Description {
         guard shard == index, let connection = find(id) else {
             throw Refusal(.notFound, "There is no connection \(shard)-\(id.index)-\(id.generation).")
         }
         let description = describe(connection, now: now)
         counters.refusals[.cutOff] &+= 1
+        audit(closing: connection, by: caller)
         let reason = "An operator closed this connection."
         fatal(connection, RSocketError(code: .connectionClose, message: reason, scope: .connection), now: now)
         return description
     }
 
     /// Returns the subscription as it was.
-    private func cutOff(subscription id: UInt64, now: Instant) throws(Refusal) -> Description {
+    private func cutOff(subscription id: UInt64, by caller: Caller?, now: Instant) throws(Refusal) -> Description {
         for place in 0..<streams.bound {
             guard let stream = streams.at(place), stream.kind == .subscriber else { continue }
             let subscriber = unsafeDowncast(stream, to: Subscriber.self)
             guard subscriber.id == id else { continue }
             let description = describe(subscriber, now: now)
+            audit(ending: subscriber, by: caller)
             fail(subscriber, Refusal(.cutOff, "An operator ended this subscription."))
             return description
         }

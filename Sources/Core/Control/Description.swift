@@ -22,7 +22,8 @@ enum Description: Sendable {
 }
 
 extension Shard {
-    func describeBroker(now: Instant) -> Description {
+    /// - Parameter principal: who asks.
+    func describeBroker(for principal: Principal, now: Instant) -> Description {
         var object = JSONObject()
         object.add("name", "forebay")
         object.add("version", Shard.version)
@@ -33,6 +34,9 @@ extension Shard {
         object.add("retain", limits.retain)
         object.add("retain_bytes", limits.retainBytes)
         object.add("payload_limit", limits.payload)
+        if let user = principal.user { object.add("user", user) }
+        let lists = listsOpen(to: principal).map { "\"\($0.name)\"" }
+        object.add("sees", json: "[\(lists.joined(separator: ","))]")
         return .broker(InfoResponse(json: object.finished(), version: Shard.version))
     }
 
@@ -57,7 +61,8 @@ extension Shard {
         object.add("id", row.id)
         object.add("peer", row.peer)
         object.add("protocol", connection.protocolName)
-        if let user = (connection.http?.login?.principal ?? connection.principal)?.user { object.add("user", user) }
+        object.add("state", connection.isDetached ? "detached" : "attached")
+        if let user = connection.user { object.add("user", user) }
         object.add("shard", index)
         object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
         object.add("streams", connection.streams.count)
@@ -67,6 +72,7 @@ extension Shard {
         object.add("bytes_out", connection.bytesOut)
         object.add("output", connection.output.count)
         object.add("control", connection.output.controlCount)
+        if connection.session != nil { object.add("unacknowledged", connection.output.unacknowledged) }
         object.add("copied", connection.output.copied)
         row.json = object.finished()
         return .connection(row)
@@ -74,6 +80,9 @@ extension Shard {
 }
 
 extension Connection {
+    /// Who it is; over HTTP, who has shown credentials last. Nil: nobody has.
+    var user: String? { (http?.login?.principal ?? principal)?.user }
+
     /// What it speaks, as far as that is known.
     var protocolName: String {
         guard let http else { return "rsocket" }

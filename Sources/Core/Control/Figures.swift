@@ -248,17 +248,18 @@ extension Shard {
     }
 
     func figures(of subscriber: Subscriber, now: Instant) -> SubscriptionFigures {
-        let cursor = subscriber.knownCursor
-        let credit = cursor?.credit ?? subscriber.early
+        let credit = subscriber.known { $0.credit } ?? subscriber.early
         let (lag, age) = lag(of: subscriber, now: now)
         return SubscriptionFigures(
             id: subscriber.id, topic: subscriber.mirror.name, connection: text(subscriber.connection.id),
             peer: subscriber.connection.peer, user: subscriber.principal.user, stream: subscriber.stream,
             policy: subscriber.options.overflow,
             buffer: subscriber.options.buffer, requested: credit.isUnbounded ? nil : credit.requested,
-            outstanding: credit.isUnbounded ? nil : credit.outstanding, delivered: cursor?.delivered ?? 0,
-            waiting: cursor?.waiting ?? 0, dropped: cursor?.dropped ?? 0, missed: cursor?.missedAtStart ?? 0,
-            next: cursor?.cursor.value ?? 0, lag: lag, age: age, behind: behind(subscriber, now: now),
+            outstanding: credit.isUnbounded ? nil : credit.outstanding,
+            delivered: subscriber.known { $0.delivered } ?? 0,
+            waiting: subscriber.known { $0.waiting } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
+            missed: subscriber.known { $0.missedAtStart } ?? 0,
+            next: subscriber.known { $0.cursor.value } ?? 0, lag: lag, age: age, behind: behind(subscriber, now: now),
             waitsFor: waitsFor(subscriber), meta: subscriber.options.meta)
     }
 

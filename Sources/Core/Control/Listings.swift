@@ -1,7 +1,8 @@
 // Listings: REQUEST_STREAM on `$SYS.topics`, `$SYS.subscriptions` and `$SYS.connections`, and the lists of gRPC's
 // Admin: a row per item, then the end. RSocket's peers ask for rows by credit; gRPC's get what they read. Rows are
 // fetched from one shard after the other in pages, as they are sent, so that a list of any length takes no more memory
-// than a page.
+// than a page. Each shard has one page under way at a time, for all of its lists in turn: to open lists and give them
+// up is cheap for a peer, and must not be work that others wait for.
 
 import Bytes
 import Replay
@@ -24,9 +25,39 @@ public enum SystemList: Sendable, CaseIterable {
     }
 }
 
+/// What is asked of a shard.
+struct ListPage: Sendable {
+    var list: SystemList
+    var after: Int
+    var principal: Principal
+}
+
+/// Lists whose next page is due, in turn: at most `Limits.listingsPerConnection` of each connection.
+struct DuePages {
+    private var listings: [Listing] = []
+    private var first = 0
+
+    var count: Int { listings.count - first }
+
+    mutating func append(_ listing: Listing) { listings.append(listing) }
+
+    mutating func popFirst() -> Listing? {
+        guard first < listings.count else { return nil }
+        let listing = listings[first]
+        first += 1
+        if first * 2 >= listings.count {
+            listings.removeFirst(first)
+            first = 0
+        }
+        return listing
+    }
+}
+
 final class Listing: BoundStream {
     /// Rows fetched at a time.
     static let page = 64
+    /// Places of a shard's table that are looked at for a page: its reader may be allowed to see few of them.
+    static let places = 4096
     /// Bytes of a list's rows that wait for its HTTP stream, above which the next ones stay in the page.
     static let body = 16 << 10
     /// Credit of a peer that gives none.
@@ -39,6 +70,9 @@ final class Listing: BoundStream {
     var shard = 0
     var after = 0
     var isFetching = false
+    /// It was given up while its page was due, or under way: until that is settled it keeps its place among the lists
+    /// of its connection.
+    var isOver = false
     /// It is in its connection's `waitingListings`.
     var isWaiting = false
 
@@ -98,13 +132,15 @@ extension Shard {
                 drop(listing)
                 return
             }
-            fetch(listing, now: now)
+            listing.isFetching = true
+            duePages.append(listing)
+            fetchNextPage()
         }
     }
 
     /// A peer whose windows are closed takes nothing from its stream's body: that is what then ends the room.
     private func hasRoom(_ listing: Listing) -> Bool {
-        guard listing.connection.output.count < limits.output else { return false }
+        guard listing.connection.output.room(limits.output) > 0 else { return false }
         return listing.exchange.map { $0.body.count < Listing.body } ?? true
     }
 
@@ -117,25 +153,38 @@ extension Shard {
 
     /// It is over. Those that wait would keep their pages until something is written, which the peer may never allow.
     func forget(_ listing: Listing) {
-        listing.connection.listings -= 1
+        if listing.isFetching {
+            listing.isOver = true
+        } else {
+            listing.connection.listings -= 1
+        }
         if listing.isWaiting { listing.connection.waitingListings.removeAll { $0 === listing } }
     }
 
-    private func fetch(_ listing: Listing, now: Instant) {
-        listing.isFetching = true
-        if listing.shard == index {
-            let (rows, next) = rows(of: listing.list, after: listing.after, for: listing.principal, now: now)
-            take(rows, next, for: listing)
-        } else {
-            send(.listPage(key(listing), listing.list, after: listing.after, listing.principal), to: listing.shard)
+    /// Asks for the page that is due next, by mail even for this shard's own rows: others have their turn between two.
+    private func fetchNextPage() {
+        while pageUnderWay == nil, let listing = duePages.popFirst() {
+            if listing.isOver {
+                listing.connection.listings -= 1
+            } else {
+                pageUnderWay = listing
+                let page = ListPage(list: listing.list, after: listing.after, principal: listing.principal)
+                send(.listPage(page, for: index), to: listing.shard)
+            }
         }
     }
 
-    func listed(_ key: StreamKey, _ rows: [Description], _ next: Int?, now: Instant) {
-        guard let bound = streams[key.handle], bound.kind == .listing else { return }
-        let listing = unsafeDowncast(bound, to: Listing.self)
-        take(rows, next, for: listing)
-        proceed(listing, now: now)
+    /// What came of `pageUnderWay`.
+    func listed(_ rows: [Description], _ next: Int?, now: Instant) {
+        guard let listing = pageUnderWay else { return }
+        pageUnderWay = nil
+        if listing.isOver {
+            listing.connection.listings -= 1
+        } else {
+            take(rows, next, for: listing)
+            proceed(listing, now: now)
+        }
+        fetchNextPage()
     }
 
     private func take(_ rows: [Description], _ next: Int?, for listing: Listing) {
@@ -150,38 +199,39 @@ extension Shard {
     }
 
     /// A page of this shard's rows from place `after` on, of those that `principal` may see, and where the next page
-    /// begins.
+    /// begins. It may hold fewer than there are, or none: so many places are looked at and no more.
     func rows(
         of list: SystemList, after: Int, most: Int = Listing.page, for principal: Principal, now: Instant
     ) -> (rows: [Description], next: Int?) {
         var rows: [Description] = []
-        var place = after
+        func gather(_ bound: Int, _ row: (Int) -> Description?) -> Int? {
+            var place = after
+            let end = after < bound ? after + Swift.min(bound - after, Listing.places) : after
+            while place < end, rows.count < most {
+                if let row = row(place) { rows.append(row) }
+                place += 1
+            }
+            return place < bound ? place : nil
+        }
+        let next: Int?
         switch list {
         case .topics:
-            while place < topicPlaces.bound, rows.count < most {
-                if let topic = topicPlaces.at(place), principal.permissions.show(topic.name) {
-                    rows.append(describe(topic, now: now))
-                }
-                place += 1
+            next = gather(topicPlaces.bound) { place in
+                guard let topic = topicPlaces.at(place), principal.permissions.show(topic.name) else { return nil }
+                return describe(topic, now: now)
             }
-            return (rows, place < topicPlaces.bound ? place : nil)
         case .subscriptions:
-            while place < streams.bound, rows.count < most {
-                if let stream = streams.at(place), stream.kind == .subscriber {
-                    let subscriber = unsafeDowncast(stream, to: Subscriber.self)
-                    if mayList(subscriber, principal) { rows.append(describe(subscriber, now: now)) }
-                }
-                place += 1
+            next = gather(streams.bound) { place in
+                guard let stream = streams.at(place), stream.kind == .subscriber else { return nil }
+                let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+                return mayList(subscriber, principal) ? describe(subscriber, now: now) : nil
             }
-            return (rows, place < streams.bound ? place : nil)
         case .connections:
-            while place < connections.bound, rows.count < most {
-                if let connection = connections.at(place), mayList(connection, principal) {
-                    rows.append(describe(connection, now: now))
-                }
-                place += 1
+            next = gather(connections.bound) { place in
+                guard let connection = connections.at(place), mayList(connection, principal) else { return nil }
+                return describe(connection, now: now)
             }
-            return (rows, place < connections.bound ? place : nil)
         }
+        return (rows, next)
     }
 }

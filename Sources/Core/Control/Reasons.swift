@@ -96,6 +96,7 @@ public enum LimitReached: Int, TallyKey {
     case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes
     case payload, metadata, headers, keepaliveData, reassembly, parked, retainBytes, memory, controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
+    case sessions, sessionsPerUser, resumeBuffer, resumeTime
 
     public var name: String {
         switch self {
@@ -126,6 +127,10 @@ public enum LimitReached: Int, TallyKey {
         case .httpSilence: "http-silence"
         case .parkTime: "park-time"
         case .blockLimit: "block-limit"
+        case .sessions: "sessions"
+        case .sessionsPerUser: "sessions-per-user"
+        case .resumeBuffer: "resume-buffer"
+        case .resumeTime: "resume-time"
         }
     }
 

@@ -21,18 +21,25 @@ public struct ShardCounters: Sendable {
     public var limits = Tally<LimitReached>()
     public var protocolErrors: UInt64 = 0
     public var connectionsOpened: UInt64 = 0
-    /// Credentials that were looked at and were right; logins that came to nothing; requests that were not allowed.
+    /// Credentials that were looked at and were right; logins that came to nothing; those of them that were not looked
+    /// at, as too many had failed, are counted by themselves. And requests that were not allowed.
     public var loginsAccepted: UInt64 = 0
     public var loginsRefused: UInt64 = 0
+    public var loginsSlowed: UInt64 = 0
     public var denied: UInt64 = 0
     /// Connections that were secured by TLS, and those that were not to be.
     public var handshakes: UInt64 = 0
     public var handshakeFailures: UInt64 = 0
     public var subscriptionsOpened: UInt64 = 0
+    /// RESUMEs that a session went on by, and others.
+    public var resumptionsAccepted: UInt64 = 0
+    public var resumptionsRefused: UInt64 = 0
     public var bytesIn: UInt64 = 0
     public var bytesOut: UInt64 = 0
 
     public var connections = 0
+    /// Connections among these that have no socket and may be resumed.
+    public var detached = 0
     public var subscriptions = 0
     public var topics = 0
 
@@ -53,12 +60,16 @@ public struct ShardCounters: Sendable {
         subscriptionsOpened &+= other.subscriptionsOpened
         loginsAccepted &+= other.loginsAccepted
         loginsRefused &+= other.loginsRefused
+        loginsSlowed &+= other.loginsSlowed
         denied &+= other.denied
         handshakes &+= other.handshakes
         handshakeFailures &+= other.handshakeFailures
         bytesIn &+= other.bytesIn
         bytesOut &+= other.bytesOut
+        resumptionsAccepted &+= other.resumptionsAccepted
+        resumptionsRefused &+= other.resumptionsRefused
         connections += other.connections
+        detached += other.detached
         subscriptions += other.subscriptions
         topics += other.topics
     }
@@ -95,6 +106,7 @@ struct Statistics {
         var object = JSONObject()
         object.add("time_ns", now.wall)
         object.add("connections", total.connections)
+        object.add("detached", total.detached)
         object.add("subscriptions", total.subscriptions)
         object.add("topics", total.topics)
         object.add("memory", memory)
@@ -114,7 +126,10 @@ struct Statistics {
         object.add("protocol_errors", total.protocolErrors)
         object.add("logins_accepted", total.loginsAccepted)
         object.add("logins_refused", total.loginsRefused)
+        object.add("logins_slowed", total.loginsSlowed)
         object.add("denied", total.denied)
+        object.add("resumptions_accepted", total.resumptionsAccepted)
+        object.add("resumptions_refused", total.resumptionsRefused)
         object.add("tls_handshakes", total.handshakes)
         object.add("tls_handshake_failures", total.handshakeFailures)
         before = total

@@ -41,17 +41,18 @@ extension Shard {
         publishEvent(object)
     }
 
-    func event(_ name: String, subscriber: Subscriber) {
+    func event(_ name: String, subscriber: Subscriber, reason: String? = nil) {
         guard !TopicName.isSystem(subscriber.mirror.name) else { return }
         var object = eventObject(name)
         object.add("subscription", subscriber.id)
         object.add("topic", subscriber.mirror.name)
         object.add("connection", text(subscriber.connection.id))
         object.add("policy", subscriber.options.overflow.name)
-        if let cursor = subscriber.knownCursor {
-            object.add("delivered", cursor.delivered)
-            object.add("dropped", cursor.dropped)
+        if subscriber.hasJoined {
+            object.add("delivered", subscriber.cursor.delivered)
+            object.add("dropped", subscriber.cursor.dropped)
         }
+        if let reason { object.add("reason", reason) }
         publishEvent(object)
     }
 

@@ -20,6 +20,8 @@ final class HTTPFace {
     private var crowded: [Exchange] = []
     /// The credentials of the latest request that was let in by any, and who made it.
     var login: (authorization: String, principal: Principal)?
+    /// Users with requests under way, and with how many. No more than there are streams.
+    private var speakers: [(account: Account, requests: Int)] = []
     /// What somebody showed may expire by then, in nanoseconds since 1970; nil if nothing does.
     var nextExpiry: Int64?
     /// The earliest deadline of an exchange may be this; nil when none has one.
@@ -100,9 +102,41 @@ final class HTTPFace {
         handle(of: stream).flatMap { exchange(at: $0) }
     }
 
+    /// Whether a request of that user is under way.
+    func speaks(for account: Account) -> Bool { speakers.contains { $0.account === account } }
+
+    /// It is known whose request it is.
+    func beginSpeaking(_ exchange: Exchange) {
+        guard let account = exchange.meter?.account, !exchange.isSpeaking else { return }
+        exchange.isSpeaking = true
+        if let place = speakers.firstIndex(where: { $0.account === account }) {
+            speakers[place].requests += 1
+        } else {
+            speakers.append((account, 1))
+        }
+    }
+
+    /// The connection counts for a user no more when that one's last request is over, unless it was the latest of all.
+    private func endSpeaking(_ exchange: Exchange) {
+        guard exchange.isSpeaking, let account = exchange.meter?.account else { return }
+        exchange.isSpeaking = false
+        guard let place = speakers.firstIndex(where: { $0.account === account }) else { return }
+        speakers[place].requests -= 1
+        guard speakers[place].requests == 0 else { return }
+        speakers.remove(at: place)
+        if account !== exchange.connection.meter?.account { account.connections.give() }
+    }
+
+    /// The connection is over. Hands out for whom it spoke.
+    func endSpeaking(_ each: (Account) -> Void) {
+        for speaker in speakers { each(speaker.account) }
+        speakers.removeAll()
+    }
+
     /// The stream is over; nothing more is told or written of it.
     func forget(_ exchange: Exchange) {
         exchange.isFinished = true
+        endSpeaking(exchange)
         exchange.body.removeAll()
         weigh(exchange)
         release(exchange)
@@ -221,6 +255,8 @@ final class Exchange {
     /// Who makes the request, once that is known.
     var principal: Principal?
     var meter: Meter?
+    /// It counts as that user's request.
+    var isSpeaking = false
     /// It waits until these credentials have been looked at.
     var ticket: UInt64?
     var authorization: String?
@@ -278,7 +314,7 @@ final class Exchange {
     /// How many messages its subscription lost since the last one delivered; 0 where there is none.
     var dropped: UInt64 {
         guard let bound, bound.kind == .subscriber else { return 0 }
-        return unsafeDowncast(bound, to: Subscriber.self).knownCursor?.droppedSinceDelivery ?? 0
+        return unsafeDowncast(bound, to: Subscriber.self).known { $0.droppedSinceDelivery } ?? 0
     }
 }
 

@@ -56,6 +56,7 @@ extension Shard {
     /// The session has ended; what it still has to say is written, and the connection closed.
     private func lose(_ connection: Connection, reason: String, now: Instant) {
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        connection.end = reason
         dropStreams(of: connection, now: now)
         counters.protocolErrors += 1
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])
@@ -309,14 +310,16 @@ extension Shard {
     // A call's end
 
     /// The peer gave up, or is given up: what stands behind the exchange goes.
-    func leave(_ exchange: Exchange, _ end: PublisherEnd, now: Instant) {
+    /// - Parameter reason: why, where it was not the client that wanted it.
+    func leave(_ exchange: Exchange, _ end: PublisherEnd, reason: String? = nil, now: Instant) {
         guard let bound = exchange.bound else { return }
+        if let reason, bound.kind == .subscriber { unsafeDowncast(bound, to: Subscriber.self).end = reason }
         if bound.kind == .publisher { ended(unsafeDowncast(bound, to: Publisher.self), end, now: now) }
         if streams[bound.handle] === bound { drop(bound) }
     }
 
     func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
-        leave(exchange, .cancelled, now: now)
+        leave(exchange, .cancelled, reason: error.message, now: now)
         finish(exchange, error.status, error.message)
         count(RefusalReason(error.status))
     }
@@ -327,6 +330,7 @@ extension Shard {
             subscriber.hasJoined, subscriber.cursor.credit.available == 0
         else { return }
         finish(exchange, .ok, end: .creditSpent, dropped: subscriber.cursor.droppedSinceDelivery)
+        subscriber.end = "its credit was spent, and no more could come"
         drop(subscriber)
     }
 

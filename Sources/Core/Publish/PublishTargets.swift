@@ -20,6 +20,27 @@ final class PublishTarget {
     }
 }
 
+/// Topics that a connection has been found to be allowed to publish to: of one more than there is room for, the oldest
+/// is forgotten, and looked up again.
+struct AllowedTargets {
+    /// How many are remembered.
+    static let most = 4
+
+    private var targets = InlineArray<4, PublishTarget?>(repeating: nil)
+    /// The place of the next one.
+    private var next = 0
+
+    func contains(_ target: PublishTarget) -> Bool {
+        for place in targets.indices where targets[place] === target { return true }
+        return false
+    }
+
+    mutating func insert(_ target: PublishTarget) {
+        targets[next] = target
+        next = (next + 1) % AllowedTargets.most
+    }
+}
+
 struct PublishTargets {
     /// Routes that one shard remembers.
     static let slots = 1 << slotBits

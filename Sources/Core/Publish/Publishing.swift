@@ -91,8 +91,8 @@ extension Shard {
         guard connection.parkedBytes + size <= limits.parked, connection.parkedCount < limits.parkedCount else {
             reached(.parked)
             throw .rejected(
-                "\(connection.parkedCount) publishes of this connection wait for their acknowledgement already; "
-                    + "wait for some before sending more.")
+                "This connection has \(counted(connection.parkedCount, "publish", "publishes")) waiting for an "
+                    + "acknowledgement already; wait for some before sending more.")
         }
     }
 
@@ -217,7 +217,7 @@ extension Shard {
     func key(_ stream: BoundStream) -> StreamKey { StreamKey(shard: index, handle: stream.handle) }
 
     /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
-    private func forward(_ bytes: Int, of connection: Connection) {
+    func forward(_ bytes: Int, of connection: Connection) {
         connection.forwarded += bytes
         updateReading(connection)
     }

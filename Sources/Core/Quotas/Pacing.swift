@@ -2,6 +2,7 @@
 // grant them is told as tokens come. Acknowledged publishes, and the first message of a channel, are parked, and
 // refused when that takes too long. Fire publishes are dropped and counted.
 
+import Bytes
 import Replay
 
 extension Shard {
@@ -15,17 +16,32 @@ extension Shard {
         return meter
     }
 
-    /// Counts a connection for the user that it turned out to be. Over HTTP it is that of the latest request.
+    /// Counts a connection for the user that it turned out to be. Over HTTP, where each request can have another one,
+    /// it counts for that of the latest request, and for each who has one under way.
     func enroll(_ connection: Connection, _ principal: Principal) throws(Refusal) {
-        if let meter = connection.meter, meter.account.user == principal.user { return }
+        let former = connection.meter
+        if let former, former.account.user == principal.user { return }
         let meter = meter(of: principal.user)
-        guard meter.account.connections.take(limit: limits.connectionsPerUser) else {
+        let http = connection.http
+        let isCounted = http?.speaks(for: meter.account) == true
+        guard isCounted || meter.account.connections.take(limit: limits.connectionsPerUser) else {
             reached(.connectionsPerUser)
             throw .rejected(
-                "\(meter.account.title) has \(limits.connectionsPerUser) connections, the most allowed; close some.")
+                "\(meter.account.title) has \(counted(limits.connectionsPerUser, "connection")), the most allowed; "
+                    + "close some.")
         }
-        connection.meter?.account.connections.give()
         connection.meter = meter
+        if let former, http?.speaks(for: former.account) != true { former.account.connections.give() }
+    }
+
+    /// Counts a connection no more, for anybody.
+    func disenroll(_ connection: Connection) {
+        let latest = connection.meter
+        latest?.account.connections.give()
+        connection.meter = nil
+        connection.http?.endSpeaking { account in
+            if account !== latest?.account { account.connections.give() }
+        }
     }
 
     /// Who publishes on a stream of a connection.
@@ -254,7 +270,9 @@ extension Shard {
         while let waiting = meter.parked.first, waiting.deadline <= now.monotonic {
             let limit = shortage(meter, now: now)
             reached(.parkTime)
-            let most = limit == .publishRate ? "\(limits.publishRate) messages" : "\(limits.publishBytes) bytes"
+            let most =
+                limit == .publishRate
+                ? counted(limits.publishRate, "message") : counted(limits.publishBytes, "byte")
             refuseFirst(
                 meter,
                 Refusal(

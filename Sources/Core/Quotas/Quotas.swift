@@ -25,6 +25,8 @@ final class Account: Sendable {
     let user: String?
     let connections = Quota()
     let subscriptions = Quota()
+    /// Connections that can be resumed.
+    let sessions = Quota()
     /// Topics that the user was the first to use.
     let topics = Quota()
     /// What the user may publish.
@@ -48,6 +50,7 @@ public final class Quotas: Sendable {
     let connections = Quota()
     let subscriptions = Quota()
     let topics = Quota()
+    let sessions = SessionTable()
     private let anonymous = Account(user: nil)
     private let book = Book()
 
@@ -59,26 +62,29 @@ public final class Quotas: Sendable {
         return book.lock.with { book.account(of: user, now: now) }
     }
 
-    /// One more connection from an address; false when there are `limit` already.
+    /// One more connection from an address, or its /64; false when there are `limit` already.
     func connect(_ address: String, limit: Int) -> Bool {
-        book.lock.with {
-            let count = book.addresses[address, default: 0]
+        let block = AddressBlock.of(address)
+        return book.lock.with {
+            let count = book.addresses[block, default: 0]
             guard count < limit else { return false }
-            book.addresses[address] = count + 1
+            book.addresses[block] = count + 1
             return true
         }
     }
 
     func disconnect(_ address: String) {
+        let block = AddressBlock.of(address)
         book.lock.with {
-            guard let count = book.addresses[address] else { return }
-            book.addresses[address] = count > 1 ? count - 1 : nil
+            guard let count = book.addresses[block] else { return }
+            book.addresses[block] = count > 1 ? count - 1 : nil
         }
     }
 
     /// Nothing is counted but topics, some of which are the broker's own.
     var isUnused: Bool {
-        connections.value == 0 && subscriptions.value == 0 && book.lock.with { book.addresses.isEmpty }
+        connections.value == 0 && subscriptions.value == 0 && sessions.count == 0
+            && book.lock.with { book.addresses.isEmpty }
             && anonymous.connections.value == 0 && anonymous.subscriptions.value == 0 && anonymous.topics.value == 0
     }
 

@@ -67,7 +67,7 @@ extension Shard {
         let log = subscriber.mirror.log
         let start = connection.output.count
         while let range = subscriber.deliverable(in: log) {
-            let room = limits.output - connection.output.count
+            let room = connection.output.room(limits.output)
             guard room > 0, connection.isOpen, connection.output.count - start < quantum else { return true }
             let piece = log.piece(of: range.lower)
             let position = range.lower - piece.first
@@ -158,7 +158,7 @@ extension Shard {
     /// Output has room again: subscribers that waited for it have their turns.
     func feedHungry(_ connection: Connection, now: Instant) {
         for _ in 0..<connection.hungryCount {
-            guard connection.handedOver < limits.output, !connection.output.blocked,
+            guard connection.hasRoom(limits.output), !connection.output.blocked,
                 let subscriber = connection.nextHungry()
             else { return }
             deliver(subscriber, quantum: connection.hungryCount > 0 ? Shard.subscriptionQuantum : .max, now: now)

@@ -192,10 +192,9 @@ final class Mirror {
             seen: log.end, needed: log.end, horizon: horizon, floor: nil, subscriptions: members.count,
             dropped: pastDropped, delivered: delivered)
         for subscriber in members {
-            let cursor = subscriber.cursor
-            now.needed = Swift.min(now.needed, cursor.cursor)
-            now.dropped &+= cursor.dropped
-            guard let floor = cursor.floor else { continue }
+            now.needed = Swift.min(now.needed, subscriber.cursor.cursor)
+            now.dropped &+= subscriber.cursor.dropped
+            guard let floor = subscriber.cursor.floor else { continue }
             if now.floor == nil || floor < now.floor! {
                 now.floor = floor
                 atFloor = 1

@@ -27,6 +27,8 @@ final class Subscriber: BoundStream {
     var streamID: SubscriptionID?
     /// What it has lost, as far as the shard's counters know.
     var countedDropped: UInt64 = 0
+    /// Why it ended, for the event that tells so.
+    var end = "cancelled by the client"
     /// Since when messages have been waiting for it without a pause, on the monotonic clock; nil while none does.
     var behindSince: UInt64?
     /// Under `block`: since when its buffer has been full without progress, and where it stood then.
@@ -44,8 +46,8 @@ final class Subscriber: BoundStream {
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
-    /// `cursor`, nil before there is one.
-    var knownCursor: Subscription? { hasJoined ? cursor : nil }
+    /// What `read` finds in `cursor`; nil before there is one.
+    func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
     /// The messages to hand over next, as far as its credit reaches; nil if there are none. What `log` has given up of
     /// them is lost.
@@ -60,7 +62,7 @@ final class Subscriber: BoundStream {
     }
 
     /// Gives it its place, once.
-    func join(at cursor: Subscription) {
+    func join(at cursor: consuming Subscription) {
         precondition(!hasJoined)
         cursorPlace.initialize(to: cursor)
         hasJoined = true

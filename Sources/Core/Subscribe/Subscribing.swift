@@ -57,13 +57,14 @@ extension Shard {
     private func countSubscription(for account: Account?) throws(Refusal) {
         guard quotas.subscriptions.take(limit: limits.subscriptions) else {
             reached(.subscriptions)
-            throw .rejected("The broker has \(limits.subscriptions) subscriptions, its limit; try again later.")
+            let subscriptions = counted(limits.subscriptions, "subscription")
+            throw .rejected("The broker has \(subscriptions), its limit; try again later.")
         }
         guard let account, !account.subscriptions.take(limit: limits.subscriptionsPerUser) else { return }
         quotas.subscriptions.give()
         reached(.subscriptionsPerUser)
         throw .rejected(
-            "\(account.title) has \(limits.subscriptionsPerUser) subscriptions, the most allowed; end some.")
+            "\(account.title) has \(counted(limits.subscriptionsPerUser, "subscription")), the most allowed; end some.")
     }
 
     private func uncountSubscription(for account: Account?) {
@@ -135,10 +136,12 @@ extension Shard {
     /// Tells a subscriber the end of its subscription, which needs no credit and comes behind all messages.
     func finish(_ subscriber: Subscriber, _ end: End, now: Instant) {
         let lost = subscriber.cursor.droppedSinceDelivery
-        let note = lost > 0 ? " (\(lost) messages were dropped since the last one delivered)" : ""
+        let dropped = counted(lost, "message was", "messages were")
+        let note = lost > 0 ? " (\(dropped) dropped since the last one delivered)" : ""
         switch end {
         case .completed:
             sayCompleted(to: subscriber, lost: lost)
+            subscriber.end = "the topic completed"
             drop(subscriber)
         case .topicFailed:
             var reason = "unknown"
@@ -148,7 +151,7 @@ extension Shard {
             if cause == .blockedTooLong { reached(.blockLimit) }
             let text =
                 switch cause {
-                case .buffer: "the buffer of \(subscriber.options.buffer) messages was full"
+                case .buffer: "the buffer of \(counted(subscriber.options.buffer, "message")) was full"
                 case .bytes: "bytes: the topic's log reached its limit of \(subscriber.mirror.byteLimit) bytes"
                 case .blockedTooLong:
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
@@ -166,7 +169,7 @@ extension Shard {
         uncountSubscription(for: subscriber.meter?.account)
         if let id = subscriber.streamID { streamIDs[id] = nil }
         let mirror = subscriber.mirror
-        if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber) }
+        if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
         mirror.remove(subscriber)
         if mirror.isEmpty { mirror.markDirty() }
     }

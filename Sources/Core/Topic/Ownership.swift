@@ -1,5 +1,6 @@
 // Ownership: what a shard does as the owner of topics – making them, linking views to them, ending and removing them.
 
+import Bytes
 import Replay
 import RSocket
 
@@ -22,13 +23,14 @@ extension Shard {
     private func countTopic(for account: Account?) throws(Refusal) {
         guard quotas.topics.take(limit: limits.topics) else {
             reached(.topics)
-            throw .rejected("The broker has \(limits.topics) topics, its limit; delete some or try again later.")
+            let topics = counted(limits.topics, "topic")
+            throw .rejected("The broker has \(topics), its limit; delete some or try again later.")
         }
         guard let account, !account.topics.take(limit: limits.topicsPerUser) else { return }
         quotas.topics.give()
         reached(.topicsPerUser)
         throw .rejected(
-            "\(account.title) was the first to use \(limits.topicsPerUser) topics that there are, the most allowed; "
+            "\(account.title) was the first to use \(counted(limits.topicsPerUser, "topic")), the most allowed; "
                 + "delete some, or use others' topics.")
     }
 

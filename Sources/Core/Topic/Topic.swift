@@ -49,6 +49,8 @@ final class Topic {
 
     /// History before this is not replayed: it is too old, or memory was short.
     var forgotten = SequenceNumber(1)
+    /// How old messages are; kept while `retention.age` is not 0.
+    var ages = AgeMarks()
     /// Messages before this were lost to the byte limit.
     var lost = SequenceNumber(1)
     var isDirty = false

@@ -30,6 +30,9 @@ public struct TopicPattern: Hashable, Sendable, CustomStringConvertible {
 
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
+    /// It means topics of the broker's own, and no others.
+    public var isOfBroker: Bool { bytes[0] == TopicPattern.system }
+
     /// Whether the topic called `name`, which is a valid name, is one of those meant. Allocates nothing for a string of
     /// Swift's own.
     public func matches(_ name: String) -> Bool {

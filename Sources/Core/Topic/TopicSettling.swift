@@ -7,6 +7,7 @@ import RSocket
 extension Topic {
     func settle(now: Instant) {
         isDirty = false
+        if retention.age > 0 { ages.note(end: log.end, age: retention.age, now: now.monotonic) }
         advanceViews(now: now)
         serveParked(now: now)
         for channel in turns { tellNews(channel) }
@@ -198,7 +199,9 @@ extension Topic {
     func retain(_ retention: Retention, now: Instant) {
         if retention == self.retention { return }
         forgotten = Swift.max(forgotten, retained)
+        let hadAge = self.retention.age > 0
         self.retention = retention
+        if !hadAge, retention.age > 0 { ages.begin(with: log, now: now) }
         evict(now: now)
         tellForgotten(now: now)
         // There may be room for publishers now.
@@ -241,10 +244,10 @@ extension Topic {
     }
 
     private func forgetOld(now: Instant) {
-        let oldest = now.wall - Int64(clamping: retention.age)
+        ages.note(end: log.end, age: retention.age, now: now.monotonic)
+        guard let old = ages.takeOld(age: retention.age, now: now.monotonic) else { return }
         let before = Swift.max(forgotten, log.head)
-        forgotten = before
-        while forgotten < log.end, log.timestamp(forgotten) < oldest { forgotten = forgotten.advanced(by: 1) }
+        forgotten = Swift.max(before, old)
         guard forgotten > before else { return }
         evictUnneeded()
         log.releaseLastChunk()

@@ -60,6 +60,7 @@ extension AdminAnswer {
             var object = JSONObject()
             object.add("protocol", listener.name)
             object.add("address", listener.address.description)
+            object.add("tls", listener.isSecure)
             return object.finished()
         }
         if let origin = info.httpOrigin { object.add("http_origin", origin) }

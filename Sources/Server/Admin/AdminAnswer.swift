@@ -33,6 +33,13 @@ struct AdminAnswer: Sendable {
         body = Array(buffer.readable)
     }
 
+    /// Without what makes browsers ask for a name and a password, whatever the page does.
+    var withoutDialog: AdminAnswer {
+        var copy = self
+        copy.headers.removeAll { $0.name == "www-authenticate" && $0.value.hasPrefix("Basic") }
+        return copy
+    }
+
     /// For the driver.
     func head(isLast: Bool, wall: Int64) -> HTTP1Answer {
         let common: [(name: String, value: String)] = [

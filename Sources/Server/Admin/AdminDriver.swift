@@ -9,7 +9,10 @@ import HTTP2
 /// One connection to the admin listener, and the request that it is at.
 final class AdminClient {
     let micro: MicroConnection
+    /// Address and port.
     let peer: String
+    /// That of its TLS, verified.
+    let certificate: PeerCertificate?
     /// When it last did what it is there for, on the monotonic clock.
     var lastSign: UInt64
     /// What was asked for; nil between requests.
@@ -20,19 +23,22 @@ final class AdminClient {
     var authorization: String?
     /// The question to the shards that it waits for.
     var job: UInt64?
+    /// A script asks, and deals with a refusal itself.
+    var isScript = false
     var isAmbiguous = false
     var bodyCount = 0
     private(set) var answer: AdminAnswer?
     private var written = 0
 
-    init(_ micro: MicroConnection, peer: String, now: UInt64) {
+    init(_ micro: MicroConnection, peer: String, certificate: PeerCertificate?, now: UInt64) {
         self.micro = micro
         self.peer = peer
+        self.certificate = certificate
         lastSign = now
     }
 
     func set(_ answer: AdminAnswer) {
-        self.answer = answer
+        self.answer = isScript ? answer.withoutDialog : answer
         written = 0
     }
 
@@ -53,6 +59,7 @@ final class AdminClient {
         answer = nil
         authority = nil
         authorization = nil
+        isScript = false
         isAmbiguous = false
         bodyCount = 0
         lastSign = now
@@ -72,15 +79,18 @@ final class AdminDriver: MicroDaemon {
         let target = connection.target
         var head = HTTP1Request(method: method, target: target, version: version, limits: loop.context.limits)
         var fetchSite: String?
+        var requestedWith: String?
         connection.forEachField { name, value in
             head.add(name, value)
-            guard name.count == 14, String(decoding: name, as: UTF8.self).lowercased() == "sec-fetch-site" else {
-                return
+            switch name.count > 16 ? "" : String(decoding: name, as: UTF8.self).lowercased() {
+            case "sec-fetch-site": fetchSite = String(decoding: value, as: UTF8.self)
+            case "x-requested-with": requestedWith = String(decoding: value, as: UTF8.self)
+            default: break
             }
-            fetchSite = String(decoding: value, as: UTF8.self)
         }
         if !isClean { head.isUnclear() }
         client.lastSign = loop.now
+        client.isScript = requestedWith == "XMLHttpRequest"
         client.isAmbiguous = head.isAmbiguous
         client.authority = head.plain.authority
         client.authorization = head.plain.authorization

@@ -3,6 +3,10 @@
 enum AdminLimits {
     /// Connections at a time; one more is closed at once.
     static let connections = 64
+    /// Those that linger over TLS beside them; one more closes the oldest.
+    static let lingering = 64
+    /// Files that all of these take at most: over TLS a connection has a pair of sockets beside its client's.
+    static let files = 3 * connections + lingering
     /// Questions to the shards that are under way at a time; the others wait for their turn, one of each connection.
     static let jobs = 4
     /// Nanoseconds that the shards have to answer. What is missing then is told to be missing.

@@ -1,6 +1,6 @@
 // AdminLogin: who may ask the admin listener for what: those with the permission to control it, which everybody has
-// unless users, or what clients without credentials may do, are configured. Who asks is shown as over plain HTTP, and
-// credentials are looked at on the threads that look at all others.
+// unless users, or what clients without credentials may do, are configured. Who asks is shown as over plain HTTP, by
+// a certificate or by credentials, which are looked at on the threads that look at all others.
 
 import Core
 import HTTP2
@@ -8,7 +8,8 @@ import HTTP2
 struct AdminLogin {
     /// What a request is to do next.
     enum Verdict {
-        case goOn
+        /// It is allowed, to a user or to who does not say who it is.
+        case goOn(user: String?)
         /// The answer of a thread that looks at its credentials, under this number.
         case wait(UInt64)
         case refuse(Problem)
@@ -26,19 +27,18 @@ struct AdminLogin {
         place = context.inboxes.count
     }
 
-    /// - Parameter peer: address and port.
-    mutating func check(_ call: AdminCall, _ authorization: String?, peer: String, now: UInt64) -> Verdict {
-        guard let needed = call.permitted else { return .goOn }
+    mutating func check(_ call: AdminCall, of client: AdminClient, now: UInt64) -> Verdict {
+        guard let needed = call.permitted else { return .goOn(user: nil) }
         do throws(Problem) {
-            guard let authorization, !access.isOpen else {
-                guard let anonymous = access.anonymous else {
+            guard let authorization = client.authorization, !access.isOpen else {
+                guard let principal = access.unasked(client.certificate) else {
                     throw Problem(.unauthenticated, "Say who asks, by Basic or Bearer authorization.")
                 }
-                try check(anonymous, needed)
-                return .goOn
+                try check(principal, needed)
+                return .goOn(user: principal.user)
             }
             number += 1
-            let request = try LoginRequest(number: number, authorization: authorization, peer: peer)
+            let request = try LoginRequest(number: number, authorization: authorization, peer: client.peer)
             guard let service, service.submit(request, from: place, now: now) else {
                 throw Problem(.busy, "Too many wait for their credentials to be looked at; try again later.")
             }
@@ -56,7 +56,7 @@ struct AdminLogin {
                 throw Problem(.unauthenticated, "The user is no longer known here.")
             }
             if let needed = call.permitted { try check(principal, needed) }
-            return .goOn
+            return .goOn(user: principal.user)
         } catch {
             return .refuse(error)
         }

@@ -41,6 +41,8 @@ final class AdminLoop {
     private let listeners: [Int32]
     private var poller: Poller
     private var driver: AdminDriver!
+    /// Where connections come in by, if the listener speaks TLS.
+    private var gate: AdminGate?
     private(set) var now = Clock.monotonic()
     private var clients: [UInt32: AdminClient] = [:]
     private var nextClient: UInt32 = 0
@@ -57,8 +59,6 @@ final class AdminLoop {
     /// Accepting failed for want of file descriptors or memory, and goes on then.
     private var resumeAt: UInt64?
 
-    private static let inboxToken = UInt64.max
-    private static let driverToken = UInt64.max - 1
     private static let sweepInterval: UInt64 = 1_000_000_000
     private static let pause: UInt64 = 100_000_000
 
@@ -72,18 +72,22 @@ final class AdminLoop {
         self.settings = settings
         login = AdminLogin(context)
         known = Array(repeating: ShardFigures(), count: context.inboxes.count)
-        try poller.add(inbox.descriptor, token: AdminLoop.inboxToken, interest: .read)
+        if settings.isSecure, let server = context.tls { gate = AdminGate(server, log: context.log) }
+        try poller.add(inbox.descriptor, token: Token.inbox.rawValue, interest: .read)
         for (index, listener) in listeners.enumerated() {
-            try poller.add(listener, token: UInt64(index), interest: .read)
+            try poller.add(listener, token: Token.listener(UInt32(index)).rawValue, interest: .read)
         }
         driver = AdminDriver(loop: self)
         guard let driver else { throw SystemError("cannot start the admin listener", code: ENFILE) }
-        try poller.add(driver.descriptor, token: AdminLoop.driverToken, interest: .read)
+        try poller.add(driver.descriptor, token: Token.micro.rawValue, interest: .read)
     }
 
     /// Runs until it is told to stop.
     func run() throws(SystemError) {
-        defer { driver.stop() }
+        defer {
+            driver.stop()
+            gate?.closeAll()
+        }
         while !isStopped { try turn() }
     }
 
@@ -91,10 +95,13 @@ final class AdminLoop {
         let count = try poller.wait(timeout: timeout)
         now = Clock.monotonic()
         for event in 0..<count {
-            switch poller[event].token {
-            case AdminLoop.inboxToken: inbox.clearWake()
-            case AdminLoop.driverToken: driver.wake()
-            case let token: if resumeAt == nil { try accept(from: listeners[Int(token)]) }
+            let (token, ready) = poller[event]
+            switch Token(rawValue: token) {
+            case .inbox: inbox.clearWake()
+            case .micro: driver.wake()
+            case .listener(let place): if resumeAt == nil { try accept(from: listeners[Int(place)]) }
+            case let token:
+                if let admitted = gate?.handle(token, ready, context.limits, now: now, poller) { serve(admitted) }
             }
         }
         inbox.drain { take($0) }
@@ -104,6 +111,7 @@ final class AdminLoop {
         }
         if driver.isDue { driver.run() }
         if now >= nextSweep { sweep() }
+        gate?.tick(context.limits, now: now, poller)
         if let resumeAt, resumeAt <= now {
             self.resumeAt = nil
             try watch(.read)
@@ -112,9 +120,9 @@ final class AdminLoop {
 
     private var timeout: UInt64? {
         if driver.isDue { return 0 }
-        var first = resumeAt ?? .max
+        var first = min(resumeAt ?? .max, gate?.deadline ?? .max)
         for job in jobs.values { first = min(first, job.deadline) }
-        if !clients.isEmpty { first = min(first, nextSweep) }
+        if !clients.isEmpty || gate?.hasRelays == true { first = min(first, nextSweep) }
         if first == .max { return nil }
         let now = Clock.monotonic()
         return first > now ? first - now : 0
@@ -134,10 +142,11 @@ final class AdminLoop {
                 return
             }
             switch login.check(outcome, for: call) {
-            case .goOn, .wait: enqueue(client)
+            case .goOn(let user): enqueue(client, user: user)
+            case .wait: break
             case .refuse(let problem):
                 client.job = nil
-                client.set(AdminAnswer(problem))
+                refuse(client, problem)
                 driver.resume(client.micro)
             }
         case .access(let access): login.access = access
@@ -153,17 +162,19 @@ final class AdminLoop {
 
     private func accept(from listener: Int32) throws(SystemError) {
         do throws(SystemError) {
-            while let (fd, peer) = try Socket.accept(listener) {
-                guard clients.count < AdminLimits.connections else {
+            for _ in 0..<AdminLimits.connections {
+                guard let (fd, peer) = try Socket.accept(listener) else { return }
+                if (gate?.occupancy(clients.count) ?? clients.count) >= AdminLimits.connections, !makeRoom() {
                     close(fd)
                     continue
                 }
                 Socket.configure(fd, userTimeout: Int32(clamping: AdminLimits.silence / 1_000_000))
-                nextClient &+= 1
-                let id = ConnectionID(index: nextClient, generation: 0)
-                pendingPeer = peer.description
-                // A connection that comes to nothing has been taken out again by then.
-                _ = driver.add(fd, id: id).map { insert($0) }
+                if gate == nil {
+                    serve(AdminGate.Admitted(socket: fd, peer: peer.description, certificate: nil))
+                } else {
+                    let deadline = now + context.limits.setupTime
+                    try gate?.take(fd, peer: peer.description, now: now, deadline: deadline, poller)
+                }
             }
         } catch {
             resumeAt = now + AdminLoop.pause
@@ -171,10 +182,25 @@ final class AdminLoop {
         }
     }
 
-    private var pendingPeer = ""
+    /// Ends the connection that has been in its handshake or without a request for longest, so that nobody keeps others
+    /// out by connections on which he asks for nothing. False when each of them has a request.
+    private func makeRoom() -> Bool {
+        let longest = clients.values.filter { $0.call == nil }.min { $0.lastSign < $1.lastSign }
+        if gate?.dropOldest(before: longest?.lastSign ?? .max) == true { return true }
+        guard let longest else { return false }
+        driver.drop(longest.micro)
+        // The library takes it out; the relay before it ends by itself.
+        driver.run()
+        return gate != nil || clients.count < AdminLimits.connections
+    }
 
-    private func insert(_ micro: MicroConnection) {
-        clients[micro.id.index] = AdminClient(micro, peer: pendingPeer, now: now)
+    private func serve(_ admitted: AdminGate.Admitted) {
+        nextClient &+= 1
+        // A connection that comes to nothing has been taken out again by then.
+        let id = ConnectionID(index: nextClient, generation: 0)
+        guard let micro = driver.add(admitted.socket, id: id) else { return }
+        clients[nextClient] = AdminClient(
+            micro, peer: admitted.peer, certificate: admitted.certificate, now: now)
         nextSweep = min(nextSweep, now + AdminLoop.sweepInterval)
     }
 
@@ -187,7 +213,7 @@ final class AdminLoop {
 
     private func watch(_ interest: Interest) throws(SystemError) {
         for (index, listener) in listeners.enumerated() {
-            try poller.modify(listener, token: UInt64(index), interest: interest)
+            try poller.modify(listener, token: Token.listener(UInt32(index)).rawValue, interest: interest)
         }
     }
 
@@ -208,17 +234,27 @@ final class AdminLoop {
         case .failure(let problem): client.set(AdminAnswer(problem))
         case .success(.file(let file)): client.set(file.answer(http: settings.httpOrigin(for: client.authority)))
         case .success(let call):
-            switch login.check(call, client.authorization, peer: client.peer, now: now) {
-            case .goOn: enqueue(client)
+            switch login.check(call, of: client, now: now) {
+            case .goOn(let user): enqueue(client, user: user)
             case .wait(let number):
                 client.job = 0
                 unknown[number] = client
-            case .refuse(let problem): client.set(AdminAnswer(problem))
+            case .refuse(let problem): refuse(client, problem)
             }
         }
     }
 
-    private func enqueue(_ client: AdminClient) {
+    private func refuse(_ client: AdminClient, _ problem: Problem) {
+        client.set(AdminAnswer(problem))
+        guard problem.kind == .unauthenticated || problem.kind == .overLimit else { return }
+        context.frequent.write(.loginRefused(problem.detail, peer: client.peer), now: now, log: context.log)
+    }
+
+    private func enqueue(_ client: AdminClient, user: String?) {
+        if case .success(.control(var call))? = client.call {
+            call.caller = Caller(user: user, peer: client.peer)
+            client.call = .success(.control(call))
+        }
         // A number that no job has: it waits for its turn.
         client.job = 0
         queue.append(client)
@@ -274,7 +310,8 @@ final class AdminLoop {
                 uptime: Clock.monotonic() - settings.started, isDraining: isDraining, memory: context.memory.used,
                 memoryLimit: context.memory.limit, connectionLimit: context.connections.limit,
                 refusedConnections: context.connections.refused,
-                connectionsOverLimit: context.connections.limitReached)
+                connectionsOverLimit: context.connections.limitReached,
+                handshakes: gate?.handshakes ?? HandshakeCounts(), certificateEnds: context.tls?.validity?.ends)
             let info = BrokerInfo(
                 limits: context.limits, listeners: settings.listeners,
                 httpOrigin: settings.httpOrigin(for: client.authority))

@@ -39,7 +39,10 @@ struct AdminThread: Sendable {
         let settings = AdminSettings(
             guarding: AdminGuard(hosts: HostPolicy(configuration.hostNames)),
             listeners: bound.map { BoundListener(name: $0.face.name, address: $0.address, isSecure: $0.isSecure) }
-                + addresses.map { BoundListener(name: AdminThread.name, address: $0, isSecure: false) },
+                + addresses.map {
+                    BoundListener(
+                        name: AdminThread.name, address: $0, isSecure: configuration.isSecure(AdminThread.name))
+                },
             started: Clock.monotonic())
         let sockets = sockets
         thread = try NamedThread.start("forebay-admin") {

@@ -17,6 +17,10 @@ struct ProcessFigures: Sendable {
     var refusedConnections: UInt64
     /// Those of them that would have been one too many.
     var connectionsOverLimit: UInt64
+    /// Those of the admin listener.
+    var handshakes = HandshakeCounts()
+    /// When the certificate of the listeners that speak TLS ends, in seconds since 1970.
+    var certificateEnds: Int64?
     var resources = ProcessResources()
 }
 
@@ -29,6 +33,7 @@ enum Metrics {
         addPublishers(broker, to: &out)
         addConnections(broker, process, to: &out)
         addErrors(broker.counters, connectionsOverLimit: process.connectionsOverLimit, to: &out)
+        addTLS(broker.counters, process, to: &out)
         addLoops(broker, to: &out)
         addTopics(broker, to: &out)
         if subscriptions { addRows(broker.subscriptions, to: &out) }
@@ -121,6 +126,12 @@ enum Metrics {
         out.sample(["protocol": "rsocket"], sums.rsocket)
         out.sample(["protocol": "http2"], sums.http2)
         out.sample(["protocol": "http1"], sums.http1)
+        out.single(
+            "forebay_sessions_detached", .gauge, "Connections among these that have no socket and may be resumed.",
+            broker.counters.detached)
+        out.family("forebay_resumptions_total", .counter, "Attempts to resume a connection, by what came of them.")
+        out.sample(["result": "accepted"], broker.counters.resumptionsAccepted)
+        out.sample(["result": "refused"], broker.counters.resumptionsRefused)
         out.single("forebay_connections_limit", .gauge, "The most that there may be.", process.connectionLimit)
         out.single(
             "forebay_connections_opened_total", .counter, "Connections ever taken in.",
@@ -154,17 +165,27 @@ enum Metrics {
         out.single(
             "forebay_protocol_errors_total", .counter, "Connections ended because their client broke the protocol.",
             counters.protocolErrors)
-        out.family("forebay_logins_total", .counter, "Credentials that were looked at, or missing, by what came of it.")
+        out.family(
+            "forebay_logins_total", .counter,
+            "Logins, by what came of them: accepted, refused, or slowed (not looked at).")
         out.sample(["result": "accepted"], counters.loginsAccepted)
         out.sample(["result": "refused"], counters.loginsRefused)
+        out.sample(["result": "slowed"], counters.loginsSlowed)
         out.single(
             "forebay_requests_denied_total", .counter, "Requests that their user had no permission for.",
             counters.denied)
-        out.family("forebay_tls_handshakes_total", .counter, "Handshakes of TLS, by what came of them.")
-        out.sample(["result": "done"], counters.handshakes)
-        out.sample(["result": "failed"], counters.handshakeFailures)
         out.family("forebay_limit_reached_total", .counter, "How often a limit was reached, by its name.")
         for limit in LimitReached.allCases { out.sample(["limit": limit.name], limits[limit]) }
+    }
+
+    private static func addTLS(_ counters: ShardCounters, _ process: ProcessFigures, to out: inout Exposition) {
+        out.family("forebay_tls_handshakes_total", .counter, "Handshakes of TLS, by what came of them.")
+        out.sample(["result": "done"], counters.handshakes &+ process.handshakes.done)
+        out.sample(["result": "failed"], counters.handshakeFailures &+ process.handshakes.failed)
+        out.family(
+            "forebay_tls_certificate_expiry_timestamp_seconds", .gauge,
+            "When the certificate ends, in seconds since 1970; not there without TLS.")
+        if let ends = process.certificateEnds { out.sample([:], ends) }
     }
 
     private static func addLoops(_ broker: BrokerFigures, to out: inout Exposition) {

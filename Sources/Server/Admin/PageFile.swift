@@ -35,6 +35,9 @@ struct PageFile: @unchecked Sendable {
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
             + "connect-src 'self'\(http.map { " " + $0 } ?? ""); base-uri 'none'; form-action 'none'; "
             + "frame-ancestors 'none'"
-        return AdminAnswer(type: type, bytes: Array(bytes), headers: [("content-security-policy", policy)])
+        // Who may publish may not be allowed to see `info`, which has it too.
+        let origin = http.map { [(name: "forebay-http", value: $0)] } ?? []
+        return AdminAnswer(
+            type: type, bytes: Array(bytes), headers: [(name: "content-security-policy", value: policy)] + origin)
     }
 }

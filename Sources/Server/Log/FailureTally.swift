@@ -1,6 +1,7 @@
 // FailureTally: failures that anybody may cause as often as he likes, told once a second at most.
 
 import Core
+import Glibc
 
 /// One kind of failure. Belongs to one thread.
 struct FailureTally {
@@ -8,7 +9,7 @@ struct FailureTally {
     private let level: LogRecord.Level
     private let message: String
     private var untold = 0
-    private var cause = ""
+    private var fields: [(key: String, value: String)] = []
     private var lastTold: UInt64?
 
     init(_ level: LogRecord.Level, _ message: String) {
@@ -20,15 +21,54 @@ struct FailureTally {
     var deadline: UInt64? { untold == 0 ? nil : (lastTold ?? 0) + FailureTally.interval }
 
     /// Of several between two lines the last one's cause is told.
-    mutating func count(_ cause: String) {
+    mutating func count(_ cause: String) { count([("cause", cause)]) }
+
+    mutating func count(_ fields: [(key: String, value: String)]) {
         untold += 1
-        self.cause = cause
+        self.fields = fields
     }
 
     mutating func tell(now: UInt64, log: Log) {
         guard untold > 0, lastTold.map({ now - $0 >= FailureTally.interval }) ?? true else { return }
-        log.write(level, message, [("attempts", String(untold)), ("cause", cause)])
+        log.write(level, message, [("attempts", String(untold))] + fields)
         untold = 0
         lastTold = now
+    }
+}
+
+/// Records of the engine's that are frequent, from any thread: one line a second, in which `attempts` says for how many
+/// it stands, and the rest is the last one's.
+final class FrequentRecords: @unchecked Sendable {
+    /// Kinds of records that are told apart; what is more than these is written as it comes.
+    static let kinds = 8
+
+    private let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private var tallies: [(message: String, tally: FailureTally)] = []
+
+    init() { pthread_mutex_init(lock, nil) }
+
+    deinit {
+        pthread_mutex_destroy(lock)
+        lock.deallocate()
+    }
+
+    func write(_ record: LogRecord, now: UInt64, log: Log) {
+        pthread_mutex_lock(lock)
+        defer { pthread_mutex_unlock(lock) }
+        var place = tallies.firstIndex { $0.message == record.message }
+        if place == nil, tallies.count < FrequentRecords.kinds {
+            place = tallies.count
+            tallies.append((record.message, FailureTally(record.level, record.message)))
+        }
+        guard let place else { return log.write(record) }
+        tallies[place].tally.count(record.fields)
+        tallies[place].tally.tell(now: now, log: log)
+    }
+
+    /// Writes what has waited for a second. To be called now and then.
+    func tell(now: UInt64, log: Log) {
+        pthread_mutex_lock(lock)
+        defer { pthread_mutex_unlock(lock) }
+        for place in tallies.indices { tallies[place].tally.tell(now: now, log: log) }
     }
 }

@@ -177,12 +177,8 @@ private struct Desk: ~Copyable {
         if now.monotonic < job.since + LoginService.patience {
             outcome = authenticator.authenticate(job.request.credential, from: address, now: now)
             if let slowed = authenticator.newlySlowed {
-                log.write(.warning, "logins slowed", [("address", slowed), ("reason", "too many failed")])
+                log.write(.warning, "logins slowed", slowed.fields)
             }
-        }
-        if let reason = outcome.reason {
-            // The name may be a password that was typed in the wrong place.
-            log.write(.debug, "login refused", [("address", address), ("reason", reason)])
         }
         if job.shard < inboxes.count {
             inboxes[job.shard].push(.authenticated(job.request.ticket, outcome))
@@ -192,16 +188,10 @@ private struct Desk: ~Copyable {
     }
 }
 
-extension LoginOutcome {
-    /// Why it is none, for the log.
-    fileprivate var reason: String? {
-        switch self {
-        case .accepted: nil
-        case .wrong: "wrong credentials"
-        case .expired: "expired token"
-        case .notYetValid: "token not valid yet"
-        case .slowed: "slowed"
-        case .busy: "busy"
-        }
+extension Slowed {
+    /// For the log: the name of a user who is there is no secret, but any other may be a password that was typed in the
+    /// wrong place.
+    fileprivate var fields: [(key: String, value: String)] {
+        [("address", address)] + (user.map { [("user", $0)] } ?? []) + [("reason", "too many failed")]
     }
 }

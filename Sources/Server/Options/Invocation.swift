@@ -1,5 +1,10 @@
 // Invocation: forebayd's command line, read with getopt_long.
 
+import Synchronization
+
+/// getopt keeps its place in global variables.
+private let getopt = Mutex<Void>(())
+
 /// A command line, environment or file that cannot be obeyed. Each fault is a sentence that tells what to write
 /// instead.
 public struct UsageError: Error, Equatable, CustomStringConvertible, Sendable {
@@ -36,9 +41,12 @@ struct Invocation: Equatable, Sendable {
         a.action == b.action && a.file == b.file && a.settings.elementsEqual(b.settings, by: ==)
     }
 
-    /// Reads a command line, `arguments[0]` being the command's own name. Not to be called from two threads at once:
-    /// getopt keeps its place in global variables.
+    /// Reads a command line, `arguments[0]` being the command's own name.
     static func parse(_ arguments: [String]) throws(UsageError) -> Invocation {
+        try getopt.withLock { _ throws(UsageError) in try read(arguments) }
+    }
+
+    private static func read(_ arguments: [String]) throws(UsageError) -> Invocation {
         var invocation = Invocation()
         var scanner = OptionScanner(arguments)
         while let (name, value) = try scanner.next() {

@@ -2,6 +2,7 @@
 // file, the variables of the environment, the options of the command line, what -h and --print-config print, and what
 // a reload does.
 
+import Bytes
 import Configuration
 import Core
 
@@ -71,7 +72,7 @@ struct Setting: Sendable {
         switch shape {
         case .value, .truth: return texts[0]
         case .list: return texts.isEmpty ? "none" : texts.joined(separator: ", ")
-        case .records: return texts.isEmpty ? "none" : "\(texts.count { $0.hasPrefix("- ") }) elements"
+        case .records: return texts.isEmpty ? "none" : counted(texts.count { $0.hasPrefix("- ") }, "element")
         }
     }
 }

@@ -104,7 +104,7 @@ extension Setting {
         ).reloadable,
         .number(
             "max-connections-per-address", \.limits.connectionsPerAddress, in: 1...10_000_000,
-            "connections from one address"
+            "connections from one address, or one /64 of IPv6"
         ).reloadable,
         .number(
             "max-streams", \.limits.streamsPerConnection, in: 1...1_000_000,
@@ -114,6 +114,16 @@ extension Setting {
         .number(
             "max-subscriptions-per-user", \.limits.subscriptionsPerUser, in: 1...100_000_000,
             "subscriptions of one user"
+        ).reloadable,
+        .number(
+            "max-sessions", \.limits.sessions, in: 1...10_000_000, "RSocket connections that can be resumed, in all"
+        ).reloadable,
+        .number(
+            "max-sessions-per-user", \.limits.sessionsPerUser, in: 1...10_000_000, "those of one user"
+        ).reloadable,
+        .size(
+            "resume-buffer", \.limits.resumeBuffer, in: (4 << 10)...(1 << 30),
+            "bytes that such a connection may be sent beyond what its client has acknowledged"
         ).reloadable,
         .number("max-topics", \.limits.topics, in: 1...10_000_000, "topics in all").reloadable,
         .number(
@@ -166,6 +176,10 @@ extension Setting {
             .reloadable,
         .time("close-time", \.limits.closeTime, in: 100 * millisecond...hour, "for a client to read a closing error")
             .reloadable,
+        .time(
+            "resume-time", orOff: \.limits.resumeTime, in: second...day,
+            "for which an RSocket connection is kept that can be resumed and has lost its socket"
+        ).reloadable,
         .time(
             "http-silence", \.limits.httpSilence, in: 2 * second...day,
             "for which nothing may be heard of an HTTP connection"

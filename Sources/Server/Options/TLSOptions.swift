@@ -12,8 +12,8 @@ public struct TLSOptions: Equatable, Sendable {
     public var clientAuthority: String?
     /// Nil is `required` with authorities of clients, and `off` without.
     public var verification: ClientVerification?
-    /// Listeners that speak no TLS nevertheless.
-    public var cleartext: [Face] = []
+    /// Listeners that speak no TLS nevertheless, by the names of `Listener.names`.
+    public var cleartext: [String] = []
     public var usesKernel = false
 
     public init() {}
@@ -56,19 +56,15 @@ extension Setting {
             [("auto", nil)] + ClientVerification.allCases.map { ($0.rawValue, $0) },
             "off, optional or required; auto is required where tls-client-ca is set"),
         .list(
-            "tls-except", "NAME", \.tls.cleartext, most: Face.all.count, "listeners without TLS: rsocket, http",
-            read: readFaces, write: { $0.map(\.name) }),
+            "tls-except", "NAME", \.tls.cleartext, most: Listener.names.count,
+            "listeners without TLS: \(Listener.names.joined(separator: ", "))", read: readListeners, write: { $0 }),
         .truth("tls-kernel", \.tls.usesKernel, "have the kernel encrypt, where it can"),
     ]
 
-    private static func readFaces(_ texts: [String]) throws(ValueFault) -> [Face] {
-        var faces: [Face] = []
-        for text in texts {
-            guard let face = Face.all.first(where: { $0.name == text }) else {
-                throw ValueFault("is no listener: they are \(Face.all.map(\.name).joined(separator: ", "))")
-            }
-            faces.append(face)
+    private static func readListeners(_ texts: [String]) throws(ValueFault) -> [String] {
+        for text in texts where !Listener.names.contains(text) {
+            throw ValueFault("is no listener: they are \(Listener.names.joined(separator: ", "))")
         }
-        return faces
+        return texts
     }
 }

@@ -56,7 +56,8 @@ final class Relay {
 
     /// The library has ended, and the client has taken nothing for `limit` nanoseconds.
     func isStuck(_ now: UInt64, _ limit: UInt64) -> Bool {
-        innerEnded && now >= quietSince && now - quietSince >= limit
+        // Behind what is held the library's end cannot be read.
+        tls.isHeld && now >= quietSince && now - quietSince >= limit && Socket.hasHungUp(inner)
     }
 
     func close() {

@@ -16,21 +16,11 @@ extension ShardLoop {
         guard handshakeTime < Limits.handshakeQuantum, let server = context.tls else { return }
         let began = Clock.monotonic()
         defer { handshakeTime += Clock.monotonic() - began }
-        let fd = connection.pointee.fd
-        if connection.pointee.tls == nil {
-            guard beginsTLS(id, fd, face) else { return }
-            do throws(TLSError) {
-                connection.pointee.tls = try server.accept(fd, face == .http ? .http : .none)
-            } catch {
-                return refuseHandshake(id, error.description)
-            }
-        }
-        guard let tls = connection.pointee.tls else { return }
-        switch tls.handshake() {
-        case .done: secured(id, connection, tls, face)
-        case .wantsRead: handshake(id, connection, writes: false)
-        case .wantsWrite: handshake(id, connection, writes: true)
-        case .failed: refuseHandshake(id, tls.failure ?? "the peer hung up")
+        let protocols = face == .http ? TLSStream.Protocols.http : .none
+        switch server.advance(connection.pointee.fd, &connection.pointee.tls, protocols, insteadOf: face) {
+        case .done(let tls): secured(id, connection, tls, face)
+        case .waits(let writable): handshake(id, connection, writes: writable)
+        case .refused(let reason): refuseHandshake(id, reason)
         }
     }
 
@@ -38,23 +28,6 @@ extension ShardLoop {
         guard connection.pointee.blocked != writes else { return }
         connection.pointee.blocked = writes
         watch(id, connection.pointee)
-    }
-
-    /// The first byte of TLS tells a handshake (RFC 8446, 5.1), and is none that the protocols here begin with. Who did
-    /// not know of TLS is told of it, in its own protocol.
-    private func beginsTLS(_ id: ConnectionID, _ fd: Int32, _ face: Face) -> Bool {
-        var first: UInt8 = 0
-        switch withUnsafeMutableBytes(of: &first, { Socket.peek(fd, into: $0) }) {
-        case .bytes where first == 22: return true
-        case .bytes:
-            // Nothing was written before, so the socket takes it whole.
-            _ = CleartextAnswer.bytes(face).withUnsafeBytes { Socket.write(fd, $0) }
-            refuseHandshake(id, "the peer does not speak TLS")
-        case .blocked: break
-        case .end: refuseHandshake(id, "the peer hung up")
-        case .failed(let error): refuseHandshake(id, SystemError.text(of: error))
-        }
-        return false
     }
 
     /// The connection is over before it began.
@@ -71,17 +44,11 @@ extension ShardLoop {
     private func secured(
         _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ tls: TLSStream, _ face: Face
     ) {
-        let certificate = tls.peerCertificate.map { PeerCertificate(user: $0.user, subject: $0.subject) }
         if context.log.isEnabled(.debug) {
-            context.log.write(
-                .debug, "TLS agreed on",
-                [
-                    ("peer", Socket.peerAddress(connection.pointee.fd)?.description ?? "?"), ("version", tls.version),
-                    ("cipher", tls.cipher), ("kernel", String(tls.usesKernel)),
-                    ("certificate", certificate?.subject ?? ""),
-                ])
+            let peer = Socket.peerAddress(connection.pointee.fd)?.description ?? "?"
+            context.log.write(.debug, "TLS agreed on", tls.facts(peer: peer))
         }
-        shard.secured(id, certificate: certificate, now: now)
+        shard.secured(id, certificate: tls.certificate, now: now)
         connection.pointee.blocked = false
         connection.pointee.kind = .framed
         // HTTP/2 is agreed on over TLS, and not begun without that (RFC 9113, 3.2).
@@ -108,8 +75,6 @@ extension ShardLoop {
         let fd = connection.pointee.fd
         guard relays.count < Limits.securedHTTP1, let (inner, theirs) = Socket.pair(buffer: Limits.securedHTTP1Buffer)
         else { return lose(id, error: ENFILE) }
-        repeat { lastRelay &+= 1 } while relays[lastRelay] != nil
-        let relay = Relay(tls, outer: fd, inner: inner, now: now.monotonic)
         do throws(SystemError) {
             try poller.add(theirs, token: Token.connection(id).rawValue, interest: .end)
         } catch {
@@ -117,73 +82,17 @@ extension ShardLoop {
             close(theirs)
             return lose(id, error: error.code)
         }
-        relays[lastRelay] = relay
         connection.pointee.fd = theirs
         connection.pointee.tls = nil
         // There is nothing to ask a silent client for a sign of life by.
         Socket.keepAlive(fd)
         adoptHTTP1(id, connection)
-        watch(relay, lastRelay)
+        relays.add(tls, outer: fd, inner: inner, now: now.monotonic, poller)
     }
 
     /// A relay's sockets are ready for something.
     func relay(_ number: UInt32, isDead: Bool) {
-        guard let relay = relays[number] else { return }
-        switch isDead ? .dead : relay.advance(scratch: buffer, now: now.monotonic) {
-        case .goesOn: watch(relay, number)
-        case .over:
-            relays[number] = nil
-            relay.closeInner()
-            linger(relay.outer, relay.tls)
-        case .dead:
-            relays[number] = nil
-            relay.close()
-        }
-    }
-
-    /// Ends relays whose client leaves the last of its answers unread.
-    func expireRelays() {
-        for (number, relay) in relays where relay.isStuck(now.monotonic, context.limits.httpSilence) {
-            relays[number] = nil
-            relay.close()
-        }
-    }
-
-    /// The client's socket is always watched, for its death at least. The library's end is told again and again, and so
-    /// it is watched only while something is wanted of it.
-    private func watch(_ relay: Relay, _ number: UInt32) {
-        do throws(SystemError) {
-            try poller.modify(relay.outer, token: Token.relay(number).rawValue, interest: relay.outerInterest)
-            let wanted = relay.innerInterest
-            if wanted.isEmpty, relay.isInnerWatched {
-                try poller.remove(relay.inner)
-            } else if !wanted.isEmpty, relay.isInnerWatched {
-                try poller.modify(relay.inner, token: Token.relayInner(number).rawValue, interest: wanted)
-            } else if !wanted.isEmpty {
-                try poller.add(relay.inner, token: Token.relayInner(number).rawValue, interest: wanted)
-            }
-            relay.isInnerWatched = !wanted.isEmpty
-        } catch {
-            // No memory for one more watch: nobody would hear of this one any more.
-            relays[number] = nil
-            relay.close()
-        }
-    }
-}
-
-/// What those are told who speak another protocol than TLS to a listener of TLS.
-enum CleartextAnswer {
-    static func bytes(_ face: Face) -> [UInt8] {
-        switch face {
-        case .rsocket:
-            // ERROR[REJECTED_SETUP] on stream 0.
-            let text = Array("This port speaks TLS: connect with rsockets://.".utf8)
-            return [0, 0, UInt8(10 + text.count), 0, 0, 0, 0, 0x2C, 0, 0, 0, 0, 3] + text
-        case .http:
-            let text = "This port speaks TLS: connect with https://.\n"
-            return Array(
-                ("HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: \(text.utf8.count)\r\n"
-                    + "connection: close\r\n\r\n\(text)").utf8)
-        }
+        let over = relays.advance(number, isDead: isDead, scratch: buffer, now: now.monotonic, poller)
+        if let over { linger(over.outer, over.tls) }
     }
 }

@@ -44,7 +44,7 @@ extension NaiveCursor {
     ///   - isLossy: the log has lost messages since the last look.
     ///   - isBatch: what happened was several mails, each of which may have told of some.
     func follow(
-        _ now: Audit.Subscription, handing count: Int, isLossy: Bool, isBatch: Bool
+        _ now: Inspection.Subscription, handing count: Int, isLossy: Bool, isBatch: Bool
     ) -> (NaiveCursor, Lot)? {
         var ways = plainWays(now, count)
         // Several lots of messages may have come, with losses in between.
@@ -66,7 +66,7 @@ extension NaiveCursor {
 
     /// Messages were lost more than once, and it cannot be told when. What there is must add up; from here on it goes
     /// on from where the engine stands.
-    private func adopting(_ now: Audit.Subscription, _ count: Int) -> NaiveCursor? {
+    private func adopting(_ now: Inspection.Subscription, _ count: Int) -> NaiveCursor? {
         let kept = now.waiting.reduce(0) { $0 + $1.count }
         let arrived = waiting.count + Int(now.viewEnd - next)
         let lost = Int(now.dropped) - dropped
@@ -93,13 +93,13 @@ extension NaiveCursor {
 
     private typealias Way = (cursor: NaiveCursor, handed: [Handed])
 
-    private func way(_ now: Audit.Subscription, _ steps: (inout NaiveCursor) -> [Handed]?) -> [Way] {
+    private func way(_ now: Inspection.Subscription, _ steps: (inout NaiveCursor) -> [Handed]?) -> [Way] {
         var next = self
         guard let handed = steps(&next), next.matches(now) else { return [] }
         return [(next, handed)]
     }
 
-    private func plainWays(_ now: Audit.Subscription, _ count: Int) -> [Way] {
+    private func plainWays(_ now: Inspection.Subscription, _ count: Int) -> [Way] {
         let end = now.viewEnd
         let lost = now.viewLost
         var ways = way(now) {
@@ -129,7 +129,7 @@ extension NaiveCursor {
         return ways
     }
 
-    private func interleavedWays(_ now: Audit.Subscription, _ count: Int) -> [Way] {
+    private func interleavedWays(_ now: Inspection.Subscription, _ count: Int) -> [Way] {
         var ways: [Way] = []
         for middle in next...Swift.max(next, now.viewEnd) {
             for first in 0...count {
@@ -149,7 +149,7 @@ extension NaiveCursor {
         return ways
     }
 
-    private func matches(_ now: Audit.Subscription) -> Bool {
+    private func matches(_ now: Inspection.Subscription) -> Bool {
         guard waiting.count == now.waiting.reduce(0, { $0 + $1.count }), limit == now.limit,
             dropped == Int(now.dropped), untoldCount == Int(now.droppedSinceDelivery)
         else { return false }

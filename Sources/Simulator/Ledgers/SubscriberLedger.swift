@@ -59,7 +59,7 @@ final class SubscriberLedger: StreamLedger {
     private var owed: [Lot] = []
     private var handed = 0
     private(set) var leaving: Leaving?
-    private(set) var seen: Audit.Subscription?
+    private(set) var seen: Inspection.Subscription?
     /// Bytes that waited for its connection's socket then.
     private var output = 0
     /// What the client received.
@@ -90,7 +90,7 @@ final class SubscriberLedger: StreamLedger {
 
     /// The engine has it, in this state.
     /// - Parameter isBatch: after several mails of other shards.
-    func reconcile(_ now: Audit.Subscription, _ connection: Audit.Connection, isBatch: Bool) {
+    func reconcile(_ now: Inspection.Subscription, _ connection: Inspection.Connection, isBatch: Bool) {
         defer {
             seen = now
             output = connection.output
@@ -120,7 +120,7 @@ final class SubscriberLedger: StreamLedger {
         checkWaiting(next, now, connection)
     }
 
-    private func checkCredit(_ now: Audit.Subscription, _ connection: Audit.Connection) {
+    private func checkCredit(_ now: Inspection.Subscription, _ connection: Inspection.Connection) {
         let isTold = connection.isHeld ? now.requested <= askedFed : now.requested == askedFed
         referee.expect(isTold, "\(name) asked for \(askedFed) messages, and the broker knows of \(now.requested)")
         if !connection.isHeld {
@@ -133,7 +133,9 @@ final class SubscriberLedger: StreamLedger {
             "\(name) has \(now.outstanding) credit left of \(now.requested) after \(now.delivered) messages")
     }
 
-    private func checkWaiting(_ cursor: NaiveCursor, _ now: Audit.Subscription, _ connection: Audit.Connection) {
+    private func checkWaiting(
+        _ cursor: NaiveCursor, _ now: Inspection.Subscription, _ connection: Inspection.Connection
+    ) {
         if cursor.policy != "block" {
             referee.expect(
                 cursor.waiting.count <= cursor.limit,
@@ -148,7 +150,7 @@ final class SubscriberLedger: StreamLedger {
 
     // Joining
 
-    private func join(_ now: Audit.Subscription) {
+    private func join(_ now: Inspection.Subscription) {
         epoch = now.epoch
         guard let topic = journal.topic(epoch) else {
             return referee.fail("\(name) joined a topic of an epoch that no shard has: \(epoch)")
@@ -172,7 +174,7 @@ final class SubscriberLedger: StreamLedger {
     }
 
     /// Where it is to begin if everything is retained, and how many messages that it named it misses.
-    private func expectedBegin(_ now: Audit.Subscription, _ begin: UInt64) -> (UInt64, Int) {
+    private func expectedBegin(_ now: Inspection.Subscription, _ begin: UInt64) -> (UInt64, Int) {
         switch request.start {
         case .next: return (now.joined, 0)
         case .all: return (1, 0)
@@ -184,7 +186,7 @@ final class SubscriberLedger: StreamLedger {
         }
     }
 
-    private func checkBegin(_ begin: UInt64, _ wanted: UInt64, _ now: Audit.Subscription, _ topic: TopicLedger) {
+    private func checkBegin(_ begin: UInt64, _ wanted: UInt64, _ now: Inspection.Subscription, _ topic: TopicLedger) {
         var wanted = wanted
         var isFrom = false
         if case .from(_, let other) = request.start, other == nil || other == now.epoch { isFrom = true }

@@ -161,14 +161,14 @@ public final class Simulation {
     /// What a channel may send is what its topic's owner has granted it and not seen used.
     private func checkChannels() {
         var outstanding: [[UInt64: Int]] = Array(repeating: [:], count: plan.shards)
-        for audit in examiner.audits {
-            for channel in audit.topics.flatMap(\.channels) {
+        for inspection in examiner.inspections {
+            for channel in inspection.topics.flatMap(\.channels) {
                 outstanding[channel.shard][key(channel.place, channel.generation)] = channel.outstanding
             }
         }
         var granted: [[ConnectionID: [UInt32: Int]]] = Array(repeating: [:], count: plan.shards)
-        for (shard, audit) in examiner.audits.enumerated() {
-            for stream in audit.streams where stream.isPublisher {
+        for (shard, inspection) in examiner.inspections.enumerated() {
+            for stream in inspection.streams where stream.isPublisher {
                 granted[shard][stream.connection, default: [:]][stream.stream] =
                     outstanding[shard][key(stream.place, stream.generation)]
             }

@@ -49,11 +49,18 @@ extension Publishers {
     }
 }
 
+/// A behavior can be copied, and a cursor cannot. Each subscriber has a behavior of its own.
+private final class HeldBuffer<Value> {
+    var buffer: ReplayBuffer<Value>
+
+    init(_ buffer: consuming ReplayBuffer<Value>) { self.buffer = buffer }
+}
+
 private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
     private let prefetch: Publishers.PrefetchStrategy
     private let size: Int
     private let overflow: Publishers.ReplayOverflow<Failure>
-    private var buffer: ReplayBuffer<Input>
+    private let held: HeldBuffer<Input>
     private var lane = ReplayLane()
     private var completion: Subscribers.Completion<Failure>?
 
@@ -61,7 +68,8 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
         self.prefetch = prefetch
         self.size = Swift.max(size, 1)
         overflow = Publishers.ReplayOverflow(whenFull)
-        buffer = ReplayBuffer(window: Queue(), next: .first, capacity: size, policy: overflow.policy)
+        held = HeldBuffer(
+            ReplayBuffer(window: Queue(), next: .first, capacity: size, policy: overflow.policy))
     }
 
     mutating func start(_ outlet: Outlet<Input, Failure>) {
@@ -71,9 +79,9 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
     mutating func receive(_ input: Input, _ outlet: Outlet<Input, Failure>) {
         if lane.pass() { return send(input, outlet) }
         var lost = Queue<Input>()
-        if buffer.settle(input, &lane, lost: &lost) { return send(input, outlet) }
+        if held.buffer.settle(input, &lane, lost: &lost) { return send(input, outlet) }
         // Nothing that comes is taken any more; what waits is still delivered.
-        if buffer.hasOverflowed { outlet.cancelUpstream() }
+        if held.buffer.hasOverflowed { outlet.cancelUpstream() }
     }
 
     /// What was delivered leaves room for another.
@@ -84,19 +92,19 @@ private struct BufferBehavior<Input, Failure: Error>: OperatorBehavior {
 
     mutating func receive(completion: Subscribers.Completion<Failure>, _ outlet: Outlet<Input, Failure>) {
         self.completion = completion
-        buffer.end(&lane)
+        held.buffer.end(&lane)
         finish(outlet)
     }
 
     mutating func request(_ demand: Subscribers.Demand, _ outlet: Outlet<Input, Failure>) {
         if lane.grant(demand) { return }
-        buffer.request(demand, &lane)
-        while !outlet.isOver, let value = buffer.popReady() { send(value, outlet) }
+        held.buffer.request(demand, &lane)
+        while !outlet.isOver, let value = held.buffer.popReady() { send(value, outlet) }
         finish(outlet)
     }
 
     private mutating func finish(_ outlet: Outlet<Input, Failure>) {
-        guard let end = buffer.takeEnd() else { return }
+        guard let end = held.buffer.takeEnd() else { return }
         if case .overflow = end, case .customError(let failure) = overflow {
             outlet.send(completion: .failure(failure()))
         } else {

@@ -13,7 +13,7 @@ class ReplayBranch<Output, Failure: Error>: ReplayPlace, @unchecked Sendable {
     // For who is at work
     private final var batch = Queue<Output>()
 
-    init(_ buffer: ReplayBuffer<Output>) {
+    init(_ buffer: consuming ReplayBuffer<Output>) {
         self.buffer = buffer
         super.init()
     }
@@ -127,7 +127,7 @@ final class ReplaySubscription<Downstream: Subscriber>: ReplayBranch<Downstream.
 
     init(
         _ downstream: Downstream, of replayer: Replayer<Output, Failure>, owner: AnyObject,
-        buffer: ReplayBuffer<Output>, overflow: Publishers.ReplayOverflow<Failure>
+        buffer: consuming ReplayBuffer<Output>, overflow: Publishers.ReplayOverflow<Failure>
     ) {
         box.initialize(to: .passRetained(SubscriberBox(downstream)))
         self.replayer = replayer

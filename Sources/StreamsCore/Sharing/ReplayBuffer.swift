@@ -46,7 +46,7 @@ struct ReplayLane {
 
 /// Calls come one at a time, each with the same lane. What is lost is handed out, for the caller to release where it
 /// holds no lock.
-struct ReplayBuffer<Value> {
+struct ReplayBuffer<Value>: ~Copyable {
     private var cursor: Replay.Subscription
     private var waiting = Queue<Value>()
     private var ready = Queue<Value>()

@@ -1,5 +1,6 @@
 // Bench: `forebay bench`, from its settings to what is printed and the exit code.
 
+import Bytes
 import Client
 import Glibc
 
@@ -26,7 +27,7 @@ enum Bench {
     }
 
     private static func announcement(_ settings: BenchSettings) -> String {
-        if let count = settings.count { return "Publishing \(Units.grouped(count)) messages …" }
+        if let count = settings.count { return "Publishing \(Units.counted(count, "message")) …" }
         return "Publishing for \(Units.duration(milliseconds: settings.duration / 1_000_000)) …"
     }
 }

@@ -62,13 +62,15 @@ struct BenchResult {
     var complaints: [String] {
         var out: [String] = []
         if deliveries.misplaced > 0 {
-            out.append("\(deliveries.misplaced) messages came twice or out of order.")
+            out.append("\(counted(deliveries.misplaced, "message")) came twice or out of order.")
         }
         if deliveries.lost > 0, settings.overflow == .block, isWhole {
-            out.append("\(deliveries.lost) deliveries were lost, although 'block' loses none.")
+            let lost = counted(deliveries.lost, "delivery was", "deliveries were")
+            out.append("\(lost) lost, although 'block' loses none.")
         }
         if unsent > 0 {
-            out.append("\(unsent) messages were due and could not be sent: the broker takes no more than it did.")
+            let messages = counted(unsent, "message was", "messages were")
+            out.append("\(messages) due and not sent: the broker takes no more than it did.")
         }
         if let first = failures.first {
             out.append("\(failures.count) of \(settings.subscribers) subscriptions failed: \(first.message)")
@@ -105,16 +107,13 @@ struct BenchResult {
         var out = heading + "\n\n" + Self.grid(rows)
         if deliveries.latency.count > 0 || publications.late.count > 0 { out += "\n" + latencies() }
         if deliveries.foreign > 0 {
-            let count = Units.grouped(deliveries.foreign)
-            out += "\n\(count) messages of other publishers came too; they are not counted.\n"
+            out += "\n\(Units.counted(deliveries.foreign, "message")) of other publishers came too, and not counted.\n"
         }
         return out + "\n" + advice + "\n"
     }
 
     private var heading: String {
-        func plural(_ count: Int, _ noun: String) -> String {
-            "\(Units.grouped(UInt64(count))) \(noun)\(count == 1 ? "" : "s")"
-        }
+        func plural(_ count: Int, _ noun: String) -> String { Units.counted(UInt64(count), noun) }
         var parts = [
             SafeText.line(settings.topic), plural(settings.publishers, "publisher"),
             plural(settings.subscribers, "subscriber"), plural(settings.size, "byte"),

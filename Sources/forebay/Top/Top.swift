@@ -29,8 +29,17 @@ struct Top: ~Copyable {
     init(_ arguments: Arguments, _ address: BrokerAddress) throws {
         let once = arguments.has("once")
         if !once { try Terminal.check(for: "'forebay top' without --once") }
-        let session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         var state = TopState(address: "\(address)")
+        if let sight = try session.askSight() {
+            // What it shows would look like a broker at which nobody is.
+            if !sight.covers(.topics), !sight.covers(.subscriptions) {
+                throw ClientError(.rejected, sight.refusal(.subscriptions))
+            }
+            if let list = [BrokerList.topics, .subscriptions].first(where: { !sight.covers($0) }) {
+                state.note = sight.refusal(list)
+            }
+        }
         if let text = arguments.text("sort"), let order = TopOrder.allCases.first(where: { $0.name == text }) {
             state.order = order
         }

@@ -156,10 +156,14 @@ struct GatheringTests {
         let address = try Endpoint(host: "127.0.0.1", port: 7692).resolve()
         let all = try Endpoint(host: "0.0.0.0", port: 7691).resolve()
         #expect(
-            AdminSettings.origins(of: address, names: .listed(["b.example"])) == [
+            AdminSettings.origins(of: address, isSecure: false, names: .listed(["b.example"])) == [
                 "http://127.0.0.1:7692", "http://localhost:7692", "http://b.example:7692",
             ])
-        #expect(AdminSettings.origins(of: all, names: .any).contains("http://127.0.0.1:7691"))
+        #expect(AdminSettings.origins(of: all, isSecure: false, names: .any).contains("http://127.0.0.1:7691"))
+        #expect(
+            AdminSettings.origins(of: address, isSecure: true, names: .any) == [
+                "https://127.0.0.1:7692", "https://localhost:7692",
+            ])
         let guarding = AdminGuard(hosts: HostPolicy())
         let settings = AdminSettings(guarding: guarding, listeners: [listener(all[0])], started: 0)
         #expect(settings.httpOrigin(for: "b.example:7692") == "http://b.example:7691")
@@ -168,8 +172,25 @@ struct GatheringTests {
         #expect(AdminSettings(guarding: guarding, listeners: [], started: 0).httpOrigin(for: "a") == nil)
     }
 
-    private func listener(_ address: SocketAddress) -> BoundListener {
-        BoundListener(name: "http", address: address, isSecure: false)
+    /// The certificate may have the name alone by which the page was found.
+    @Test func overTLSTheNameStaysWhereItLeadsToTheSameAddress() throws {
+        let local = try Endpoint(host: "127.0.0.1", port: 7691).resolve()[0]
+        let other = try Endpoint(host: "127.0.0.2", port: 7692).resolve()[0]
+        let guarding = AdminGuard(hosts: HostPolicy())
+        func origin(_ http: BoundListener, admin: SocketAddress) -> String? {
+            let beside = BoundListener(name: "admin", address: admin, isSecure: true)
+            return AdminSettings(guarding: guarding, listeners: [http, beside], started: 0)
+                .httpOrigin(for: "b.example:7692")
+        }
+        var admin = local
+        admin.port = 7692
+        #expect(origin(listener(local, isSecure: true), admin: admin) == "https://b.example:7691")
+        #expect(origin(listener(local, isSecure: true), admin: other) == "https://127.0.0.1:7691")
+        #expect(origin(listener(local), admin: admin) == "http://127.0.0.1:7691")
+    }
+
+    private func listener(_ address: SocketAddress, isSecure: Bool = false) -> BoundListener {
+        BoundListener(name: "http", address: address, isSecure: isSecure)
     }
 
     private struct Missing: Error {}

@@ -284,4 +284,5 @@ def test_tables(forebay, topic):
 def test_ping(forebay):
     out = forebay.ok("ping", "--count", "3", "--interval", "0").decode()
     assert out.count("answered in") == 3 and "3 round trips" in out
+    assert b"\n1 round trip: " in forebay.ok("ping", "-n", "1")
     assert json.loads(forebay.ok("ping", "-n", "2", "--interval", "0", "--json").splitlines()[-1])["count"] == 2

@@ -1,0 +1,163 @@
+"""Runs the fuzzers of Tests/Fuzz: builds them, runs each for a time on all cores, and tells what came of it.
+
+    .ci/fuzz.py --seconds 60 [--target NAME] [--keep]
+
+What libFuzzer finds worth keeping goes to .build/fuzz/corpus, and is where the next run goes on; with --keep the least
+of it that reaches as much takes the place of Tests/Fuzz/corpus. An input that fails is left in Tests/Fuzz/regressions,
+where the tests run it from then on.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FUZZ = ROOT / "Tests/Fuzz"
+SCRATCH = ROOT / ".build/fuzz"
+PROGRAM = SCRATCH / "release/fuzz"
+CORPUS = SCRATCH / "corpus"
+# Optimised, with the checks of the product and those of overlapping access; the modules' insides are open to targets.
+BUILD = [
+    *("swift", "build", "-c", "release", "--product", "fuzz", "--scratch-path", str(SCRATCH)),
+    # Not --sanitize twice: the compiler obeys the last one, and which that is changes from build to build.
+    *("-Xswiftc", "-sanitize=fuzzer,address", "-Xswiftc", "-enable-testing"),
+    *("-Xswiftc", "-enforce-exclusivity=checked", "--explicit-target-dependency-import-check", "error"),
+]
+# No input takes as long as this, or as much, on a machine that has other things to do as well.
+LIMITS = ["-timeout=60", "-rss_limit_mb=3000", "-max_len=4096"]
+FIGURES = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+)")
+
+
+def targets() -> list[str]:
+    text = (FUZZ / "Targets/FuzzTarget.swift").read_text()
+    return re.findall(r'FuzzTarget\(name: "([a-z0-9-]+)"', text)
+
+
+def environment(target: str) -> dict[str, str]:
+    options = "malloc_context_size=8:quarantine_size_mb=32:" + os.environ.get("ASAN_OPTIONS", "")
+    return os.environ | {"FUZZ_TARGET": target, "SWIFT_BACKTRACE": "enable=no", "ASAN_OPTIONS": options}
+
+
+def build() -> bool:
+    began = time.monotonic()
+    result = subprocess.run(BUILD, cwd=ROOT, env=os.environ | {"FOREBAY_FUZZ": "1"}, capture_output=True, text=True)
+    if result.returncode == 0:
+        print(f"built the fuzzers in {time.monotonic() - began:.0f} s", flush=True)
+        return True
+    print(result.stdout[-20_000:], result.stderr[-20_000:])
+    return False
+
+
+class Run:
+    """One target's run, followed line by line to learn when coverage last grew."""
+
+    def __init__(self, target: str, seconds: int):
+        self.target, self.seconds = target, seconds
+        self.executions = self.edges = self.features = 0
+        self.failure = ""
+        self.found: list[Path] = []
+
+    def follow(self) -> "Run":
+        work, kept, regressions = (folder / self.target for folder in (CORPUS, FUZZ / "corpus", FUZZ / "regressions"))
+        for folder in (work, kept, regressions):
+            folder.mkdir(parents=True, exist_ok=True)
+        before = set(regressions.iterdir())
+        dictionary = FUZZ / "dictionaries" / f"{self.target}.dict"
+        command = [str(PROGRAM), f"-max_total_time={self.seconds}", f"-artifact_prefix={regressions}/", *LIMITS]
+        command += [f"-dict={dictionary}"] if dictionary.exists() else []
+        self.began = self.grew = time.monotonic()
+        process = subprocess.Popen(
+            [*command, str(work), str(kept), str(regressions)],
+            env=environment(self.target), cwd=SCRATCH, stderr=subprocess.PIPE, text=True, errors="replace")
+        # It ends by itself; but not if an input makes it hang where its own alarm is not heard.
+        alarm = threading.Timer(self.seconds + 300, process.kill)
+        alarm.start()
+        lines = [line for line in process.stderr if not self.note(line)]
+        code = process.wait()
+        alarm.cancel()
+        self.ended = time.monotonic()
+        self.found = sorted(set(regressions.iterdir()) - before)
+        if code != 0:
+            self.failure = "".join(lines[-60:]) or f"exit code {code}"
+        regressions.rmdir() if not any(regressions.iterdir()) else None
+        return self
+
+    def note(self, line: str) -> bool:
+        figures = FIGURES.match(line)
+        if figures:
+            executions, edges, features = map(int, figures.groups())
+            if edges > self.edges:
+                self.grew = time.monotonic()
+            self.executions, self.edges, self.features = executions, edges, features
+        return bool(figures)
+
+    def row(self) -> str:
+        still = self.ended - self.grew
+        return (
+            f"{self.target:16}{self.executions:12,}{self.ended - self.began:8.0f}{self.edges:8,}{self.features:9,}"
+            f"{still:8.0f}  {'FOUND' if self.failure else ''}"
+        )
+
+
+def keep(target: str) -> None:
+    """Takes over the least of what was found that reaches every edge that all of it reaches."""
+    work, kept = CORPUS / target, FUZZ / "corpus" / target
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+        command = [str(PROGRAM), "-set_cover_merge=1", "-use_counters=0", *LIMITS, folder, str(kept), str(work)]
+        subprocess.run(command, env=environment(target), cwd=SCRATCH, check=True, capture_output=True)
+        files = sorted(Path(folder).iterdir())
+        for file in kept.iterdir():
+            file.unlink()
+        for file in files:
+            # Named by what is in it, as libFuzzer does; the first letters tell it well enough.
+            shutil.copy(file, kept / file.name[:12])
+        size = sum(file.stat().st_size for file in kept.iterdir())
+        print(f"{target}: {len(files)} inputs kept, {size:,} bytes", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--target", action="append", default=[], help="this one alone; may be given several times")
+    parser.add_argument("--keep", action="store_true", help="then take what reaches more into Tests/Fuzz/corpus")
+    parser.add_argument("--build", action="store_true", help="only build")
+    options = parser.parse_args()
+    names = [name for given in options.target for name in given.split(",") if name] or targets()
+    unknown = set(names) - set(targets())
+    if unknown:
+        print(f"no such target: {', '.join(sorted(unknown))}; there are {', '.join(targets())}")
+        return 2
+    if not build():
+        return 1
+    if options.build:
+        return 0
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        runs = list(pool.map(lambda name: Run(name, options.seconds).follow(), names))
+    print(f"{'target':16}{'executions':>12}{'s':>8}{'cov':>8}{'ft':>9}{'still s':>8}")
+    for run in runs:
+        print(run.row())
+    for run in runs:
+        if run.failure:
+            print(f"\n{run.target} failed:\n{run.failure}")
+        for file in run.found:
+            file = file.relative_to(ROOT)
+            print(
+                f"kept as {file}. To run it again:\n"
+                f"  FUZZ_TARGET={run.target} .build/fuzz/release/fuzz {file}\n"
+                f"  make swift-test FILTER=FuzzTests")
+    if options.keep:
+        for name in names:
+            keep(name)
+    return 1 if any(run.failure for run in runs) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+// Output+Resuming: the output of a connection that its peer may resume. All frames of streams, answers among them,
+// stand in one row, and stay there after they were sent, until the peer has acknowledged them:
+//
+//     sent, not acknowledged: may be sent again | [rest of the frame in flight] [frames of stream 0] | to be sent
+//
+// A peer is handed no more messages while it has not acknowledged `resume-buffer` bytes, as if its socket were full.
+// Answers are never held back by that, or a peer that is read no more could not acknowledge any: where they take more
+// than there is room for, the oldest frames go that were sent, and only who has those can still resume.
+
+import Bytes
+import RSocket
+
+/// What is kept for a peer, and how much of it there may be.
+final class KeptOutput {
+    let store = ResumeStore()
+    /// Bytes above which no messages are handed over, and above which answers push out what was sent.
+    let window: Int
+    let most: Int
+    /// What the broker's memory was charged.
+    fileprivate var charged = 0
+
+    init(window: Int, answers: Int) {
+        self.window = window
+        most = window + answers
+    }
+
+    fileprivate func charge(to budget: MemoryBudget) {
+        guard store.capacity != charged else { return }
+        budget.add(store.capacity - charged)
+        charged = store.capacity
+    }
+}
+
+extension Output {
+    /// From here on frames are kept; none of a stream has been handed over yet.
+    mutating func keep(window: Int, answers: Int) { kept = KeptOutput(window: window, answers: answers) }
+
+    /// Bytes that were sent and are not acknowledged.
+    var unacknowledged: Int { kept?.store.sent ?? 0 }
+
+    /// The peer is handed no more messages before it acknowledges some.
+    var isFull: Bool { kept.map { $0.store.sent >= $0.window } ?? false }
+
+    /// The peer should say what it has: it has half of what it may be sent without that, or memory is short.
+    var wantsAcknowledgement: Bool {
+        guard let kept else { return false }
+        return kept.store.sent > kept.window / 2 || (kept.store.sent > 0 && isMemoryShort)
+    }
+
+    private var isMemoryShort: Bool { pool.budget.used >= pool.budget.limit }
+
+    /// Memory that is short goes to nobody for keeping more.
+    func roomToKeep(_ kept: KeptOutput, _ limit: Int) -> Int {
+        if isMemoryShort, kept.store.count > 0 { return 0 }
+        return Swift.min(limit, kept.window - kept.store.sent) - count
+    }
+
+    mutating func reserve(_ count: Int, in kept: KeptOutput) -> UnsafeMutableRawBufferPointer {
+        defer { kept.charge(to: pool.budget) }
+        return kept.store.reserve(count)
+    }
+
+    mutating func answer(in kept: KeptOutput, _ write: (inout ByteBuffer) -> Void) {
+        let bytes = kept.store.append(write)
+        count += bytes
+        copied &+= UInt64(bytes)
+        answers += bytes
+        answersEnd = sent &+ UInt64(count)
+        shorten(kept)
+    }
+
+    func shorten(_ kept: KeptOutput) {
+        if kept.store.count > kept.most { kept.store.shorten(to: kept.most) }
+        kept.charge(to: pool.budget)
+    }
+
+    mutating func gather(
+        _ kept: KeptOutput, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
+    ) -> Int {
+        let next = kept.store.next
+        let inFlight = kept.store.inFlight
+        var set = 0
+        func add(_ bytes: UnsafeRawBufferPointer) {
+            guard bytes.count > 0, set < pieces.count else { return }
+            pieces[set] = bytes
+            set += 1
+        }
+        guard !control.isEmpty else {
+            add(next)
+            return set
+        }
+        add(next.slice(0..<inFlight))
+        add(control.readable)
+        add(next.slice(inFlight..<next.count))
+        return set
+    }
+
+    mutating func wrote(_ written: Int, blocked: Bool, of kept: KeptOutput) {
+        let first = control.isEmpty ? written : Swift.min(written, kept.store.inFlight)
+        let between = Swift.min(written - first, control.count)
+        control.consume(between)
+        let taken = written - between
+        kept.store.took(taken)
+        count -= taken
+        sent &+= UInt64(taken)
+        if sent >= answersEnd { answers = 0 }
+        self.blocked = blocked
+        if control.isEmpty { control.shrink(above: 256) }
+        if keepalive.isEmpty { keepalive.shrink(above: 64) }
+    }
+
+    /// The peer has everything before `position`. Returns whether that was news.
+    mutating func acknowledge(_ position: UInt64) -> Bool {
+        guard let kept else { return false }
+        let before = kept.store.position
+        kept.store.acknowledge(position)
+        kept.charge(to: pool.budget)
+        return kept.store.position != before
+    }
+
+    /// The socket is gone, and what was meant for it alone with it. Until `rewind` it is as if one were full.
+    mutating func detach() {
+        control.removeAll()
+        keepalive.removeAll()
+        blocked = true
+    }
+
+    /// There is another socket, whose peer has everything before `position`. False if it cannot go on from there.
+    mutating func rewind(to position: UInt64) -> Bool {
+        guard let kept, kept.store.rewind(to: position) else { return false }
+        control.removeAll()
+        keepalive.removeAll()
+        count = kept.store.unsent
+        // Answers that were sent before may be among it.
+        answersEnd = sent &+ UInt64(count)
+        blocked = false
+        kept.charge(to: pool.budget)
+        return true
+    }
+
+    mutating func dropUnsent(_ kept: KeptOutput) {
+        kept.store.dropUnsent()
+        count = kept.store.unsent
+    }
+
+    mutating func forgetKept() {
+        if let kept { pool.budget.add(-kept.charged) }
+        kept = nil
+    }
+}

@@ -1,0 +1,233 @@
+// Resuming: a connection that outlives its socket, by RSocket's RESUME.
+//
+//     attached ──its socket is gone, or silent──▶ detached ──resume-time──▶ closed
+//         ▲ └──RESUME by another socket──▶ ┐         │
+//         └────────────────────────────────┴──RESUME─┘
+//
+// A detached connection is one whose socket takes nothing: its subscriptions keep their credit, cursors and policies,
+// its channels their credit, and what is said on its streams is kept. RESUME names it by its token, on any shard: the
+// socket goes there, with whatever it has brought.
+
+import Bytes
+import RSocket
+
+extension Shard {
+    // A session's beginning
+
+    /// What a SETUP's token says against it, as far as can be told before it is known whose it is.
+    func checkToken(_ token: UnsafeRawBufferPointer?) throws(Refusal) {
+        guard let token else { return }
+        guard limits.resumeTime > 0 else {
+            throw .rejected("Resumption is not offered here: connect without a resume token.")
+        }
+        guard Limits.resumeToken.contains(token.count) else {
+            throw .rejected(
+                "A resume token has \(Limits.resumeToken.lowerBound) to \(Limits.resumeToken.upperBound) bytes, not "
+                    + "\(token.count): use 16 random bytes or more.")
+        }
+    }
+
+    /// The connection is let in: it can be resumed from here on, if it asked for that.
+    func beginSession(_ connection: Connection) throws(Refusal) {
+        guard let token = connection.resumeToken else { return }
+        connection.resumeToken = nil
+        let account = connection.meter?.account
+        if let account, !account.sessions.take(limit: limits.sessionsPerUser) {
+            reached(.sessionsPerUser)
+            throw .rejected(
+                "\(account.title) has \(limits.sessionsPerUser) connections that can be resumed, the most allowed; "
+                    + "close some, or connect without a resume token.")
+        }
+        let place = SessionPlace(shard: index, connection: connection.id)
+        switch quotas.sessions.enter(token, place, limit: limits.sessions) {
+        case .entered:
+            connection.session = Session(token: token, account: account)
+            connection.output.keep(window: limits.resumeBuffer, answers: limits.controlOutput)
+        case .taken:
+            account?.sessions.give()
+            throw .rejected("The resume token is another connection's: make a new one for each, of random bytes.")
+        case .full:
+            account?.sessions.give()
+            reached(.sessions)
+            throw .rejected(
+                "The broker has \(limits.sessions) connections that can be resumed, the most allowed; try again later, "
+                    + "or connect without a resume token.")
+        }
+    }
+
+    func forgetSession(of connection: Connection) {
+        guard let session = connection.session else { return }
+        if session.detachedAt != nil { counters.detached -= 1 }
+        quotas.sessions.remove(session.token)
+        session.account?.sessions.give()
+        connection.session = nil
+    }
+
+    // Without a socket
+
+    /// The socket is of no use any more, though its peer did not say that it wants to end: another one may come.
+    func unplug(_ connection: Connection, reason: String, now: Instant) {
+        guard let session = connection.session, connection.isOpen, !draining, limits.resumeTime > 0 else {
+            return close(connection, reason: reason, now: now)
+        }
+        guard session.detachedAt == nil else { return }
+        session.detachedAt = now.monotonic
+        counters.detached += 1
+        detachSocket(connection, session)
+        effects.close.append(connection.id)
+        log(.debug, "connection detached", [("peer", connection.peer), ("reason", reason)])
+        event("connection-detached", connection: connection, reason: reason)
+    }
+
+    private func detachSocket(_ connection: Connection, _ session: Session) {
+        session.isAsking = false
+        connection.rsocket.detach()
+        connection.output.detach()
+        // What was put aside is sent again.
+        connection.isHeld = false
+        connection.isFlushing = false
+        connection.unreadSince = nil
+        charge(connection)
+    }
+
+    /// Waits for a socket no longer than it may.
+    func tickDetached(_ connection: Connection, since: UInt64, now: Instant) {
+        if connection.isExpelled || connection.principal?.expires.map({ now.wall >= $0 }) == true {
+            return close(connection, reason: "the user is no longer let in", now: now)
+        }
+        guard now.monotonic - since >= limits.resumeTime else { return }
+        reached(.resumeTime)
+        close(connection, reason: "it was not resumed in time", now: now)
+    }
+
+    // What the peer has
+
+    /// A KEEPALIVE told as far as where the peer has what was sent.
+    func heard(_ position: UInt64, on connection: Connection, now: Instant) {
+        guard let session = connection.session else { return }
+        let isNews = connection.output.acknowledge(position)
+        guard isNews else { return }
+        session.isAsking = false
+        session.isFull = false
+        askForAcknowledgement(connection)
+        fill(connection, now: now)
+    }
+
+    /// Has the peer say what it has before that keeps messages from it.
+    func askForAcknowledgement(_ connection: Connection) {
+        guard let session = connection.session else { return }
+        if connection.output.isFull, !session.isFull {
+            session.isFull = true
+            reached(.resumeBuffer)
+        }
+        guard !session.isAsking, connection.output.wantsAcknowledgement else { return }
+        session.isAsking = true
+        sayProbe(on: connection)
+    }
+
+    // RESUME
+
+    /// A new connection wants to go on with a session: its socket goes there.
+    func handOver(_ connection: Connection, _ request: ResumeRequest, now: Instant) {
+        guard !draining, let place = quotas.sessions.find(Array(request.token)) else {
+            counters.resumptionsRefused &+= 1
+            return fatal(connection, Shard.resumeRefusal("There is no such session, or not any more"), now: now)
+        }
+        effects.handovers.append(
+            Handover(
+                from: connection.id, shard: place.shard, session: place.connection,
+                lastReceivedServerPosition: request.lastReceivedServerPosition,
+                firstAvailableClientPosition: request.firstAvailableClientPosition,
+                rest: connection.rsocket.takeRest(), peer: connection.peer, certificate: connection.certificate,
+                isSecured: connection.isSecured))
+        connection.phase = .closed
+        charge(connection)
+        connections.remove(connection.handle)
+        quotas.connections.give()
+        quotas.disconnect(connection.address)
+    }
+
+    /// A socket arrives that some shard's `Effects.handovers` named. Returns the connection whose socket it is from now
+    /// on, which may have had another one before; it may be a new one, to be told an error and closed.
+    public func takeOver(_ handover: Handover, now: Instant) -> ConnectionID {
+        moment = now
+        let connection: Connection
+        do throws(RSocketError) {
+            connection = try session(for: handover)
+        } catch {
+            counters.resumptionsRefused &+= 1
+            return turnAway(handover, error, now: now)
+        }
+        attach(connection, to: handover, now: now)
+        settle(now)
+        return connection.id
+    }
+
+    /// The session that a handover may go on with; it stands where the peer wants to go on.
+    private func session(for handover: Handover) throws(RSocketError) -> Connection {
+        guard !draining, let connection = find(handover.session), connection.session != nil, connection.isOpen,
+            !connection.isExpelled, connection.certificate == handover.certificate,
+            connection.isSecured == handover.isSecured
+        else { throw Shard.resumeRefusal("There is no such session, or not any more") }
+        let received = connection.rsocket.received
+        guard handover.firstAvailableClientPosition <= received else {
+            throw Shard.resumeRefusal("The client gave up what it sent from position \(received) on")
+        }
+        guard connection.output.rewind(to: handover.lastReceivedServerPosition) else {
+            throw Shard.resumeRefusal("The session cannot go on from position \(handover.lastReceivedServerPosition)")
+        }
+        return connection
+    }
+
+    private func attach(_ connection: Connection, to handover: Handover, now: Instant) {
+        guard let session = connection.session else { return }
+        if let since = session.detachedAt {
+            counters.detached -= 1
+            connection.rsocket.extendReassembly(by: now.monotonic - since)
+            session.detachedAt = nil
+            session.isAsking = false
+            connection.isFlushing = false
+        } else {
+            // The old socket may even be alive: its peer knows better.
+            detachSocket(connection, session)
+            connection.output.blocked = false
+        }
+        let address = Connection.address(of: handover.peer)
+        quotas.disconnect(connection.address)
+        _ = quotas.connect(address, limit: .max)
+        (connection.peer, connection.address) = (handover.peer, address)
+        connection.lastHeard = now.monotonic
+        connection.probed = false
+        connection.isReading = true
+        counters.resumptionsAccepted &+= 1
+        log(.debug, "connection resumed", [("peer", connection.peer)])
+        event("connection-resumed", connection: connection, reason: nil)
+        let received = connection.rsocket.received
+        connection.output.connectionControl { FrameWriter.resumeOK(lastReceivedClientPosition: received, into: &$0) }
+        flush(connection)
+        handover.rest.withUnsafeBytes { rest in
+            connection.rsocket.feed(rest, now: now.monotonic)
+            take(connection, now: now)
+        }
+        charge(connection)
+    }
+
+    /// Tells a peer that it cannot resume, by a connection of its own.
+    private func turnAway(_ handover: Handover, _ error: RSocketError, now: Instant) -> ConnectionID {
+        // They were counted until a moment ago.
+        _ = quotas.connections.take(limit: .max)
+        let address = Connection.address(of: handover.peer)
+        _ = quotas.connect(address, limit: .max)
+        let connection = connections.insert { handle in
+            Connection(
+                handle: handle, peer: handover.peer, address: address, face: .rsocket, limits: limits, pool: pool,
+                now: now.monotonic)
+        }
+        fatal(connection, error, now: now)
+        return connection.id
+    }
+
+    private static func resumeRefusal(_ reason: String) -> RSocketError {
+        RSocketError(code: .rejectedResume, message: "\(reason): connect anew with SETUP.", scope: .connection)
+    }
+}

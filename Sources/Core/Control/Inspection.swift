@@ -1,0 +1,177 @@
+// Inspection: what one shard holds, laid open for a simulation that compares it with ledgers of its own. No part of
+// the broker looks at it.
+
+import Replay
+
+/// The state of one shard between two inputs.
+package struct Inspection {
+    package struct Topic {
+        package var name: String
+        package var epoch: UInt64
+        /// Whoever uses the name now means this topic.
+        package var isNamed: Bool
+        package var state: String
+        package var head: UInt64
+        /// What the next message will be.
+        package var end: UInt64
+        package var retained: UInt64
+        package var lost: UInt64
+        package var forgotten: UInt64
+        package var bytes: Int
+        package var memory: Int
+        package var horizon: UInt64?
+        package var isBlocked: Bool
+        package var parked: Int
+        package var reserved: Int
+        package var channels: [Channel]
+    }
+
+    package struct Channel {
+        package var shard: Int
+        package var place: UInt32
+        package var generation: UInt32
+        package var outstanding: Int
+        package var reserved: Int
+        package var accepted: UInt64
+    }
+
+    package struct Stream {
+        package var connection: ConnectionID
+        package var stream: UInt32
+        package var place: UInt32
+        package var generation: UInt32
+        package var isPublisher: Bool
+        package var subscription: Subscription?
+    }
+
+    package struct Subscription {
+        package var hasJoined: Bool
+        package var epoch: UInt64
+        package var joined: UInt64
+        package var waiting: [SequenceRange]
+        package var limit: Int
+        package var requested: UInt64
+        package var outstanding: UInt64
+        package var isUnbounded: Bool
+        package var delivered: UInt64
+        package var dropped: UInt64
+        package var droppedSinceDelivery: UInt64
+        /// Up to where its view has been advanced, and what that has given up.
+        package var viewEnd: UInt64
+        package var viewHead: UInt64
+        package var viewLost: UInt64
+        package var sharesLog: Bool
+    }
+
+    package struct Connection {
+        package var id: ConnectionID
+        /// Bytes handed over and not yet taken.
+        package var output: Int
+        package var control: Int
+        package var isBlocked: Bool
+        package var isFlushing: Bool
+        package var isHeld: Bool
+        package var isOpen: Bool
+        package var forwarded: Int
+        package var parked: Int
+    }
+
+    package var topics: [Topic] = []
+    package var streams: [Stream] = []
+    package var connections: [Connection] = []
+
+    /// Of a shard that has not been looked at.
+    package init() {}
+}
+
+extension Shard {
+    /// Topics in the order of their epochs, streams and connections in that of their places.
+    package func inspect() -> Inspection {
+        var inspection = Inspection()
+        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { inspection.topics.append(figures(of: topic)) }
+        for place in 0..<streams.bound {
+            if let stream = streams.at(place) { inspection.streams.append(figures(of: stream)) }
+        }
+        for place in 0..<connections.bound {
+            guard let connection = connections.at(place) else { continue }
+            inspection.connections.append(
+                Inspection.Connection(
+                    id: connection.id, output: connection.output.count, control: connection.output.controlCount,
+                    isBlocked: connection.output.blocked, isFlushing: connection.isFlushing,
+                    isHeld: connection.isHeld, isOpen: connection.isOpen, forwarded: connection.forwarded,
+                    parked: connection.parkedCount))
+        }
+        return inspection
+    }
+
+    private func figures(of topic: Topic) -> Inspection.Topic {
+        Inspection.Topic(
+            name: topic.name, epoch: topic.epoch, isNamed: names[topic.name] === topic, state: topic.state.name,
+            head: topic.log.head.value, end: topic.log.end.value, retained: topic.retained.value,
+            lost: topic.lost.value, forgotten: topic.forgotten.value, bytes: topic.log.bytes,
+            memory: topic.log.memory, horizon: topic.room.horizon?.value, isBlocked: topic.room.floor != nil,
+            parked: topic.parked.count, reserved: topic.room.reserved,
+            channels: topic.turns.map {
+                Inspection.Channel(
+                    shard: $0.key.shard, place: $0.key.handle.index, generation: $0.key.handle.generation,
+                    outstanding: $0.outstanding, reserved: $0.reserved, accepted: $0.accepted)
+            })
+    }
+
+    private func figures(of stream: BoundStream) -> Inspection.Stream {
+        Inspection.Stream(
+            connection: stream.connection.id, stream: stream.stream, place: stream.handle.index,
+            generation: stream.handle.generation, isPublisher: stream.kind == .publisher,
+            subscription: (stream as? Subscriber).map(figures))
+    }
+
+    private func figures(of subscriber: Subscriber) -> Inspection.Subscription {
+        let credit = subscriber.known { $0.credit } ?? subscriber.early
+        return Inspection.Subscription(
+            hasJoined: subscriber.hasJoined, epoch: subscriber.mirror.epoch,
+            joined: subscriber.known { $0.joined.value } ?? 0, waiting: subscriber.known { $0.waitingMessages } ?? [],
+            limit: subscriber.known { $0.limit } ?? 0, requested: credit.requested, outstanding: credit.outstanding,
+            isUnbounded: credit.isUnbounded, delivered: subscriber.known { $0.delivered } ?? 0,
+            dropped: subscriber.known { $0.dropped } ?? 0,
+            droppedSinceDelivery: subscriber.known { $0.droppedSinceDelivery } ?? 0,
+            viewEnd: subscriber.mirror.log.end.value, viewHead: subscriber.mirror.log.head.value,
+            viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog)
+    }
+
+    /// The payload of a message that this shard's topic holds, and what it is charged in bytes; nil if it holds none.
+    package func message(_ sequence: UInt64, of epoch: UInt64) -> (payload: [UInt8], charge: Int)? {
+        guard let log = topics[epoch]?.log, log.head.value <= sequence, sequence < log.end.value else { return nil }
+        let piece = log.piece(of: SequenceNumber(sequence))
+        let entry = piece.chunk.entry(SequenceNumber(sequence) - piece.first)
+        var payload: [UInt8] = []
+        piece.chunk.forEachPayloadPart(entry) { payload.append(contentsOf: $0) }
+        return (payload, Log.charge(payload: Int(entry.payload), metadata: Int(entry.metadata)))
+    }
+
+    /// What is left of anybody, in words; empty when all who came have gone and all their topics too.
+    package func leftovers() -> [String] {
+        var left: [String] = []
+        func expect(_ count: Int, _ what: String) { if count > 0 { left.append("\(count) \(what)") } }
+        expect(connections.count, "connections")
+        expect(subscriptionCount, "subscriptions")
+        expect(streams.count, "streams")
+        expect(mirrors.count + mirrorsByEpoch.count, "views")
+        expect(remoteChannels.count, "channels")
+        expect(meters.count, "meters")
+        expect(outgoing.count, "unsent batches")
+        expect(topics.values.count { !TopicName.isSystem($0.name) }, "topics")
+        expect(effects.mail.reduce(0) { $0 + $1.count } + effects.lateMail.reduce(0) { $0 + $1.count }, "mails")
+        return left
+    }
+
+    /// Bytes of the logs of the broker's own topics, and of what the shard keeps at hand when all is quiet, at most.
+    package var standingMemory: Int {
+        topics.values.reduce(0) { $0 + (TopicName.isSystem($1.name) ? $1.log.memory : 0) }
+            + BlockPool.spares * Block.size
+    }
+}
+
+extension Quotas {
+    /// Nobody is counted any more.
+    package var isAtRest: Bool { isUnused }
+}

@@ -1,0 +1,177 @@
+// AdminGate: connections to an admin listener that speaks TLS. Each has its handshake here; then the library, which has
+// HTTP/1.1, gets a socket of its own, and a relay stands between the two.
+//
+//     handshaking ──done──▶ relayed ──▶ lingering ──▶ gone
+//          └──failed, not TLS, too late──▶ lingering
+
+import Core
+import EventLoop
+import Glibc
+import TLS
+
+/// Belongs to the thread of the admin's loop.
+struct AdminGate: ~Copyable {
+    /// A connection that got through.
+    struct Admitted {
+        /// What the library is to read and write.
+        let socket: Int32
+        let peer: String
+        let certificate: PeerCertificate?
+    }
+
+    private struct Guest {
+        let fd: Int32
+        let peer: String
+        let since: UInt64
+        let deadline: UInt64
+        var tls: TLSStream?
+        var isWriting = false
+    }
+
+    private let server: TLSServer
+    private let log: Log
+    private var guests: [UInt32: Guest] = [:]
+    private var lastGuest: UInt32 = 0
+    private var relays = Relays()
+    private var lingering = LingerQueue(limit: AdminLimits.lingering)
+    private let buffer: UnsafeMutableRawBufferPointer
+    private var failures = FailureTally(.info, "TLS handshakes failed")
+    /// Handshakes that were done, and that failed.
+    private(set) var handshakes = HandshakeCounts()
+
+    init(_ server: TLSServer, log: Log) {
+        self.server = server
+        self.log = log
+        buffer = .allocate(byteCount: TLSStream.record, alignment: 16)
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// Some may have to be ended for their clients' silence.
+    var hasRelays: Bool { relays.count > 0 }
+
+    /// Connections that are not lingering, where the library has so many.
+    func occupancy(_ served: Int) -> Int { guests.count + max(served, relays.count) }
+
+    /// When `tick` is due, on the monotonic clock.
+    var deadline: UInt64 {
+        var first = min(lingering.deadline ?? .max, failures.deadline ?? .max)
+        for guest in guests.values { first = min(first, guest.deadline) }
+        return first
+    }
+
+    /// Takes a connection over that has just been accepted.
+    mutating func take(
+        _ fd: Int32, peer: String, now: UInt64, deadline: UInt64, _ poller: borrowing Poller
+    ) throws(SystemError) {
+        repeat { lastGuest &+= 1 } while guests[lastGuest] != nil
+        do throws(SystemError) {
+            try poller.add(fd, token: AdminGate.token(lastGuest), interest: .read)
+        } catch {
+            close(fd)
+            throw error
+        }
+        guests[lastGuest] = Guest(fd: fd, peer: peer, since: now, deadline: deadline)
+    }
+
+    /// Ends the handshake that has taken longest. False if none was begun before `moment`, on the monotonic clock.
+    mutating func dropOldest(before moment: UInt64) -> Bool {
+        guard let (number, guest) = guests.min(by: { $0.value.since < $1.value.since }), guest.since < moment else {
+            return false
+        }
+        guests[number] = nil
+        handshakes.failed &+= 1
+        failures.count("others came meanwhile (\(guest.peer))")
+        close(guest.fd)
+        return true
+    }
+
+    /// One of its sockets is ready for something.
+    mutating func handle(
+        _ token: Token, _ ready: Readiness, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
+    ) -> Admitted? {
+        switch token {
+        case .connection(let id): return shakeHands(id.generation, limits, now: now, poller)
+        case .relay(let number), .relayInner(let number):
+            let isDead = token == .relay(number) && !ready.isDisjoint(with: .dead)
+            let over = relays.advance(number, isDead: isDead, scratch: buffer, now: now, poller)
+            if let over { lingering.linger(over.outer, over.tls, until: now + limits.closeTime, poller) }
+        case .lingering(let number): lingering.advance(number, ready, scratch: buffer, poller)
+        case .inbox, .listener, .micro: break
+        }
+        return nil
+    }
+
+    /// Ends what has taken too long.
+    mutating func tick(_ limits: Limits, now: UInt64, _ poller: borrowing Poller) {
+        for (number, guest) in guests where guest.deadline <= now {
+            refuse(number, guest, "it did not come to its end in time", limits, now: now, poller)
+        }
+        relays.expire(now: now, limit: AdminLimits.silence)
+        lingering.expire(now: now)
+        failures.tell(now: now, log: log)
+    }
+
+    mutating func closeAll() {
+        for guest in guests.values { close(guest.fd) }
+        guests.removeAll()
+        relays.closeAll()
+        lingering.closeAll()
+    }
+
+    private static func token(_ number: UInt32) -> UInt64 {
+        Token.connection(ConnectionID(index: 0, generation: number)).rawValue
+    }
+
+    private mutating func shakeHands(
+        _ number: UInt32, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
+    ) -> Admitted? {
+        guard var guest = guests[number] else { return nil }
+        switch server.advance(guest.fd, &guest.tls, .http1, insteadOf: .http) {
+        case .refused(let reason): refuse(number, guest, reason, limits, now: now, poller)
+        case .done(let tls):
+            guests[number] = nil
+            return admit(guest, tls, now: now, poller)
+        case .waits(let writable):
+            defer { guests[number] = guest }
+            guard guest.isWriting != writable else { break }
+            guest.isWriting = writable
+            do throws(SystemError) {
+                try poller.modify(guest.fd, token: AdminGate.token(number), interest: writable ? .write : .read)
+            } catch {
+                preconditionFailure("\(error)")
+            }
+        }
+        return nil
+    }
+
+    private mutating func admit(
+        _ guest: Guest, _ tls: TLSStream, now: UInt64, _ poller: borrowing Poller
+    ) -> Admitted? {
+        handshakes.done &+= 1
+        guard let (inner, theirs) = Socket.pair(buffer: Limits.securedHTTP1Buffer) else {
+            log.write(.warning, "cannot serve a connection to the admin listener", [("cause", "no more open files")])
+            close(guest.fd)
+            return nil
+        }
+        relays.add(tls, outer: guest.fd, inner: inner, now: now, poller)
+        if log.isEnabled(.debug) { log.write(.debug, "TLS agreed on", tls.facts(peer: guest.peer)) }
+        return Admitted(socket: theirs, peer: guest.peer, certificate: tls.certificate)
+    }
+
+    /// The connection is over before it began. The peer is to read why.
+    private mutating func refuse(
+        _ number: UInt32, _ guest: Guest, _ reason: String, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
+    ) {
+        guests[number] = nil
+        handshakes.failed &+= 1
+        failures.count("\(reason) (\(guest.peer))")
+        lingering.linger(guest.fd, nil, until: now + limits.closeTime, poller)
+    }
+}
+
+/// What came of handshakes of TLS.
+struct HandshakeCounts: Equatable, Sendable {
+    var done: UInt64 = 0
+    var failed: UInt64 = 0
+}

@@ -1,0 +1,314 @@
+// Two shards of one broker, driven as the loops drive them: effects are carried out until there are none. Beside the
+// connections that the input has, two work on a topic of their own, and must not notice anything of the others.
+
+import Bytes
+import RSocket
+
+@testable import Core
+
+final class FuzzBroker {
+    private(set) var shards: [Shard] = []
+    let limits: Limits
+    private let memory: MemoryBudget
+    private let quotas = Quotas()
+    private(set) var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
+    private var peers: [[ConnectionID: FuzzPeer]] = [[:], [:]]
+    private var inboxes: [[[Mail]]] = [[], []]
+    private(set) var logins: [LoginRequest] = []
+    /// Somebody was let in who may end what is not his.
+    private var hasOperator = false
+
+    static let limits: Limits = {
+        var limits = Limits()
+        limits.retain = 20
+        limits.retainBytes = 8000
+        limits.topicIdle = 2 * Limits.second
+        limits.payload = 1000
+        limits.metadata = 300
+        limits.headers = 2000
+        limits.keepaliveData = 50
+        limits.reassembly = 3000
+        limits.parked = 2000
+        limits.parkedCount = 5
+        limits.forwarded = 2000
+        limits.parkTime = 2 * Limits.second
+        limits.reassemblyTime = 3 * Limits.second
+        limits.blockLimit = 2 * Limits.second
+        limits.heartbeat = 2 * Limits.second
+        limits.output = 3000
+        limits.controlOutput = 1500
+        limits.acknowledgementBacklog = 100
+        limits.beyondWindows = 2000
+        limits.streamsPerConnection = 12
+        limits.listingsPerConnection = 2
+        limits.topics = 8
+        limits.grant = 7
+        limits.memory = 1 << 20
+        return limits
+    }()
+
+    private static let mallory: Permissions = {
+        func set(_ patterns: [String]) -> TopicSet { TopicSet(patterns.compactMap { try? TopicPattern(parsing: $0) }) }
+        // One token: the topic of the two that must not notice anything has two.
+        return Permissions(
+            publish: set(["*"]), subscribe: set(["*"]),
+            control: set(["*", "$SYS.topics", "$SYS.events", "$SYS.stats"]), block: set(["*"]))
+    }()
+
+    private static let table = AccessTable(
+        users: [
+            AccessTable.User(name: "canary", password: "hash", permissions: .all),
+            AccessTable.User(name: "mallory", password: "hash", permissions: mallory),
+            AccessTable.User(name: "operator", password: "hash", permissions: .all),
+        ], anonymous: mallory)
+    /// Of which `mallory` and the operator are gone.
+    private static let less = AccessTable(
+        users: [AccessTable.User(name: "canary", password: "hash", permissions: .all)], anonymous: mallory)
+
+    init() {
+        limits = FuzzBroker.limits
+        memory = MemoryBudget(limit: limits.memory)
+        for index in 0..<2 {
+            shards.append(
+                Shard(
+                    index: index, count: 2, limits: limits, memory: memory, quotas: quotas, seed: UInt64(index) + 7,
+                    access: FuzzBroker.table, now: now))
+        }
+    }
+
+    // Connections
+
+    func open(_ peer: FuzzPeer) -> ConnectionID? {
+        let id = shards[peer.shard].open(peer: "10.0.0.\(peer.shard):1", face: peer.face, now: now)
+        if let id { peers[peer.shard][id] = peer }
+        return id
+    }
+
+    /// Bytes arrive, in memory that is gone afterwards.
+    func receive(_ bytes: UnsafeRawBufferPointer, on peer: FuzzPeer) {
+        guard let id = peer.id, !peer.isClosed else { return }
+        now.monotonic += 1000
+        withCopy(bytes) { shards[peer.shard].receive($0, on: id, now: now) }
+        run()
+    }
+
+    /// Any other input to a peer's shard.
+    func act(_ peer: FuzzPeer, _ body: (Shard, ConnectionID, Instant) -> Void) {
+        guard let id = peer.id, !peer.isClosed else { return }
+        now.monotonic += 1000
+        body(shards[peer.shard], id, now)
+        run()
+    }
+
+    func answerLogin(_ choice: Int) {
+        guard !logins.isEmpty else { return }
+        let request = logins.removeFirst()
+        func user(_ name: String, expires: Int64? = nil) -> LoginOutcome {
+            guard let permissions = FuzzBroker.table.user(name)?.permissions else { return .wrong }
+            return .accepted(
+                Principal(user: name, permissions: permissions, proof: .password("hash"), expires: expires))
+        }
+        let outcome: LoginOutcome =
+            switch choice & 7 {
+            case 0: .wrong
+            case 1: .expired
+            case 2: .slowed(seconds: 3)
+            case 3: .busy
+            case 4: user("mallory", expires: now.wall + 5_000_000_000)
+            case 5: user("operator")
+            case 6: user("canary")
+            default: user("mallory")
+            }
+        if choice & 7 == 5 { hasOperator = true }
+        // Nobody but the one who is waited for is let in as the canary, by `Canary`.
+        if choice & 7 == 6, choice != 6 + 256 { return answer(request, .wrong) }
+        answer(request, outcome)
+    }
+
+    private func answer(_ request: LoginRequest, _ outcome: LoginOutcome) {
+        for shard in shards where request.ticket.number != 0 {
+            // A ticket is known to its own shard alone.
+            if shard.find(request.ticket.connection) != nil { shard.authenticated(request.ticket, outcome, now: now) }
+        }
+        run()
+    }
+
+    func reload(_ choice: Int) {
+        var limits = limits
+        limits.retain = [1, 20, 50][choice % 3]
+        limits.publishRate = [0, 0, 100][choice / 3 % 3]
+        for shard in shards {
+            if choice & 0x40 != 0 {
+                shard.adopt(limits, now: now)
+            } else {
+                shard.reload(choice & 0x20 != 0 ? FuzzBroker.less : FuzzBroker.table, now: now)
+            }
+        }
+        run()
+    }
+
+    func drain() {
+        hasOperator = true
+        for shard in shards { shard.drain(now: now) }
+        run()
+    }
+
+    // Time and effects
+
+    func advance(_ ticks: Int) {
+        for _ in 0..<ticks {
+            now.monotonic += Shard.tickInterval
+            now.wall += Int64(Shard.tickInterval)
+            for shard in shards { shard.fire(now: now) }
+            run()
+        }
+    }
+
+    private func run() {
+        for _ in 0..<10_000 {
+            var isBusy = false
+            for index in shards.indices { isBusy = turn(index) || isBusy }
+            if !isBusy { return check() }
+        }
+        report("the shards never come to rest")
+    }
+
+    private func turn(_ index: Int) -> Bool {
+        let shard = shards[index]
+        let mail = inboxes[index]
+        inboxes[index] = []
+        for batch in mail { shard.receive(batch, now: now) }
+        let posted = post(shard)
+        let flushed = flush(shard, index)
+        let postedBehind = post(shard)
+        for id in shard.effects.close { peers[index].removeValue(forKey: id)?.closed() }
+        for (id, reading) in shard.effects.reading { peers[index][id]?.isReading = reading }
+        logins += shard.effects.logins
+        shard.effects.close.removeAll()
+        shard.effects.reading.removeAll()
+        shard.effects.log.removeAll()
+        shard.effects.logins.removeAll()
+        return !mail.isEmpty || posted || flushed || postedBehind
+    }
+
+    private func post(_ shard: Shard) -> Bool {
+        var posted = false
+        for lane in [\Effects.mail, \Effects.lateMail] {
+            for (target, mail) in shard.effects[keyPath: lane].enumerated() where !mail.isEmpty {
+                shard.effects[keyPath: lane][target].removeAll()
+                inboxes[target].append(mail)
+                posted = true
+            }
+        }
+        return posted
+    }
+
+    private func flush(_ shard: Shard, _ index: Int) -> Bool {
+        let list = shard.effects.flush
+        shard.effects.flush.removeAll()
+        for id in list {
+            guard let peer = peers[index][id] else { continue }
+            withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
+                let count = shard.gather(id, into: pieces)
+                guard !peer.isHTTP1 else { return }
+                var taken = 0
+                var offered = 0
+                for piece in pieces[..<count] {
+                    offered += piece.count
+                    let part = min(piece.count, peer.window - taken)
+                    peer.take(piece.slice(0..<part))
+                    taken += part
+                }
+                peer.window -= peer.window == .max ? 0 : taken
+                shard.wrote(taken, blocked: taken < offered, on: id, now: now)
+            }
+        }
+        return !list.isEmpty
+    }
+
+    // What must hold
+
+    /// The canary's part is done only as long as nobody is there who may end it.
+    var isUndisturbed: Bool { !hasOperator }
+
+    private func check() {
+        // What is queued and unread is charged late, by blocks.
+        let most = limits.memory + limits.memory / Shard.memoryOvershoot + Chunk.largest + 64 * Block.size
+        mustHold(memory.used <= most, "\(memory.used) bytes are used, \(limits.memory) are allowed")
+        for shard in shards {
+            for place in 0..<shard.connections.bound {
+                if let connection = shard.connections.at(place) { check(connection) }
+            }
+        }
+    }
+
+    private func check(_ connection: Connection) {
+        mustHold(connection.streams.count <= limits.streamsPerConnection + 1, "there are too many streams")
+        mustHold(connection.parkedBytes >= 0 && connection.forwarded >= 0, "more is settled than was sent")
+        mustHold(connection.parkedCount <= limits.parkedCount, "\(connection.parkedCount) publishes are parked")
+        // A buffer grows by doubling, and what comes in one read may be held whole.
+        let held = connection.http?.bufferedBytes ?? connection.rsocket.bufferedBytes
+        mustHold(held <= 4 * limits.reassembly + (64 << 10), "a connection holds \(held) bytes")
+    }
+
+    /// Everybody has gone: nothing is left of anybody.
+    func leave() {
+        for index in shards.indices {
+            for (id, _) in peers[index].sorted(by: { $0.key.index < $1.key.index }) {
+                shards[index].lost(id, reason: "gone", now: now)
+            }
+        }
+        run()
+        advance(13)
+        for shard in shards {
+            mustHold(shard.connections.count == 0, "\(shard.connections.count) connections are left")
+            mustHold(shard.streams.count == 0 && shard.subscriptionCount == 0, "streams are left")
+            mustHold(shard.streamIDs.isEmpty && shard.remoteChannels.isEmpty, "ids or channels are left")
+            mustHold(shard.mirrors.isEmpty && shard.mirrorsByEpoch.isEmpty, "views are left")
+            mustHold(shard.topics.values.allSatisfy { TopicName.isSystem($0.name) }, "topics are left")
+        }
+        mustHold(quotas.isUnused, "quotas are taken by nobody")
+        let rest = shards.flatMap(\.topics.values).reduce(0) { $0 + $1.log.memory }
+        let spare = shards.count * BlockPool.spares * Block.size
+        mustHold(memory.used <= rest + spare, "\(memory.used) bytes are left")
+    }
+}
+
+/// A connection of a broker's, as its socket is.
+class FuzzPeer {
+    let broker: FuzzBroker
+    let shard: Int
+    let face: Face
+    private(set) var id: ConnectionID?
+    /// Bytes that its socket still takes.
+    var window = Int.max
+    var isReading = true
+    private(set) var isClosed = false
+    /// Its protocol's bytes are a library's.
+    var isHTTP1 = false
+
+    init(_ broker: FuzzBroker, _ shard: Int, _ face: Face) {
+        self.broker = broker
+        self.shard = shard
+        self.face = face
+        id = broker.open(self)
+        isClosed = id == nil
+    }
+
+    func send(_ bytes: UnsafeRawBufferPointer) { broker.receive(bytes, on: self) }
+    func send(_ bytes: [UInt8]) { bytes.withUnsafeBytes { send($0) } }
+    func send(_ write: (inout ByteBuffer) -> Void) {
+        var out = ByteBuffer()
+        write(&out)
+        send(out.readable)
+    }
+
+    /// The socket takes `count` more bytes; nil is any number.
+    func read(_ count: Int?) {
+        window = count.map { window == .max ? $0 : window + $0 } ?? .max
+        broker.act(self) { shard, id, now in shard.writable(id, now: now) }
+    }
+
+    func take(_ bytes: UnsafeRawBufferPointer) {}
+    func closed() { isClosed = true }
+}

@@ -1,0 +1,300 @@
+// The engine behind HTTP/2: gRPC and plain HTTP beside a connection of RSocket. The input is a script of frames and
+// bytes, of windows that stay shut, of logins, reloads and time. What a subscription over gRPC gets is within what it
+// asked for.
+
+import Bytes
+import HTTP2
+import HTTP2Frames
+
+@testable import Core
+
+func fuzzHTTP2(_ bytes: UnsafeRawBufferPointer) {
+    let broker = FuzzBroker()
+    let canary = Canary(broker)
+    let script = HTTP2Script(broker)
+    var input = FuzzInput(bytes)
+    var steps = 0
+    while !input.isEmpty, steps < 200 {
+        steps += 1
+        script.step(&input)
+        if steps % 8 == 0 { canary.sing() }
+    }
+    canary.sing()
+    broker.leave()
+}
+
+/// A client of HTTP/2's that keeps account of what its subscriptions asked for and got, as long as it sends nothing but
+/// what it knows itself.
+private final class HTTP2Audit: FuzzPeer {
+    private struct Call {
+        var asked: UInt64 = 0
+        var delivered: UInt64 = 0
+        var sent: [UInt8] = []
+        var came: [UInt8] = []
+        var isSubscription = false
+        var isOver = false
+    }
+
+    private var calls: [UInt32: Call] = [:]
+    private let reader = FrameReader()
+    private var isRaw = false
+    private(set) var unacknowledged = 0
+    private(set) var subscription = ""
+
+    init(_ broker: FuzzBroker, _ shard: Int) { super.init(broker, shard, .http) }
+
+    /// From here on nobody knows what it asked for.
+    func sendRaw(_ bytes: [UInt8]) {
+        isRaw = true
+        send(bytes)
+    }
+
+    func open(_ stream: UInt32, isSubscription: Bool) {
+        // An id that is used again ends the connection.
+        if calls[stream] != nil { isRaw = true }
+        calls[stream] = Call(isSubscription: isSubscription)
+    }
+
+    func say(_ stream: UInt32, _ message: [UInt8], end: Bool) {
+        if var call = calls[stream], call.isSubscription {
+            message.withUnsafeBytes {
+                switch try? SubscribeAction.parse($0) {
+                case .open(let open): call.asked += UInt64(open.requestN)
+                case .request(let n): call.asked += UInt64(n)
+                case nil: break
+                }
+            }
+            calls[stream] = call
+        }
+        send(data(stream, [0] + u32(UInt32(message.count)) + message, end: end))
+    }
+
+    override func take(_ bytes: UnsafeRawBufferPointer) {
+        for frame in reader.read(Array(bytes)) { receive(frame) }
+    }
+
+    private func receive(_ frame: Received) {
+        if frame.type == Type.settings, frame.flags & Flag.ack == 0 { unacknowledged += 1 }
+        if frame.type == Type.headers {
+            if let id = frame.fields["forebay-subscription"] { subscription = id }
+            mustHold(frame.fields["error"] == nil, "a header block cannot be read: \(frame.fields)")
+        }
+        guard !isRaw, frame.stream != 0, var call = calls[frame.stream] else { return }
+        // WINDOW_UPDATE may cross the end.
+        if frame.type == Type.data || frame.type == Type.headers {
+            mustHold(!call.isOver, "\(frame) comes behind the end")
+        }
+        if frame.type == Type.data {
+            call.came += frame.payload
+            count(&call)
+        }
+        if frame.isEnd || frame.type == Type.reset { call.isOver = true }
+        calls[frame.stream] = call
+    }
+
+    private func count(_ call: inout Call) {
+        guard call.isSubscription else { return call.came = [] }
+        while call.came.count >= 5 {
+            let count = call.came.withUnsafeBytes { Int($0.bigEndian(at: 1, as: UInt32.self)) }
+            guard call.came.count >= 5 + count else { return }
+            let delivered = call.came[5..<5 + count].withUnsafeBytes { bytes -> UInt64 in
+                guard var response = try? ReceivedMessages(bytes) else {
+                    report("a response cannot be read")
+                    return 0
+                }
+                var messages: UInt64 = 0
+                while (try? response.next()) != nil { messages += 1 }
+                return messages
+            }
+            call.delivered += delivered
+            mustHold(
+                call.asked >= 0x7FFF_FFFF || call.delivered <= call.asked,
+                "\(call.delivered) were delivered, \(call.asked) requested")
+            call.came.removeFirst(5 + count)
+        }
+    }
+
+    func acknowledge() {
+        unacknowledged = 0
+        send(frame(Type.settings, Flag.ack))
+    }
+}
+
+private final class HTTP2Script {
+    private let broker: FuzzBroker
+    private let rsocket: RSocketScript
+    private var peers: [HTTP2Audit?] = [nil, nil, nil]
+    private var next: [UInt32] = [1, 1, 1]
+
+    init(_ broker: FuzzBroker) {
+        self.broker = broker
+        rsocket = RSocketScript(broker)
+    }
+
+    func step(_ input: inout FuzzInput) {
+        let place = Int(input.rest.first ?? 0) >> 6
+        let action = (input.rest.first ?? 0) & 31
+        // Time, logins and reloads are the same there.
+        if place == 3 || action < 5 { return rsocket.step(&input) }
+        _ = input.byte()
+        guard let peer = peers[place], !peer.isClosed else { return connect(place, &input) }
+        guard peer.isReading else { return peer.read(nil) }
+        act(place, action, peer, &input)
+        if peer.unacknowledged > 0, !peer.isClosed { peer.acknowledge() }
+    }
+
+    private func connect(_ place: Int, _ input: inout FuzzInput) {
+        let peer = HTTP2Audit(broker, place & 1)
+        peers[place] = peer
+        next[place] = 1
+        let kind = input.byte()
+        if kind == 0xFF { return peer.sendRaw(Array(input.piece())) }
+        let window: UInt32 = [65_535, 0, 10, 600, 1 << 20][Int(kind) % 5]
+        peer.send(preface + settings((4, window)) + (kind & 0x80 != 0 ? windowUpdate(0, 1 << 20) : []))
+    }
+
+    private func act(_ place: Int, _ action: UInt8, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        switch action {
+        case 5, 6, 7: subscribe(place, peer, &input)
+        case 8: publish(place, peer, &input)
+        case 9: call(place, peer, &input)
+        case 10, 11: get(place, peer, &input)
+        case 12: post(place, peer, &input)
+        case 13, 14:
+            let (stream, n) = (stream(&input), UInt64(input.number(below: 9)))
+            peer.say(stream, Message.field(2, n == 8 ? 0x7FFF_FFFF : n), end: input.byte() == 0)
+        case 15, 16:
+            let stream = stream(&input)
+            let text = Array(input.piece())
+            peer.say(stream, Message.field(2, Message.field(2, text)), end: false)
+        case 17: peer.say(stream(&input), Array(input.piece()), end: input.byte() == 0)
+        case 18: peer.send(data(stream(&input), Array(input.piece()), end: true))
+        case 19: peer.send(reset(stream(&input), UInt32(input.number(below: 14))))
+        case 20: peer.send(windowUpdate(input.byte() & 1 == 0 ? 0 : stream(&input), UInt32(1 + input.u16())))
+        case 21: peer.send(settings((4, UInt32(input.u16()))))
+        case 22: peer.send(ping(input.byte()))
+        case 23: peer.window = Int(input.byte())
+        case 24: peer.read(input.byte() == 0 ? nil : Int(input.byte()) << 4)
+        case 25: broker.act(peer) { shard, id, now in shard.lost(id, reason: "gone", now: now) }
+        case 26: broker.act(peer) { shard, id, now in shard.receiveEnd(on: id, now: now) }
+        case 27, 28:
+            let (type, flags) = (input.byte(), input.byte())
+            peer.sendRaw(frame(type, flags, stream: UInt32(input.number(below: 12)), Array(input.piece())))
+        case 29: peer.sendRaw(Array(input.piece()))
+        default: request(place, peer, &input)
+        }
+    }
+
+    private func stream(_ input: inout FuzzInput) -> UInt32 { UInt32(1 + 2 * input.number(below: 8)) }
+
+    private func open(_ place: Int) -> UInt32 {
+        defer { next[place] += 2 }
+        return next[place]
+    }
+
+    private func grpc(_ place: Int, _ peer: HTTP2Audit, _ method: GRPCMethod, _ fields: [(String, String)]) -> UInt32 {
+        let stream = open(place)
+        peer.open(stream, isSubscription: method == .subscribe)
+        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "localhost"), (":path", method.path)]
+        peer.send(headers(stream, head + [("content-type", "application/grpc")] + fields))
+        return stream
+    }
+
+    private func topic(_ input: inout FuzzInput) -> String { input.pick(RSocketScript.topics) }
+
+    private func credentials(_ input: inout FuzzInput) -> [(String, String)] {
+        switch input.byte() {
+        case 0xF0: [("authorization", "Bearer x")]
+        case 0xF1: [("authorization", "Basic bWFsbG9yeTp4")]
+        case 0xF2: [("grpc-timeout", "1S")]
+        case 0xF3: [("authorization", input.piece().asText.filter { $0 >= " " && $0 < "\u{7F}" })]
+        default: []
+        }
+    }
+
+    private func subscribe(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        let topic = topic(&input)
+        let n = UInt64(1 + input.number(below: 5))
+        let kind = input.byte()
+        var open = Message.field(1, Array(topic.utf8)) + Message.field(2, n == 5 ? 0x7FFF_FFFF : n)
+        switch kind & 7 {
+        case 1: open += Message.field(3, UInt64(input.byte()))
+        case 2: open += Message.field(4, 1)
+        case 3: open += Message.field(5, UInt64(input.byte()))
+        case 4: open += Message.field(5, 2) + Message.field(6, UInt64(input.byte()))
+        default: break
+        }
+        open += Message.field(8, UInt64(kind >> 3 & 7))
+        if kind & 0x40 != 0 { open += Message.field(7, UInt64(input.number(below: 5))) }
+        if kind & 0x80 != 0 { open += Message.field(9, 1) }
+        let stream = grpc(place, peer, .subscribe, credentials(&input))
+        peer.say(stream, Message.field(1, open), end: input.byte() == 0xEE)
+    }
+
+    private func publish(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        let topic = topic(&input)
+        let stream = grpc(place, peer, .publish, credentials(&input))
+        let completes = input.byte() & 1 == 0 ? [] : Message.field(2, 1)
+        peer.say(stream, Message.field(1, Message.field(1, Array(topic.utf8)) + completes), end: false)
+    }
+
+    private func call(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        let method = GRPCMethod.allCases[input.number(below: GRPCMethod.allCases.count)]
+        let topic = topic(&input)
+        let stream = grpc(place, peer, method, credentials(&input))
+        let text = Array(input.piece())
+        let isText = input.byte() & 1 == 0
+        let message = Message.field(1, Array(topic.utf8)) + Message.field(2, isText ? text : Message.field(2, text))
+        peer.say(stream, method == .publishOne || isText ? message : text, end: true)
+    }
+
+    private func get(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        let stream = open(place)
+        peer.open(stream, isSubscription: false)
+        var path = "/v1/topics/\(topic(&input))/messages"
+        path += input.pick(["", "?replay=all", "?request=2", "?request=1&buffer=1&overflow=fail", "?from=1&gap=fail"])
+        let accept = input.pick(["text/event-stream", "application/x-ndjson", "*/*;q=0.1", "text/html"])
+        let head = [(":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
+        peer.send(headers(stream, head + [("accept", accept)] + credentials(&input), end: true))
+    }
+
+    private func post(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        let stream = open(place)
+        peer.open(stream, isSubscription: false)
+        let isCredit = input.byte() & 3 == 0
+        let path =
+            isCredit
+            ? "/v1/subscriptions/\(peer.subscription)/request?n=3" : "/v1/topics/\(topic(&input))/messages"
+        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
+        peer.send(headers(stream, head + [("forebay-header-x", "y")] + credentials(&input), end: isCredit))
+        if !isCredit { peer.send(data(stream, Array(input.piece()), end: input.byte() & 7 != 0)) }
+    }
+
+    /// Any method, path and field.
+    private func request(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        let stream = open(place)
+        peer.open(stream, isSubscription: false)
+        let (method, path) = (input.part(before: 0).asText, input.part(before: 0).asText)
+        let head = [(":method", method), (":scheme", "http"), (":path", path)]
+        let field = (input.part(before: 0).asText, input.part(before: 0).asText)
+        peer.sendRaw(headers(stream, head + [field], end: input.byte() & 1 == 0))
+    }
+}
+
+/// Fields of protobuf.
+enum Message {
+    static func varint(_ value: UInt64) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var rest = value
+        while rest >= 128 {
+            bytes.append(UInt8(rest & 127) | 128)
+            rest >>= 7
+        }
+        return bytes + [UInt8(rest)]
+    }
+
+    static func field(_ number: UInt64, _ value: UInt64) -> [UInt8] { varint(number << 3) + varint(value) }
+    static func field(_ number: UInt64, _ bytes: [UInt8]) -> [UInt8] {
+        varint(number << 3 | 2) + varint(UInt64(bytes.count)) + bytes
+    }
+}

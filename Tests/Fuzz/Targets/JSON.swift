@@ -1,0 +1,1 @@
+../../../Sources/forebay/JSON.swift

@@ -1,0 +1,55 @@
+// Routes and their options; what the client writes, the broker reads; addresses of brokers.
+
+import Client
+
+@testable import Core
+
+func fuzzRoute(_ bytes: UnsafeRawBufferPointer) {
+    var input = FuzzInput(bytes)
+    if input.number(below: 4) == 0 { return readAddress(input.rest.asText) }
+    let text = input.part(before: 10).asText
+    var tags: [String] = []
+    while !input.isEmpty { tags.append(input.part(before: 10).asText) }
+    do throws(Refusal) {
+        let route = try Core.Route(text, tags: tags)
+        check(route)
+        write(route)
+    } catch {
+        mustHold(error.kind == .invalid && !error.message.isEmpty, "\(error) is another refusal")
+    }
+}
+
+private func check(_ route: Core.Route) {
+    mustHold(route.options.count <= Core.Route.mostOptions, "there are \(route.options.count) options")
+    let names = route.options.map(\.name)
+    mustHold(Set(names).count == names.count, "an option is there twice")
+    if let options = try? Core.SubscribeOptions(route) {
+        mustHold((1...Int(Int32.max)).contains(options.buffer), "a buffer of \(options.buffer)")
+        mustHold(names.allSatisfy(Core.SubscribeOptions.names.contains), "an unknown option is taken")
+        if case .from(let sequence) = options.start { mustHold(sequence.value > 0, "a sequence of 0") }
+    }
+    if (try? PublishOptions(route)) != nil {
+        mustHold(names.allSatisfy(PublishOptions.names.contains), "an unknown option is taken")
+    }
+}
+
+private func write(_ route: Core.Route) {
+    // The client's names of options are its own, and need no percent signs.
+    let isPlain = route.options.allSatisfy { !$0.name.isEmpty && Client.Route.encode($0.name) == $0.name }
+    guard isPlain, let tags = Client.Route(route.name, options: route.options).tags else { return }
+    mustHold(tags.allSatisfy { $0.utf8.count <= 255 }, "a tag is too long")
+    guard let again = try? Core.Route(tags[0], tags: Array(tags.dropFirst())) else {
+        return report("the client's route \(tags) is refused")
+    }
+    mustHold(
+        again.name == route.name && again.options.elementsEqual(route.options, by: ==),
+        "\(route) is \(again) when it is written and read")
+}
+
+private func readAddress(_ text: String) {
+    guard let address = try? BrokerAddress(url: text) else { return }
+    mustHold(address.port > 0 && !address.host.isEmpty, "\(text) has no port or no host")
+    let scheme = address.transport == .rsocket ? "rsocket" : "http"
+    let again = try? BrokerAddress(url: "\(scheme)://\(address)/")
+    mustHold(again?.host == address.host && again?.port == address.port, "\(text) is another address: \(address)")
+}

@@ -1,0 +1,150 @@
+"""What a single client can throw at a broker: garbage, by a process of its own (`floods.py HOST PORT KIND SECONDS`),
+and crowds of connections."""
+
+import contextlib
+import json
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import raw
+from common import *
+from curl import path
+from http2 import PREFACE, settings
+
+MIB = 1 << 20
+RATE = 200_000_000  # Bytes a second.
+THREADS = 8
+
+UPLOAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n"
+ENDLESS = b"Content-Length: 1000000000000", b"Transfer-Encoding: chunked"
+SUBSCRIBE = raw.request(raw.REQUEST_STREAM, 1, metadata=raw.route("t.garbage"), n=10)
+# How garbage may begin so as to get further in.
+BEGINNINGS = {
+    "rsocket": [b"", raw.setup(), raw.setup() + SUBSCRIBE, b"\x00\xff\xff", b"\x16\x03\x01"],
+    "http": [b"", PREFACE, PREFACE + settings(), *(UPLOAD % (path("t.garbage", "").encode(), one) for one in ENDLESS)],
+    "admin": [b"", *(UPLOAD % (b"/api/v1/topics/t.garbage/complete", one) for one in ENDLESS)],
+}
+
+
+class Garbage:
+    def __init__(self, address, kind: str, seconds: float):
+        self.address, self.kind = address, kind
+        self.began, self.end = time.monotonic(), time.monotonic() + seconds
+        self.bytes = self.connections = 0
+        self._lock = threading.Lock()
+
+    def run(self):
+        threads = [threading.Thread(target=self._throw, args=(index,)) for index in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return {"bytes": self.bytes, "connections": self.connections, "seconds": time.monotonic() - self.began}
+
+    def _throw(self, index: int):
+        turn, dirt = index, os.urandom(MIB)
+        while time.monotonic() < self.end:
+            turn += 1
+            with contextlib.suppress(OSError), socket.socket() as line:
+                line.settimeout(1)
+                line.connect(self.address)
+                with self._lock:
+                    self.connections += 1
+                line.sendall(BEGINNINGS[self.kind][turn % len(BEGINNINGS[self.kind])])
+                while time.monotonic() < self.end:
+                    self._send(line, dirt)
+
+    def _send(self, line: socket.socket, dirt: bytes):
+        count = line.send(dirt)
+        with self._lock:
+            self.bytes += count
+            ahead = self.bytes / RATE - (time.monotonic() - self.began)
+        if ahead > 0:
+            time.sleep(ahead)  # The pace.
+
+
+def garbage(address, kind: str, seconds: float) -> dict:
+    """By a process of its own, whose work is not the test's; how much it was."""
+    command = [sys.executable, str(Path(__file__)), address[0], str(address[1]), kind, str(seconds)]
+    done = subprocess.run(command, capture_output=True, timeout=seconds + 60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class Comer:
+    """A connection that says all it has to say at once. `expected` is the end of what it must get."""
+
+    def __init__(self, address, source: str, hello: bytes, expected: bytes):
+        self.socket = socket.socket()
+        self.socket.setblocking(False)
+        self.socket.bind((source, 0))
+        self.socket.connect_ex(address)
+        self.hello, self.expected, self.got = hello, expected, b""
+
+    def write(self):
+        error = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        assert error == 0, os.strerror(error)
+        assert self.socket.send(self.hello) == len(self.hello)
+
+    def read(self) -> bool:
+        """True when it has all."""
+        piece = self.socket.recv(1 << 16)
+        assert piece, f"closed by the broker after {self.got}"
+        self.got += piece
+        return self.got.endswith(self.expected)
+
+
+def crowd(broker, count: int, wells, topic="t.crowd", messages=5):
+    """`count` connections at once, each a subscriber; three of four by RSocket, the others by HTTP/1.1."""
+    hello = raw.setup() + raw.request(raw.REQUEST_STREAM, 1, metadata=raw.route(topic), n=raw.UNBOUNDED)
+    bodies = numbers(1, messages)
+    frames = b"".join(raw.payload(1, body) for body in bodies)
+    get = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path(topic, "").encode()
+    watcher = broker.peer()
+    with selectors.DefaultSelector() as selector:
+        comers = []
+        for index in range(count):
+            source = f"127.0.{1 + index // 250}.{1 + index % 250}"  # Each address has a few thousand ports.
+            if index % 4:
+                comers.append(Comer(broker.address, source, hello, frames))
+            else:
+                comers.append(Comer(broker.http, source, get, b"data: %d\n\n\r\n" % messages))
+            selector.register(comers[-1].socket, selectors.EVENT_WRITE, comers[-1])
+        everybody(selector, comers, lambda one: one.write() or True)
+        watcher.until(topic, lambda info: info["subscriptions"] == count, timeout=60)
+        for well in wells:
+            well.moves()
+        watcher.publish(topic, *bodies)
+        for one in comers:
+            selector.register(one.socket, selectors.EVENT_READ, one)
+        everybody(selector, comers, Comer.read)
+        assert all(one.got == frames for index, one in enumerate(comers) if index % 4)
+        for well in wells:
+            well.moves()
+        for one in comers:
+            one.socket.close()
+    watcher.until(topic, lambda info: info["subscriptions"] == 0, timeout=60)
+    info = watcher.info(topic)
+    assert (info["published"], info["dropped"]) == (messages, 0), info
+    watcher.close()
+
+
+def everybody(selector, comers: list[Comer], step):
+    """Until each has done its step."""
+    while selector.get_map():
+        ready = selector.select(timeout=30)
+        assert ready, f"nothing moves: {len(selector.get_map())} of {len(comers)} wait"
+        for key, _ in ready:
+            if step(key.data):
+                selector.unregister(key.fileobj)
+
+
+if __name__ == "__main__":
+    host, port, kind, seconds = sys.argv[1:]
+    print(json.dumps(Garbage((host, int(port)), kind, float(seconds)).run()))

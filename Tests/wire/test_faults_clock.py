@@ -1,0 +1,121 @@
+"""Somebody sets the machine's clock, by an hour and either way: for the broker alone, by `clock.c`. The clock that
+never steps back goes on, as it would."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jwt
+import pytest
+
+import access
+from client import *
+from faults import *
+
+SECRET = b"0123456789abcdef0123456789abcdef"
+HOUR = 3600
+
+
+class Clock:
+    """The broker's time of day, beside the real one."""
+
+    def __init__(self, folder):
+        self.library, file = folder / "clock.so", folder / "offset"
+        source = Path(__file__).with_name("clock.c")
+        done = subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", self.library, source],
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        file.write_bytes(bytes(8))
+        self.file, self.offset = file, 0
+        self.variables = {"LD_PRELOAD": str(self.library), "CLOCK_OFFSET": str(file)}
+
+    def step(self, seconds: int):
+        self.offset = seconds
+        with self.file.open("r+b", buffering=0) as file:
+            file.write(seconds.to_bytes(8, sys.byteorder, signed=True))
+
+    def now(self) -> float:
+        return time.time() + self.offset
+
+
+@pytest.fixture
+def clock(tmp_path):
+    return Clock(tmp_path)
+
+
+@pytest.fixture
+def broker(start, tmp_path, clock):
+    """What is retained is so for five seconds; who shows a token may do what everybody may, while it lasts."""
+    (tmp_path / "secret").write_bytes(SECRET)
+    everything = dict.fromkeys(("publish", "subscribe", "control"), [">", "$SYS.>"])
+    file = access.write(tmp_path, {
+        "jwt": dict(audience="forebay", keys=[dict(id="main", algorithm="HS256", file="secret")]),
+        "users": [dict(name="alice", **everything)], "anonymous": everything, "retain-age": "5s",
+    })
+    this = start("-c", str(file), variables=clock.variables)
+    yield this
+    this.stop()
+
+
+def token(expires: float) -> bytes:
+    return access.bearer(jwt.encode(dict(sub="alice", aud="forebay", exp=expires), SECRET, algorithm="HS256"))
+
+
+def retained(peer: Peer, topic: str) -> list[Message]:
+    """What is there to be replayed."""
+    info = peer.info(topic)
+    subscription = peer.subscribe(f"{topic}?replay=all", meta=True)
+    peer.barrier(topic)
+    count = subscription.pending()
+    assert count <= info["retained"]
+    got = subscription.take(count)
+    subscription.cancel()
+    return got
+
+
+@pytest.mark.rsocket
+@pytest.mark.parametrize("step", [-HOUR, HOUR], ids=["back", "ahead"])
+def test_the_clock_is_set(broker, clock, step):
+    topic = "t.aged"
+    with beside(broker, "rsocket", "grpc", growth=8 << 20) as wells:
+        peer = broker.peer()
+        alice = access.rsocket(broker, token(clock.now() + 600))
+        hers, events = alice.subscribe("t.hers"), peer.subscribe("$SYS.stats")
+        peer.joined("t.hers", 1)
+        peer.publish(topic, b"before")
+        clock.step(step)
+        peer.publish(topic, b"behind")
+        while events.pending():
+            events.take(1)
+        events.take(1)  # By then the broker has looked at what is too old.
+        got = retained(peer, topic)
+        assert [one.data for one in got] == [b"before", b"behind"], "nothing is older or younger for it"
+        assert abs(got[1].timestamp / 1e9 - clock.now()) < 60
+        assert abs(got[0].timestamp / 1e9 - (clock.now() - step)) < 60
+        if step > 0:
+            # Her token holds until an hour that is over now.
+            told = alice.frame(0)
+            assert told.kind == ERROR and "expired" in told.text and not hers.pending(), told
+            alice.end()
+            with pytest.raises(access.Rejected, match="expired"):
+                access.rsocket(broker, token(time.time() + 600))
+            fresh = access.rsocket(broker, token(clock.now() + 600))
+            fresh.numbers("t.hers", 1, 1)
+            fresh.close()
+        else:
+            peer.numbers("t.hers", 1, 1)
+            assert hers.data(1) == [b"1"]
+        # What is retained goes when its time has come, and so does what came behind the step.
+        eventually(lambda: peer.info(topic)["retained"], lambda count: count == 0, timeout=30)
+        for well in wells:
+            well.moves()
+        events.take(4)
+        for line in (json.loads(line) for line in list(broker.log)):
+            assert line["message"] not in ("stood still", "a thread does not answer"), line
+        clock.step(0)
+        peer.numbers(topic, 1, 1)
+        assert [one.data for one in retained(peer, topic)] == [b"1"]
+        for one in (alice, peer):
+            one.close()

@@ -1,0 +1,149 @@
+"""Clients that want nothing good: garbage as fast as it goes, requests that never come to an end, and more connections
+than there is room for. Beside them a well client, of whom nothing is missing."""
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+
+import pytest
+import requests
+
+import raw
+import tls
+from common import *
+from faults import *
+from floods import crowd, garbage
+from http2 import PREFACE, frame
+
+pytestmark = pytest.mark.rsocket
+MIB = 1 << 20
+
+# Garbage
+
+
+@pytest.mark.parametrize("port", ["rsocket", "http", "admin"])
+def test_garbage(begin, port):
+    """200 MB a second, as far as the broker takes it; random bytes, and such as begin well."""
+    broker = begin("--admin", "127.0.0.1:0")
+    address = {"rsocket": broker.address, "http": broker.http, "admin": broker.admin}[port]
+    with beside(broker, "rsocket", "grpc", growth=48 * MIB) as wells:
+        told = garbage(address, port, seconds=2)
+        assert told["connections"] > 3 and told["bytes"] > 10 * MIB, told
+        for well in wells:
+            well.moves()
+    broker.stop()
+
+
+# Requests that never come to an end: where they are sent, and what. The broker must close within its limits.
+
+CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303")  # The beginning of one of 200 bytes.
+DRIPS = {
+    "nothing": ("address", b""),
+    "half a SETUP": ("address", raw.setup()),
+    "a SETUP of length 0xffffff": ("address", b"\xff\xff\xff" + raw.setup()[3:9]),
+    "nothing over HTTP": ("http", b""),
+    "HTTP/1.1 head": ("http", b"GET /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nX-Drip: " + b"x" * 1000),
+    "HTTP/1.1 request line": ("http", b"GET /" + b"x" * 1000),
+    "HTTP/2 preface": ("http", PREFACE),
+    "HTTP/2 without SETTINGS": ("http", PREFACE + frame(4, 0, 0, b"", 6000)),
+}
+
+
+class Drip:
+    """Connections that say a byte at a time, and never all of it."""
+
+    def __init__(self, address, text: bytes, count: int):
+        self.sockets = [socket.create_connection(address, timeout=DEADLINE) for _ in range(count)]
+        self.text, self.closed = text[:-1], 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        began, left = time.monotonic(), list(self.sockets)
+        for one in left:
+            one.setblocking(False)
+        place = 0
+        while left and time.monotonic() - began < 60:
+            for one in list(left):
+                if not self._step(one, place):
+                    left.remove(one)
+                    self.closed += 1
+            place += 1
+            time.sleep(0.05)  # The drip.
+
+    def _step(self, one: socket.socket, place: int) -> bool:
+        """False when the broker has closed it."""
+        try:
+            if place < len(self.text):
+                one.send(self.text[place:place + 1])
+            while one.recv(1000):
+                pass
+            return False
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def over(self, timeout: float):
+        self._thread.join(timeout)
+        assert self.closed == len(self.sockets), f"{self.closed} of {len(self.sockets)} were closed"
+        for one in self.sockets:
+            one.close()
+
+
+def test_slowloris(begin):
+    """Each is closed when its time is over, though it never is silent."""
+    broker, count = begin("--setup-time", "1s"), 40
+    with beside(broker, "rsocket", "grpc", growth=16 * MIB):
+        drips = [Drip(getattr(broker, port), text, count) for port, text in DRIPS.values()]
+        for drip in drips:
+            drip.over(DEADLINE)
+    broker.stop()
+
+
+@pytest.mark.parametrize("port", ["address", "http"])
+def test_slowloris_of_handshakes(begin, port):
+    pair = tls.server()
+    broker = begin("--setup-time", "1s", *pair.options)
+    with beside(broker, "rsocket", growth=16 * MIB):
+        for text in (b"", CLIENT_HELLO + bytes(200)):
+            Drip(getattr(broker, port), text, 40).over(DEADLINE)
+        # A handshake that is done, and half of what has to come over it.
+        context = tls.context(getattr(broker, port))
+        with context.wrap_socket(socket.create_connection(getattr(broker, port)), server_hostname="127.0.0.1") as line:
+            line.settimeout(DEADLINE)
+            line.send(raw.setup()[:20] if port == "address" else b"GET / HT")
+            with contextlib.suppress(ConnectionResetError, ssl.SSLError):
+                while line.recv(1000):
+                    pass
+    broker.stop()
+
+
+def test_slowloris_on_the_admin_listener(begin):
+    """It has few connections. Who has sent no request gives way to who comes."""
+    broker = begin("--admin", "127.0.0.1:0")
+    ready = "http://%s:%d/readyz" % broker.admin
+    with beside(broker, growth=16 * MIB):
+        lines = []
+        for _ in range(4):
+            for _ in range(40):
+                lines.append(socket.create_connection(broker.admin, timeout=DEADLINE))
+                lines[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: loc")
+            assert requests.get(ready, timeout=DEADLINE, proxies={"http": ""}).text == "ok\n"
+        for one in lines:
+            one.close()
+    broker.stop()
+
+
+# Connections
+
+
+def test_many_connections_at_once(begin):
+    """They come as fast as they can be made, subscribe, get what is published, and go at once."""
+    count = 600
+    broker = begin("--max-connections", "100000")
+    with beside(broker, "rsocket", "grpc", growth=24 * MIB) as wells:
+        crowd(broker, count, wells)
+    broker.stop()

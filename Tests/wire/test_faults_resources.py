@@ -1,0 +1,228 @@
+"""What the broker gets from its machine runs out, or is taken away, and comes back: file descriptors, memory, the log's
+reader, the time of day."""
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import time
+from collections import Counter
+
+import pytest
+import requests
+
+import raw
+from client import Peer
+from common import *
+from faults import *
+
+pytestmark = pytest.mark.rsocket
+MIB = 1 << 20
+
+
+def logged(broker, message: str) -> list[dict]:
+    lines = [json.loads(line) for line in list(broker.log)]
+    return [line for line in lines if line["message"] == message]
+
+
+# File descriptors
+
+
+def test_descriptors_run_out(begin):
+    """Whoever is connected goes on, whoever is not waits, and is let in as soon as there are descriptors again."""
+    broker = begin("--admin", "127.0.0.1:0")
+    waiting, began = [], time.monotonic()
+    with beside(broker, "rsocket", "grpc", growth=8 * MIB), requests.Session() as session:
+        session.trust_env = False
+        metrics = "http://%s:%d/metrics" % broker.admin
+        assert session.get(metrics, timeout=DEADLINE).status_code == 200
+        held = Before(broker, broker.peer()).watcher
+        most = descriptors(broker.pid) + 20
+        former = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (most, former[1]))
+        for address in (broker.address, broker.http, broker.admin):
+            for _ in range(40):
+                waiting.append(socket.create_connection(address, timeout=DEADLINE))
+        eventually(lambda: descriptors(broker.pid), lambda count: count >= most)
+        eventually(lambda: logged(broker, "cannot accept connections"), bool)
+        # The listener without a descriptor is asked anew a few times a second, and costs nothing but that.
+        began_wait, spent = time.monotonic(), processor_time(broker.pid)
+        held.numbers("t.short", 1, 20)
+        assert session.get(metrics, timeout=DEADLINE).status_code == 200
+        held.subscribe("$SYS.stats", n=3).take(3)
+        used = (processor_time(broker.pid) - spent) / (time.monotonic() - began_wait)
+        assert used < 0.9, "it spins"
+        told = logged(broker, "cannot accept connections")
+        assert "ulimit -n" in told[0]["cause"] and len(told) <= time.monotonic() - began + 2, "once a second at most"
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, former)
+        last = Peer(broker.address)
+        last.numbers("t.short", 21, 21)
+        for one in [*waiting, last, held]:
+            one.close()
+        session.close()
+    assert len(logged(broker, "cannot accept connections")) <= time.monotonic() - began + 2
+    broker.stop()
+
+
+# Memory
+
+
+def test_memory_is_reached_and_freed(begin):
+    """Topics that stalled subscribers keep whole take all there may be; what they publish then is refused. A topic with
+    less than its share goes on, and with the subscribers the memory goes too."""
+    limit = 32 * MIB
+    broker = begin("--memory", "32M", "--retain", "10")
+    with beside(broker, growth=limit + 16 * MIB) as (well,):
+        stalled, publisher = broker.peer(), broker.peer()
+        subscriptions = [stalled.subscribe(f"t.full{index}?buffer=1000000", n=1) for index in range(6)]
+        for index in range(6):
+            publisher.joined(f"t.full{index}", 1)
+        body, refused = bytes(100_000), Counter()
+        for _ in range(100):
+            for index in range(6):
+                try:
+                    publisher.publish(f"t.full{index}", body)
+                except StreamError as error:
+                    assert error.kind == Kind.REJECTED and "memory" in error.text, error
+                    refused[index] += 1
+        assert len(refused) == 6 and sum(refused.values()) > 100
+        assert broker.status("VmRSS") < limit + 64 * MIB
+        well.moves(20)
+        ledgers = [publisher.ledger(f"t.full{index}")[0] for index in range(6)]
+        for index, row in enumerate(ledgers):
+            published = publisher.info(f"t.full{index}")["published"]
+            assert published + refused[index] == 100
+            assert row["delivered"] + row["waiting"] + row["dropped"] == published, row
+        for subscription in subscriptions[:3]:
+            subscription.cancel()
+        assert eventually(lambda: published_of(publisher, "t.full5", body), bool), "there is room again"
+        for subscription, row in list(zip(subscriptions, ledgers))[3:]:
+            subscription.request(row["waiting"])
+            assert len(subscription.take(row["delivered"] + row["waiting"])) == row["delivered"] + row["waiting"]
+        for one in (stalled, publisher):
+            one.close()
+    broker.stop()
+
+
+def published_of(publisher, topic: str, body: bytes) -> bool:
+    try:
+        return bool(publisher.publish(topic, body))
+    except StreamError:
+        return False
+
+
+# The log
+
+
+class Unread:
+    """What a broker is that has its log in a pipe which nobody reads but the test, when it wants."""
+
+    def spawn(self, command, environment):
+        self.pipe, write = os.pipe()
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+        process = subprocess.Popen(command, stderr=write, stdout=subprocess.DEVNULL, env=environment)
+        os.close(write)
+        process.stderr = self._first_lines()
+        return process
+
+    def _first_lines(self):
+        """Those that tell where it listens, and what comes before."""
+        listeners = 0
+        while listeners < 2:
+            line = b""
+            while not line.endswith(b"\n"):
+                line += os.read(self.pipe, 1)
+            listeners += b'"message":"listening"' in line
+            yield line
+
+    def read(self, until: bytes) -> list[dict]:
+        """What comes up to a line with `until` in it."""
+        text = b""
+        while until not in text or not text.endswith(b"\n"):
+            text += os.read(self.pipe, 1 << 16)
+        return [json.loads(line) for line in text.splitlines()]
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(DEADLINE)
+
+
+@pytest.fixture
+def unread(start):
+    """One that tells of every connection that it refuses; as often, therefore, as anybody likes."""
+    this = type("UnreadBroker", (Unread, start), {})("--log-level", "debug", "--max-connections-per-address", "8")
+    yield this
+    this.process.kill()
+    this.process.wait()
+    with contextlib.suppress(OSError):
+        os.close(this.pipe)
+
+
+def be_refused(broker, count: int):
+    """From an address that has all the connections it may have. Each time is a line of the log."""
+    for _ in range(count):
+        with socket.create_connection(broker.address, timeout=DEADLINE, source_address=("127.0.0.2", 0)) as line:
+            with contextlib.suppress(ConnectionResetError):
+                assert line.recv(1) == b""
+
+
+def test_a_log_that_nobody_reads(unread):
+    """The broker goes on; what does not fit is dropped, counted, and told to whoever reads at last."""
+    count = 5000  # About 700 KB; half a megabyte waits at most.
+    with beside(unread, growth=16 * MIB) as (well,):
+        full = [socket.create_connection(unread.address, source_address=("127.0.0.2", 0)) for _ in range(8)]
+        for one in full:
+            one.sendall(raw.setup())
+        eventually(lambda: [row["peer"] for row in well.writer.listing("$SYS.connections")],
+                   lambda peers: sum(peer.startswith("127.0.0.2:") for peer in peers) == 8)
+        be_refused(unread, count)
+        well.moves()
+        told = unread.read(b"log lines dropped")
+        refused = sum(line["message"] == "connection refused" for line in told)
+        (lost,) = [line for line in told if line["message"] == "log lines dropped"]
+        assert int(lost["count"]) > 0 and refused + int(lost["count"]) == count, lost
+        # With its reader gone for good the log is no more, and everything else goes on.
+        os.close(unread.pipe)
+        be_refused(unread, 20)
+        well.moves()
+        for one in full:
+            one.close()
+    assert unread.end() == 0
+
+
+@pytest.mark.parametrize("closed", ["2", "0 1 2"])
+def test_standard_streams_that_are_closed(start, closed):
+    """No socket takes their place, or a client would be sent the log."""
+    ports = []
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            ports.append(stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1])
+    closing = " ".join(f"{number}>&-" for number in closed.split())
+    command = f"exec {start.executable()} --listen 127.0.0.1:{ports[0]} --http 127.0.0.1:{ports[1]} --admin off " \
+              f"--log-level debug {closing}"
+    process = subprocess.Popen(["sh", "-c", command], env=dict(os.environ, SWIFT_BACKTRACE="enable=no"))
+    try:
+        peers = []
+        eventually(lambda: peers or connect_to(("127.0.0.1", ports[0]), peers), bool)
+        peers += [Peer(("127.0.0.1", ports[0])) for _ in range(20)]
+        for number in closed.split():
+            assert not os.path.exists(f"/proc/{process.pid}/fd/{number}") or (
+                os.readlink(f"/proc/{process.pid}/fd/{number}") == "/dev/null"), number
+        for index, peer in enumerate(peers):
+            assert peer.publish("t", b"x") == [index + 1]
+            peer.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def connect_to(address, peers: list) -> bool:
+    with contextlib.suppress(ConnectionRefusedError):
+        peers.append(Peer(address))
+    return bool(peers)

@@ -1,0 +1,312 @@
+"""Connections that are resumed: wherever a socket breaks, nothing is lost and nothing is doubled, in either direction;
+and what bounds those that wait to be resumed."""
+
+import secrets
+import socket
+import struct
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import raw
+import tls
+from client import *
+from resuming import Refused, Resuming
+
+pytestmark = pytest.mark.rsocket
+
+AT_ONCE = 12
+LONG = bytes(range(200))
+
+
+def converse(address, topic: str, cut=None) -> Resuming:
+    """A subscription by credits, an acknowledged publish, a channel, a publish in fragments, a replay that is
+    cancelled, and the end of the topic, all on one connection."""
+    this = Resuming(address, cut)
+    # The other thread may see RESUME before this one has seen SETUP.
+    this.greet()
+    route = raw.route(topic)
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(f"{topic}?meta=on"), n=2))
+    this.send(raw.request(raw.REQUEST_RESPONSE, 3, b"a", route))
+    this.until(lambda: this.count(3) == 1 and this.count(1) == 1, "a")
+    this.send(raw.request(raw.REQUEST_CHANNEL, 5, b"b", route, n=100))
+    this.until(lambda: this.count(1) == 2 and any(one.n for one in this.frames.get(5, [])), "the channel's credit")
+    this.keepalive()
+    this.send(raw.payload(5, b"c"), raw.payload(5, b"d", flags=raw.N | raw.C))
+    this.until(lambda: this.count(5) and this.frames[5][-1].has(raw.C), "the end of the channel")
+    this.send(raw.request_n(1, 3))
+    this.until(lambda: this.count(1) == 4, "d")
+    this.send(*raw.fragments(raw.REQUEST_RESPONSE, 7, LONG, route))
+    this.until(lambda: this.count(7) == 1 and this.count(1) == 5, "what came in fragments")
+    this.send(raw.request_n(1, 9), raw.request(raw.REQUEST_STREAM, 9, b"", raw.route(f"{topic}?replay=all"), n=1))
+    this.until(lambda: this.count(9) == 1, "the replay")
+    this.keepalive()
+    this.send(raw.cancel(9), raw.request(raw.REQUEST_RESPONSE, 11, b"e", route))
+    this.until(lambda: this.count(11) == 1 and this.count(1) == 6, "e")
+    this.send(raw.request(raw.REQUEST_RESPONSE, 13, b"", raw.route(f"$SYS.topic.complete?name={topic}")))
+    this.until(lambda: this.count(13) == 1 and this.count(1) == 7, "the end")
+    this.greet()
+    return this
+
+
+def check(this: Resuming):
+    """Each message once, in both directions: the broker says where it put those that it was sent."""
+    assert this.data(1) == [b"a", b"b", b"c", b"d", LONG, b"e"] and this.frames[1][-1].has(raw.C)
+    told = [struct.unpack_from(">QQqQ", raw.entries(one.metadata)[0][1]) for one in this.frames[1][:-1]]
+    assert [(sequence, dropped) for _, sequence, _, dropped in told] == [(n, 0) for n in range(1, 7)]
+    assert len({epoch for epoch, *_ in told}) == 1
+    assert [this.data(stream) for stream in (3, 7, 11)] == [[b"1"], [b"5"], [b"6"]]
+    acknowledged = [int(one) for one in this.data(5)]
+    assert acknowledged == sorted(set(acknowledged)) and acknowledged[-1] == 4
+    assert [(one.data, one.kind) for one in this.frames[9]] == [(b"a", raw.PAYLOAD)]
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_a_socket_that_breaks_anywhere_loses_and_doubles_nothing(broker, topic, direction):
+    whole = converse(broker.address, f"{topic}.whole")
+    check(whole)
+    assert whole.resumed == 0
+
+    def cut(at: int):
+        this = converse(broker.address, f"{topic}.{at}", (direction, at))
+        check(this)
+        # What acknowledgements conflate to, and so the whole, is not always as long.
+        assert this.resumed == 1 or (this.cut and at > this.bytes[direction])
+        this.end()
+
+    # What breaks before SETUP is taken was never begun.
+    first = len(raw.keepalive())
+    if direction == "out":
+        first += len(raw.setup(flags=raw.R, token=bytes(16)))
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        places = range(first + 1, whole.bytes[direction] + 1)
+        assert len(list(threads.map(cut, places))) > 300
+    whole.end()
+
+
+def test_sockets_that_break_again_and_again(broker, b, topic):
+    """Two and a half thousand messages, each of which is sent and comes once, over fifty sockets or so."""
+    this = Resuming(broker.address)
+    count, step = 2500, 50
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=raw.UNBOUNDED))
+    this.send(raw.request(raw.REQUEST_CHANNEL, 3, b"1", raw.route(topic), n=raw.UNBOUNDED))
+    this.until(lambda: this.count(1) == 1 and sum(one.n or 0 for one in this.frames.get(3, [])) > step, "credit")
+    sent = 1
+    while sent < count:
+        credit = 1 + sum(one.n or 0 for one in this.frames[3])
+        more = min(count - sent, step, credit - sent)
+        if more > 0:
+            this.send(*(raw.payload(3, b"%d" % n) for n in range(sent + 1, sent + more + 1)))
+            sent += more
+        this.resume()
+    this.until(lambda: this.count(1) == count, "all messages")
+    assert this.data(1) == numbers(1, count)
+    assert b.info(topic)["next"] == count + 1
+    this.end()
+
+
+def figures(broker) -> dict[str, float]:
+    """The metrics of a broker that has an admin listener in the clear."""
+    with urllib.request.urlopen("http://%s:%d/metrics" % broker.admin, timeout=DEADLINE) as answer:
+        lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+# What a session has while nobody is there
+
+
+def test_credit_and_policy_stay_in_force(broker, a, b, topic):
+    """What is published meanwhile waits as the subscription's own buffer and policy say, and is counted."""
+    this = Resuming(broker.address)
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(f"{topic}?buffer=2&overflow=drop-oldest&meta=on"), n=3))
+    b.joined(topic, 1)
+    this.close()
+    detached(b, this)
+    b.numbers(topic, 1, 8)
+    (row,) = b.ledger(topic)
+    assert (row["delivered"], row["waiting"], row["dropped"]) == (3, 2, 3)
+    this.resume()
+    this.send(raw.request_n(1, 10))
+    this.until(lambda: this.count(1) == 5)
+    assert this.data(1) == numbers(1, 3) + numbers(7, 8)
+    assert struct.unpack_from(">QQqQ", raw.entries(this.frames[1][3].metadata)[0][1])[3] == 3
+    this.end()
+
+
+def test_a_session_goes_over_from_a_socket_that_lives(broker, b, topic):
+    """The broker need not have seen the old one break."""
+    this = Resuming(broker.address)
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=9))
+    b.joined(topic, 1)
+    old, this.socket = this.socket, socket.socket()
+    this.resume()
+    old.settimeout(DEADLINE)
+    while old.recv(1 << 16):
+        pass
+    b.numbers(topic, 1, 2)
+    this.until(lambda: this.count(1) == 2)
+    assert len([one for one in b.listing("$SYS.connections") if one["peer"] == this.peer]) == 1
+    this.end()
+
+
+def test_an_error_on_stream_0_ends_the_session(broker, b, topic):
+    this = Resuming(broker.address)
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=9))
+    b.joined(topic, 1)
+    this.end()
+    b.joined(topic, 0)
+    refused(this, "no such session")
+
+
+# What is refused, and changes nothing
+
+
+def refused(this: Resuming, text: str, **how):
+    with pytest.raises(Refused) as error:
+        this.resume(**how)
+    assert error.value.code == raw.REJECTED_RESUME and text in error.value.text.lower(), error.value
+    with pytest.raises(raw.Closed):
+        this.until(lambda: False)
+
+
+def detached(b, this: Resuming):
+    eventually(lambda: [one["state"] for one in b.listing("$SYS.connections") if one["peer"] == this.peer],
+               lambda states: states == ["detached"])
+
+
+def test_what_cannot_be_resumed_is_refused(broker, b, topic):
+    this = Resuming(broker.address)
+    request = raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=9)
+    this.send(request)
+    b.joined(topic, 1)
+    b.numbers(topic, 1, 2)
+    this.until(lambda: this.count(1) == 2)
+    assert this.received == 14
+    this.close()
+    refused(this, "no such session", token=secrets.token_bytes(16))
+    refused(this, "no such session", token=this.token + b"x")
+    refused(this, "cannot go on from position 8", server=8)
+    refused(this, "cannot go on from position 21", server=21)
+    refused(this, f"from position {len(request) - 3} on", client=len(request) - 2)
+    # None of that harmed it; and rsocket-js says version 0.1.
+    this.resume(version=(0, 1))
+    b.numbers(topic, 3, 3)
+    this.until(lambda: this.count(1) == 3)
+    # What it has said that it has it cannot have again.
+    this.greet()
+    refused(this, "cannot go on from position 7", server=7)
+    this.resume()
+    this.end()
+
+
+@pytest.mark.parametrize("length", [0, 15, 129, 5000])
+def test_a_token_has_16_to_128_bytes(broker, length):
+    line = raw.Connection(broker.address)
+    line.send(raw.setup(flags=raw.R, token=bytes(length)))
+    error = line.frame(0)
+    assert (error.kind, error.code) == (raw.ERROR, raw.REJECTED_SETUP) and "16 to 128" in error.text
+    line.end()
+
+
+def test_a_token_is_one_connections(broker):
+    this = Resuming(broker.address)
+    this.greet()
+    other = Resuming(broker.address, token=this.token)
+    with pytest.raises(Refused) as error:
+        other.until(lambda: False)
+    assert error.value.code == raw.REJECTED_SETUP
+    this.resume()
+    this.end()
+
+
+# Bounds
+
+
+def test_a_peer_that_acknowledges_nothing_is_sent_so_much(begin, topic):
+    """As if its socket were full; others get all, and it goes on when it says what it has."""
+    broker = begin("--resume-buffer", "16KiB")
+    b, other = broker.peer(), broker.peer()
+    this = Resuming(broker.address)
+    this.lives = False
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=raw.UNBOUNDED))
+    sub = other.subscribe(topic, n=raw.UNBOUNDED)
+    b.joined(topic, 2)
+    b.publish(topic, *(bytes(1000) for _ in range(100)))
+    assert len(sub.data(100)) == 100
+    most = (16 << 10) // 1009 + 1  # The last one goes beyond it.
+    this.until(lambda: this.count(1) == most)
+    this.until(lambda: this.asked == 1, "the question what it has")
+    row = next(one for one in b.listing("$SYS.connections") if one["peer"] == this.peer)
+    assert row["unacknowledged"] == most * 1009 and row["output"] == 0
+    assert next(one for one in b.ledger(topic) if one["peer"] == this.peer)["waiting"] == 100 - most
+    this.lives = True
+    this.keepalive()
+    this.until(lambda: this.count(1) == 100)
+    this.end()
+
+
+def test_so_many_can_be_resumed(begin):
+    broker = begin("--max-sessions", "2", "--max-sessions-per-user", "5")
+    b = broker.peer()
+    sessions = [Resuming(broker.address) for _ in range(2)]
+    for this in sessions:
+        this.greet()
+        this.close()
+        detached(b, this)
+    with pytest.raises(Refused) as error:
+        Resuming(broker.address).until(lambda: False)
+    assert error.value.code == raw.REJECTED_SETUP and "2 connections" in error.value.text
+    sessions[0].resume()
+    sessions[0].end()
+    eventually(lambda: len(b.listing("$SYS.connections")), lambda count: count == 2)
+    this = Resuming(broker.address)
+    this.greet()
+
+
+def test_nobody_comes_back_in_time(begin, topic):
+    broker = begin("--resume-time", "1s", "--admin", "127.0.0.1:0")
+    b = broker.peer()
+    this = Resuming(broker.address)
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(topic), n=9))
+    b.joined(topic, 1)
+    this.close()
+    eventually(lambda: figures(broker)["forebay_sessions_detached"], lambda count: count == 1)
+    b.joined(topic, 0)
+    refused(this, "no such session")
+    assert figures(broker)["forebay_sessions_detached"] == 0
+    assert figures(broker)['forebay_resumptions_total{result="refused"}'] == 1
+    assert figures(broker)['forebay_limit_reached_total{limit="resume-time"}'] == 1
+    again = Resuming(broker.address)
+    again.greet()
+    again.resume()
+    assert figures(broker)['forebay_resumptions_total{result="accepted"}'] == 1
+
+
+def test_resuming_can_be_turned_off(begin):
+    broker = begin("--resume-time", "off")
+    with pytest.raises(Refused) as error:
+        Resuming(broker.address).until(lambda: False)
+    assert error.value.code == raw.REJECTED_SETUP and "not offered" in error.value.text
+
+
+# TLS
+
+
+def test_over_tls_the_certificate_must_be_the_same(begin, topic):
+    mine, other = tls.authority().issue("/CN=me"), tls.authority().issue("/CN=somebody else")
+    options = "--tls-client-ca", tls.authority().file, "--tls-verify-client", "required"
+    broker = begin(*tls.server().options, *options)
+    this = Resuming(broker.address, pair=mine)
+    this.send(raw.request(raw.REQUEST_RESPONSE, 1, b"a", raw.route(topic)))
+    this.until(lambda: this.count(1) == 1)
+    this.pair = other
+    refused(this, "no such session")
+    this.pair = mine
+    # By either thread's sockets.
+    for stream in (3, 5, 7):
+        this.resume()
+        this.send(raw.request(raw.REQUEST_RESPONSE, stream, b"a", raw.route(topic)))
+        this.until(lambda: this.count(stream) == 1)
+    assert [this.data(stream) for stream in (3, 5, 7)] == [[b"2"], [b"3"], [b"4"]]
+    this.end()
