@@ -2,8 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps build release install deb run test swift-test test-tsan wire-test faults budget bench docs lint format
-.PHONY: clean fuzz simulate
+.PHONY: help deps build release install deb run test swift-test test-tsan test-asan wire-test soak faults budget bench
+.PHONY: docs lint format clean fuzz simulate
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -52,22 +52,38 @@ swift-test: deps ## run the Swift tests alone: make swift-test FILTER=RSocketTes
 	@swift build --build-tests $(SWIFT_FLAGS)
 	@timeout $(or $(LIMIT),600) swift test --skip-build $(SWIFT_FLAGS) --disable-xctest $(if $(FILTER),--filter $(FILTER))
 
-test-tsan: deps ## run the tests of streams and of the Swift client under the thread sanitizer
+test-tsan: deps ## run the Swift tests of what has threads or shards under the thread sanitizer
 	@swift build --build-tests --sanitize thread --scratch-path .build/tsan $(SWIFT_FLAGS)
-	@for tests in $(or $(FILTER),StreamsTests ForebayTests); do \
+	@for tests in $(or $(FILTER),StreamsTests ForebayTests EventLoopTests ServerTests CoreTests HTTP2Tests); do \
 		TSAN_OPTIONS="$$TSAN_OPTIONS exitcode=66 suppressions=$(CURDIR)/.ci/tsan.supp" timeout 900 \
-			swift test --skip-build --sanitize thread $(SWIFT_FLAGS) --scratch-path .build/tsan --disable-xctest --filter $$tests || exit; \
+			swift test --skip-build --sanitize thread $(SWIFT_FLAGS) --scratch-path .build/tsan --disable-xctest \
+			--skip Allocation --filter $$tests || exit; \
 	done
+
+# Tests that count allocations find the sanitizer's; in those of the wire the broker runs under it, and looks for leaks
+# when it has ended.
+test-asan: deps .venv/ready ## run the Swift tests, and some of the wire tests, under the address sanitizer
+	@swift build --build-tests --sanitize address --scratch-path .build/asan $(SWIFT_FLAGS)
+	@ASAN_OPTIONS="detect_leaks=0 exitcode=66 $$ASAN_OPTIONS" timeout 2400 swift test --skip-build --sanitize address \
+		$(SWIFT_FLAGS) --scratch-path .build/asan --disable-xctest --skip "Allocation|PacingTests" $(if $(FILTER),--filter $(FILTER))
+	@ASAN_OPTIONS="exitcode=66 $$ASAN_OPTIONS" FOREBAYD=$(CURDIR)/.build/asan/debug/forebayd timeout 1200 \
+		.venv/bin/python -m pytest $(foreach tests,$(ASAN_WIRE),Tests/wire/test_$(tests).py)
+
+ASAN_WIRE := streams publish overflow block end drain fragments invalid connection http http1 http2_attacks grpc_wire \
+	tls access limits admin faults_process faults_network faults_floods
+
+soak: build .venv/ready ## use everything of the broker at once, and see that nothing grows: make soak SECONDS=1200
+	@FOREBAY_SOAK=$(or $(SECONDS),1200) .venv/bin/python -m pytest -n 0 -s Tests/wire/heavy/test_soak.py
 
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
 
+faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell what catches it: make faults ONLY=credit
+	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new)
+
 simulate: deps ## run the simulator with new seeds, a process for each core: make simulate SECONDS=600
 	@swift build -c release --product forebay-sim $(SWIFT_FLAGS)
 	@.ci/simulate $(or $(SECONDS),60)
-
-faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell what catches it: make faults ONLY=credit
-	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new)
 
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)

@@ -304,7 +304,7 @@ def summary(caught: list[str]) -> str:
 
 def verdict(outcome: dict | None) -> str:
     if outcome is None:
-        return "not tried yet"
+        return "no verdict yet"
     if "broken" in outcome:
         return "**does not compile**"
     return summary(outcome["caught"]) or "**survived**"
@@ -318,7 +318,8 @@ def write_table(faults: list[Fault], outcomes: dict) -> None:
         "# Planted faults and what caught them", "",
         "Written by `make faults`, not by hand. Of each fault the first tests that caught it are named, of those that",
         "were run: the tests that it names, then over the wire what it names, then its module's and the engine's.", "",
-        f"{len(faults)} faults, {caught} caught, {len(tried) - caught} not, {len(faults) - len(tried)} not tried; "
+        f"{len(faults)} faults, {caught} caught, {len(tried) - caught} not, "
+        f"{len(faults) - len(tried)} without a verdict; "
         f"planted between {dates[0]} and {dates[-1]}." if dates else "None was tried.", ""]
     for module in sorted({fault.module for fault in faults}):
         lines += [f"## {module}", "", "| fault | what it would do | caught by |", "|---|---|---|"]

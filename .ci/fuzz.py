@@ -87,7 +87,8 @@ class Run:
         self.found = sorted(set(regressions.iterdir()) - before)
         if code != 0:
             self.failure = "".join(lines[-60:]) or f"exit code {code}"
-        regressions.rmdir() if not any(regressions.iterdir()) else None
+        if not any(regressions.iterdir()):
+            regressions.rmdir()
         return self
 
     def note(self, line: str) -> bool:

@@ -71,6 +71,8 @@ public final class Shard {
     /// The moment of the input at work.
     var moment = Instant(monotonic: 0, wall: 0)
     var nextTick: UInt64 = 0
+    /// By how many nanoseconds the last tick was late.
+    var lateness: UInt64 = 0
     var nextStatistics: UInt64 = 0
     /// For frames that are put together before they are queued.
     var scratch = ByteBuffer(minimumCapacity: 512)

@@ -15,8 +15,8 @@ extension Shard {
             settle(now)
         }
         guard now.monotonic >= nextTick else { return }
-        let late = now.monotonic - nextTick
-        if late >= Limits.standstill { excuse(late, now: now) }
+        lateness = now.monotonic - nextTick
+        if lateness >= Limits.standstill { excuse(lateness, now: now) }
         nextTick = now.monotonic + Shard.tickInterval
         for place in 0..<connections.bound {
             if let connection = connections.at(place) { tick(connection, now: now) }
@@ -60,6 +60,8 @@ extension Shard {
         case .new where connection.ticket != nil:
             break
         case .new:
+            // While the shard is busy with those who came before, it has not read what this one said.
+            connection.delaySetup(lateness, now: time)
             guard time - connection.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
             if connection.http?.http1 != nil {

@@ -30,7 +30,7 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     private var state = State.open
-    private(set) var waitingRanges: WaitingRanges
+    private var waitingRanges: WaitingRanges
     /// Messages below are delivered, waiting or lost; those from here on are pending.
     private var settled: SequenceNumber
     /// Where the topic ends, as far as it was told.

@@ -79,6 +79,20 @@ import Testing
         #expect(subscriber.received() == ["3:b", "3:|"])
     }
 
+    /// A publisher whose loss fails the topic is refused when another client completes it, which is no further end.
+    @Test(arguments: placements)
+    func theFirstEndWins(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let publisher = broker.connect(from)
+        publisher.channel("t?on-loss=fail", "a")
+        let other = broker.connect(at)
+        other.publish("$SYS.topic.complete?name=t", "")
+        _ = other.received()
+        #expect(publisher.received().last?.hasPrefix("5:! 202 ") == true)
+        other.subscribe("t?replay=all")
+        #expect(other.received() == ["1:a", "1:|"])
+    }
+
     /// What is published behind the subscription, in one read, is held to the room that it leaves.
     @Test func aBlockSubscriptionHoldsFromTheNextFrameOn() {
         let broker = TestBroker()
@@ -100,20 +114,6 @@ import Testing
         let topic = broker.shards[0].names["t"]!
         #expect(topic.published == 3 && topic.fireDropped == 3 && topic.overshoot == 0)
         #expect(client.received() == ["1:1|", "3:t"])
-    }
-
-    /// A publisher whose loss fails the topic is refused when another client completes it, which is no further end.
-    @Test(arguments: placements)
-    func theFirstEndWins(_ shards: Int, _ at: Int, _ from: Int) {
-        let broker = TestBroker(shards: shards)
-        let publisher = broker.connect(from)
-        publisher.channel("t?on-loss=fail", "a")
-        let other = broker.connect(at)
-        other.publish("$SYS.topic.complete?name=t", "")
-        _ = other.received()
-        #expect(publisher.received().last?.hasPrefix("5:! 202 ") == true)
-        other.subscribe("t?replay=all")
-        #expect(other.received() == ["1:a", "1:|"])
     }
 
     @Test(arguments: placements)

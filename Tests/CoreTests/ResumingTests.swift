@@ -112,7 +112,7 @@ import Testing
 
     // Delays
 
-    /// Sockets break and sessions are resumed while shards take their turns late: what is published comes once, and what
+    /// Sockets break and sessions are resumed while shards take turns late: what is published comes once, and what
     /// the client publishes is there once.
     @Test(arguments: 0..<100) func whateverIsUnderWayWhenASocketBreaksComesOnce(_ seed: UInt64) {
         var random = LedgerRandom(state: seed &+ 1)

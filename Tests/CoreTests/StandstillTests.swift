@@ -53,6 +53,16 @@ import Testing
         #expect(client.isClosed)
     }
 
+    @Test func aBusyShardCountsItsTurnsAgainstNobodyWhoIsNew() {
+        let broker = broker { $0.setupTime = 2 * Limits.second }
+        let client = TestClient(broker, 0)
+        // Each turn takes three times as long as a tick.
+        for _ in 0..<7 { standStill(broker, seconds: 0.75) }
+        #expect(!client.isClosed)
+        for _ in 0..<2 { standStill(broker, seconds: 0.75) }
+        #expect(client.isClosed)
+    }
+
     @Test func unreadAnswersAndFullBuffersMayWait() {
         let broker = broker {
             $0.controlOutput = 1000

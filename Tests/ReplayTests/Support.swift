@@ -39,14 +39,7 @@ func credit(_ n: UInt32, _ mode: Credit.Mode = .outstanding) -> Credit {
 
 extension Subscription {
     /// The numbers of the messages that wait.
-    var waitingSequences: [UInt64] {
-        var (ranges, sequences) = (waitingRanges, [UInt64]())
-        while !ranges.isEmpty {
-            sequences += ranges.first.lower.value..<ranges.first.upper.value
-            ranges.removeFirst(ranges.first.length)
-        }
-        return sequences
-    }
+    var waitingSequences: [UInt64] { waitingMessages.flatMap { $0.lower.value..<$0.upper.value } }
 
     /// Hands over what credit and `room` allow, and returns it.
     mutating func flush(room: inout Int) -> [Delivery] {

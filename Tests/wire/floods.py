@@ -117,7 +117,7 @@ def crowd(broker, count: int, wells, topic="t.crowd", messages=5):
                 comers.append(Comer(broker.http, source, get, b"data: %d\n\n\r\n" % messages))
             selector.register(comers[-1].socket, selectors.EVENT_WRITE, comers[-1])
         everybody(selector, comers, lambda one: one.write() or True)
-        watcher.until(topic, lambda info: info["subscriptions"] == count, timeout=60)
+        eventually(lambda: subscribers(watcher, topic), lambda seen: seen == count, timeout=120)
         for well in wells:
             well.moves()
         watcher.publish(topic, *bodies)
@@ -129,10 +129,18 @@ def crowd(broker, count: int, wells, topic="t.crowd", messages=5):
             well.moves()
         for one in comers:
             one.socket.close()
-    watcher.until(topic, lambda info: info["subscriptions"] == 0, timeout=60)
+    eventually(lambda: subscribers(watcher, topic), lambda seen: seen == 0, timeout=120)
     info = watcher.info(topic)
     assert (info["published"], info["dropped"]) == (messages, 0), info
     watcher.close()
+
+
+def subscribers(watcher, topic: str) -> int | None:
+    """None while there is no answer: where processors are short, a crowd takes its time."""
+    try:
+        return watcher.info(topic)["subscriptions"]
+    except (StreamError, TimeoutError):
+        return None
 
 
 def everybody(selector, comers: list[Comer], step):

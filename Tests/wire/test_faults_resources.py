@@ -177,8 +177,9 @@ def test_a_log_that_nobody_reads(unread):
         full = [socket.create_connection(unread.address, source_address=("127.0.0.2", 0)) for _ in range(8)]
         for one in full:
             one.sendall(raw.setup())
-        eventually(lambda: [row["peer"] for row in well.writer.listing("$SYS.connections")],
-                   lambda peers: sum(peer.startswith("127.0.0.2:") for peer in peers) == 8)
+        with contextlib.closing(unread.peer()) as watcher:
+            eventually(lambda: [row["peer"] for row in watcher.listing("$SYS.connections")],
+                       lambda peers: sum(peer.startswith("127.0.0.2:") for peer in peers) == 8)
         be_refused(unread, count)
         well.moves()
         told = unread.read(b"log lines dropped")

@@ -128,12 +128,15 @@ final class Connection {
 
     /// The broker did not run for `time` nanoseconds, which do not count against the peer.
     func excuse(_ time: UInt64, now: UInt64) {
-        setupSince = setupSince.excused(time, now: now)
         lastHeard = lastHeard.excused(time, now: now)
         unreadSince = unreadSince.map { $0.excused(time, now: now) }
+        if let session { session.detachedAt = session.detachedAt.map { $0.excused(time, now: now) } }
         guard let http1 = http?.http1 else { return }
         http1.quietSince = http1.quietSince.excused(time, now: now)
     }
+
+    /// The shard came by `time` nanoseconds later than it should have.
+    func delaySetup(_ time: UInt64, now: UInt64) { setupSince = setupSince.excused(time, now: now) }
 
     func attach(_ stream: BoundStream) {
         stream.place = streams.count

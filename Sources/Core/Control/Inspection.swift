@@ -1,4 +1,4 @@
-// Inspection: what one shard holds, laid open for a simulation that compares it with ledgers of its own. No part of
+// Inspection: what one shard holds, laid open for a simulation that compares it with a ledger of its own. No part of
 // the broker looks at it.
 
 import Replay
@@ -130,9 +130,9 @@ extension Shard {
         return Inspection.Subscription(
             hasJoined: subscriber.hasJoined, epoch: subscriber.mirror.epoch,
             joined: subscriber.known { $0.joined.value } ?? 0, waiting: subscriber.known { $0.waitingMessages } ?? [],
-            limit: subscriber.known { $0.limit } ?? 0, requested: credit.requested, outstanding: credit.outstanding,
-            isUnbounded: credit.isUnbounded, delivered: subscriber.known { $0.delivered } ?? 0,
-            dropped: subscriber.known { $0.dropped } ?? 0,
+            limit: subscriber.known { $0.limit } ?? 0, requested: credit.requested,
+            outstanding: credit.outstanding, isUnbounded: credit.isUnbounded,
+            delivered: subscriber.known { $0.delivered } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             droppedSinceDelivery: subscriber.known { $0.droppedSinceDelivery } ?? 0,
             viewEnd: subscriber.mirror.log.end.value, viewHead: subscriber.mirror.log.head.value,
             viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog)

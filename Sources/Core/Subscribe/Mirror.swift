@@ -37,6 +37,8 @@ final class Mirror {
     /// Messages that subscriptions here were handed since the view was made.
     var delivered: UInt64 = 0
     var isDirty = false
+    /// Not before then are all members looked over for what can wait.
+    private var nextLook: UInt64 = 0
     /// The messages as gRPC subscribers get them.
     var entries = EntryCache()
 
@@ -182,6 +184,25 @@ final class Mirror {
             horizon = smallest
             markDirty()
         }
+    }
+
+    /// Members from which on the owner hears of those who come, ask and leave only so often that looking over all of
+    /// them takes little of the time: else ten thousand who come at once cost ten thousand looks at ten thousand.
+    static let many = 256
+    /// Nanoseconds between two looks, for each member.
+    private static let lookInterval: UInt64 = 1000
+
+    /// Whether what has changed may be told later, at the next tick at the latest. New messages are told of at once, as
+    /// the owner waits for who is behind, and so is all that `block` subscriptions need.
+    func mayWait(now: UInt64) -> Bool {
+        if members.count >= Mirror.many, blocking == 0, now < nextLook, let told, told.seen == log.end,
+            told.horizon == nil
+        {
+            isDirty = false
+            return true
+        }
+        nextLook = now + UInt64(members.count) * Mirror.lookInterval
+        return false
     }
 
     /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody

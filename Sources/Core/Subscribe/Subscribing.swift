@@ -227,7 +227,7 @@ extension Shard {
     /// Tells the owner how far the view is, or that nobody here looks at it any more.
     func report(_ mirror: Mirror, now: Instant) {
         guard mirror.isEmpty else {
-            guard let progress = mirror.progress() else { return }
+            guard !mirror.mayWait(now: now.monotonic), let progress = mirror.progress() else { return }
             if mirror.owner == index {
                 topics[mirror.epoch]?.heard(progress, from: index, now: now)
             } else {

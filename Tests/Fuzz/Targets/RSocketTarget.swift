@@ -24,6 +24,8 @@ func fuzzRSocket(_ bytes: UnsafeRawBufferPointer) {
     }
     let (one, other) = (whole.transcript, cut.transcript)
     mustHold(one == other, "pieces are told as \(other), the whole as \(one)")
+    let (position, otherPosition) = (whole.received, cut.received)
+    mustHold(position == otherPosition, "pieces came to \(otherPosition), the whole to \(position)")
 }
 
 private struct Listener: ~Copyable {
@@ -45,10 +47,15 @@ private struct Listener: ~Copyable {
     /// How the owner acts on events.
     private var rule: UInt64
     private var clock: UInt64 = 0
+    private var hasLeft = false
+
+    /// Bytes of the frames of streams that were dealt with.
+    var received: UInt64 { connection.received }
 
     init(_ rule: UInt8) { self.rule = UInt64(rule) }
 
     mutating func feed(_ bytes: UnsafeRawBufferPointer) {
+        guard !hasLeft else { return }
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
         defer { memory.deallocate() }
         memory.copyMemory(from: bytes)
@@ -79,6 +86,14 @@ private struct Listener: ~Copyable {
         case .setup(let setup):
             transcript.append("setup \(setup.metadataMime) \(setup.lifetime) \(Array(setup.content.data))")
             connection.acceptSetup()
+        case .resume(let request):
+            mustHold(request.token.count <= Listener.limits.maxResumeToken, "a token is beyond its limit")
+            transcript.append(
+                "resume \(Array(request.token)) \(request.lastReceivedServerPosition) "
+                    + "\(request.firstAvailableClientPosition)")
+            // What follows is for the session that it asks for.
+            _ = connection.takeRest()
+            hasLeft = true
         case .request(let stream, let kind, let n, let complete, let content):
             let metadata = content.metadata.map { " \(Array($0))" } ?? ""
             transcript.append("request \(stream) \(kind) \(n) \(complete)\(metadata) \(Array(content.data))")

@@ -1,0 +1,113 @@
+"""A network that is slow, loses, and is cut: a proxy between a client and a broker. Of TCP's losses its users see the
+time that sending again takes, so that is what a loss is here; what is under way when the network is cut is gone."""
+
+import asyncio
+import contextlib
+import random
+import socket
+import struct
+import threading
+
+PIECE = 8 << 10
+RETRANSMISSION = 0.2  # Seconds: the least that Linux waits before it sends again.
+
+
+class Proxy:
+    """`delay` and `jitter` are seconds each way; one of `loss` pieces comes late by a retransmission."""
+
+    def __init__(self, address, delay=0.0, jitter=0.0, loss=0):
+        self.to, self.delay, self.jitter, self.loss = address, delay, jitter, loss
+        self.connections = self.pieces = self.lost = 0
+        self._dice, self._transports = random.Random(7), set()
+        self._loop, self._started = asyncio.new_event_loop(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._started.wait()
+
+    def cut(self):
+        """Ends all connections, by a reset to both sides."""
+        self._call(self._abort)
+
+    def hold(self):
+        """Nothing gets through any more, and nobody is told."""
+        self._call(self._open.clear)
+
+    def release(self):
+        self._call(self._open.set)
+
+    def close(self):
+        self._call(self._abort)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _call(self, body):
+        done = threading.Event()
+        self._loop.call_soon_threadsafe(lambda: (body(), done.set()))
+        done.wait()
+
+    def _abort(self):
+        for transport in self._transports:
+            transport.abort()
+        self._transports.clear()
+
+    def _run(self):
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._start())
+        self._started.set()
+        self._loop.run_forever()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
+
+    async def _start(self):
+        self._open = asyncio.Event()
+        self._open.set()
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.address = self._server.sockets[0].getsockname()
+
+    async def _accept(self, *client):
+        server = await asyncio.open_connection(*self.to)
+        self.connections += 1
+        for _, writer in (client, server):
+            own = writer.get_extra_info("socket")
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._transports.add(writer.transport)
+        with contextlib.suppress(asyncio.CancelledError):  # As the proxy was closed.
+            await asyncio.gather(self._carry(client[0], server[1]), self._carry(server[0], client[1]))
+
+    async def _carry(self, reader, writer):
+        pieces = asyncio.Queue(64)
+        await asyncio.gather(self._take(reader, pieces), self._give(pieces, writer))
+
+    async def _take(self, reader, pieces):
+        due = 0.0
+        while True:
+            try:
+                piece = await reader.read(PIECE)
+            except OSError:
+                piece = b""
+            late = self.delay + self._dice.random() * self.jitter
+            self.pieces += 1
+            if self.loss and self.pieces % self.loss == 0:
+                late += RETRANSMISSION
+                self.lost += 1
+            due = max(due, self._loop.time() + late)  # In order, as TCP delivers it.
+            await pieces.put((due, piece))
+            if not piece:
+                return
+
+    async def _give(self, pieces, writer):
+        while True:
+            due, piece = await pieces.get()
+            await asyncio.sleep(due - self._loop.time())
+            await self._open.wait()
+            if not piece:
+                return writer.transport.abort()
+            writer.write(piece)
+            try:
+                await writer.drain()
+            except OSError:
+                pass  # The other direction finds out.
