@@ -55,10 +55,14 @@ extension NaiveCursor {
             other.hasFailed = true
             return other.follow(now, handing: count, isLossy: isLossy, isBatch: isBatch)
         }
-        // Between several mails there may have been several losses, to the log's limit or to the policy.
-        let isUnsure = isBatch && (isLossy || Int(now.dropped) > dropped && count > 0)
-        if isUnsure || isLossy && ways.isEmpty { return adopting(now, count).map { ($0, Lot([], count: count)) } }
+        // Where some were lost and others handed over, more than one order may lead to the same; between several mails
+        // any number of them.
+        let isMixed = count > 0 && (isLossy || Int(now.dropped) > dropped)
+        if isBatch && (isLossy || isMixed) || isLossy && ways.isEmpty {
+            return adopting(now, count).map { ($0, Lot([], count: count)) }
+        }
         guard let first = ways.first else { return nil }
+        if isMixed { return (first.cursor, Lot([], count: count)) }
         var rows: [[Handed]] = []
         for way in ways where !rows.contains(way.handed) { rows.append(way.handed) }
         return (first.cursor, Lot(rows, count: count))

@@ -39,6 +39,9 @@ final class TopicLedger {
     var lost: UInt64 = 1
     var forgotten: UInt64 = 1
     var horizon: UInt64?
+    /// Bytes of its log, and whether a `block` subscription kept some of them.
+    var bytes = 0
+    var isBlocked = false
     /// What its channels had been granted and not used.
     var outstanding = 0
 

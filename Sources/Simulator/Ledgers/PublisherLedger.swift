@@ -3,7 +3,7 @@
 /// Reasons that the broker has for refusing a message, by what their texts hold.
 private let refusals = [
     "' has completed", "' has failed", "' had no room", "The broker's memory", "The message takes",
-    "The channel drove the topic past", "waiting for an acknowledgement",
+    "The channel drove the topic past", "waiting for an acknowledgement already",
 ]
 
 /// An acknowledged publish.
