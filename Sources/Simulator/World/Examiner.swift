@@ -41,7 +41,9 @@ final class Examiner {
     func examine(_ shard: Int, isBatch: Bool) {
         let inspection = broker.shards[shard].inspect()
         inspections[shard] = inspection
-        for topic in inspection.topics where !topic.name.hasPrefix("$SYS.") { examine(topic, shard) }
+        for topic in inspection.topics where !topic.name.hasPrefix("$SYS.") {
+            examine(topic, shard, isBatch: isBatch)
+        }
         noteGone(inspection, shard)
         stamp += 1
         var connections: [ConnectionID: Inspection.Connection] = [:]
@@ -71,7 +73,7 @@ final class Examiner {
 
     // Topics
 
-    private func examine(_ topic: Inspection.Topic, _ shard: Int) {
+    private func examine(_ topic: Inspection.Topic, _ shard: Int, isBatch: Bool) {
         let ledger = journal.topic(topic.epoch, named: topic.name)
         let before = ledger.end
         referee.expect(topic.end >= before, "'\(topic.name)' went back from \(before) to \(topic.end)")
@@ -89,7 +91,8 @@ final class Examiner {
             ledger.charges[sequence] = charge
         }
         checkWindow(topic, ledger)
-        checkRoom(topic, ledger, before)
+        // One mail may have brought the room that another one's messages took, and a third a joiner that takes it back.
+        if !isBatch { checkRoom(topic, ledger, before) }
         ledger.lost = topic.lost
         ledger.horizon = topic.horizon
         ledger.outstanding = topic.channels.reduce(0) { $0 + $1.outstanding }
