@@ -222,6 +222,25 @@ import Testing
         #expect(publisher.received().first?.hasPrefix("9:! 202 The topic 't' had no room") == true)
     }
 
+    /// There is room for the small one, and none for the large one that came before it.
+    @Test(arguments: placements)
+    func aSmallPublishDoesNotOvertakeALargeOne(_ shards: Int, _ at: Int, _ from: Int) {
+        var limits = Limits()
+        limits.retainBytes = 4096
+        let broker = TestBroker(shards: shards, limits: limits)
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?overflow=block&buffer=10", n: 1)
+        let publisher = broker.connect(from)
+        let large = String(repeating: "l", count: 2000)
+        for (index, text) in [large, large, large, "small"].enumerated() {
+            publisher.publish("t", text, stream: UInt32(3 + 2 * index))
+        }
+        #expect(publisher.received() == ["3:1|", "5:2|"])
+        subscriber.requestN(9)
+        #expect(publisher.received() == ["7:3|", "9:4|"])
+        #expect(subscriber.received() == ["1:\(large)", "1:\(large)", "1:\(large)", "1:small"])
+    }
+
     @Test(arguments: placements)
     func nothingAfterCancel(_ shards: Int, _ at: Int, _ from: Int) {
         let broker = TestBroker(shards: shards)

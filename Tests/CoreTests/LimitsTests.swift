@@ -253,6 +253,11 @@ import Testing
         #expect(broker.shards[0].names["used"] == nil)
         #expect(broker.shards[0].names["watched"] != nil)
         #expect(broker.shards[0].topics.values.contains { $0.name == "used" } == false)
+        client.cancel(stream: 5)
+        broker.advance(seconds: 4)
+        #expect(broker.shards[0].names["watched"] != nil)
+        broker.advance(seconds: 2)
+        #expect(broker.shards[0].names["watched"] == nil)
     }
 
     @Test func oldMessagesAreForgotten() {
