@@ -166,6 +166,22 @@ import Testing
         #expect(publisher.received() == ["3:2|"])
     }
 
+    /// More channels than there is room for, each of which could do with some.
+    @Test(arguments: placements)
+    func theRoomIsGrantedOnce(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = TestBroker(shards: shards)
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?overflow=block&buffer=3")
+        let publisher = broker.connect(from)
+        for stream in stride(from: 1, through: 15, by: 2) { publisher.channel("t", "m", stream: UInt32(stream)) }
+        let topic = try #require(broker.shards.lazy.compactMap { $0.names["t"] }.first)
+        for _ in 0..<4 {
+            broker.advance(seconds: 1.5)
+            #expect(topic.room.reserved <= 3, "of the 3 that there is room for \(topic.room.reserved) are promised")
+        }
+        #expect(topic.published == 8)
+    }
+
     /// The bytes that one `block` subscription frees are granted at once, though another one limits the messages.
     @Test(arguments: placements)
     func bytesThatBlockFreesAreGrantedAtOnce(_ shards: Int, _ at: Int, _ from: Int) {
