@@ -247,14 +247,14 @@ import Testing
         let subscriber = broker.connect(at)
         subscriber.subscribe("t?overflow=block&buffer=10", n: 1)
         let publisher = broker.connect(from)
-        let large = String(repeating: "l", count: 2000)
-        for (index, text) in [large, large, large, "small"].enumerated() {
+        let (medium, large) = (String(repeating: "m", count: 1000), String(repeating: "l", count: 3500))
+        for (index, text) in [medium, medium, large, "small"].enumerated() {
             publisher.publish("t", text, stream: UInt32(3 + 2 * index))
         }
         #expect(publisher.received() == ["3:1|", "5:2|"])
         subscriber.requestN(9)
         #expect(publisher.received() == ["7:3|", "9:4|"])
-        #expect(subscriber.received() == ["1:\(large)", "1:\(large)", "1:\(large)", "1:small"])
+        #expect(subscriber.received() == ["1:\(medium)", "1:\(medium)", "1:\(large)", "1:small"])
     }
 
     @Test(arguments: placements)
