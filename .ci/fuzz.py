@@ -1,10 +1,11 @@
 """Runs the fuzzers of Tests/Fuzz: builds them, runs each for a time on all cores, and tells what came of it.
 
     .ci/fuzz.py --seconds 60 [--target NAME] [--keep]
+    .ci/fuzz.py --runs 500
 
 What libFuzzer finds worth keeping goes to .build/fuzz/corpus, and is where the next run goes on; with --keep the least
 of it that reaches as much takes the place of Tests/Fuzz/corpus. An input that fails is left in Tests/Fuzz/regressions,
-where the tests run it from then on.
+where the tests run it from then on. With --runs each does so many executions, which are the same every time.
 """
 
 import argparse
@@ -59,8 +60,8 @@ def build() -> bool:
 class Run:
     """One target's run, followed line by line to learn when coverage last grew."""
 
-    def __init__(self, target: str, seconds: int):
-        self.target, self.seconds = target, seconds
+    def __init__(self, target: str, seconds: int, runs: int):
+        self.target, self.seconds, self.runs = target, seconds, runs
         self.executions = self.edges = self.features = 0
         self.failure = ""
         self.found: list[Path] = []
@@ -73,9 +74,11 @@ class Run:
         dictionary = FUZZ / "dictionaries" / f"{self.target}.dict"
         command = [str(PROGRAM), f"-max_total_time={self.seconds}", f"-artifact_prefix={regressions}/", *LIMITS]
         command += [f"-dict={dictionary}"] if dictionary.exists() else []
+        command += ["-seed=1", f"-runs={self.runs}"] if self.runs else []
         self.began = self.grew = time.monotonic()
         process = subprocess.Popen(
-            [*command, str(work), str(kept), str(regressions)],
+            # What other runs have found would have it do something else.
+            [*command, *([] if self.runs else [str(work)]), str(kept), str(regressions)],
             env=environment(self.target), cwd=SCRATCH, stderr=subprocess.PIPE, text=True, errors="replace")
         # It ends by itself; but not if an input makes it hang where its own alarm is not heard.
         alarm = threading.Timer(self.seconds + 300, process.kill)
@@ -127,6 +130,7 @@ def keep(target: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--runs", type=int, default=0, help="so many executions of each target, always the same ones")
     parser.add_argument("--target", action="append", default=[], help="this one alone; may be given several times")
     parser.add_argument("--keep", action="store_true", help="then take what reaches more into Tests/Fuzz/corpus")
     parser.add_argument("--build", action="store_true", help="only build")
@@ -141,7 +145,7 @@ def main() -> int:
     if options.build:
         return 0
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        runs = list(pool.map(lambda name: Run(name, options.seconds).follow(), names))
+        runs = list(pool.map(lambda name: Run(name, options.seconds, options.runs).follow(), names))
     print(f"{'target':16}{'executions':>12}{'s':>8}{'cov':>8}{'ft':>9}{'still s':>8}")
     for run in runs:
         print(run.row())

@@ -289,5 +289,10 @@ import Testing
             let data: [Int] = [1, 2, 3]
             #expect(broker.talk() == [.pong(data.withUnsafeBytes { Array($0) })])
         }
+        // Its caller knows of no stream that could have failed.
+        try [4].withUnsafeBytes { try broker.connection.ping($0, now: 1) }
+        _ = broker.talk()
+        broker.reset(StreamID(try #require(broker.asked.keys.max())), .internalError)
+        #expect(broker.talk() == [.pong([4].withUnsafeBytes { Array($0) })])
     }
 }

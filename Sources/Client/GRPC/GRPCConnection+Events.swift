@@ -90,7 +90,7 @@ extension GRPCConnection {
     private func fail(_ call: ClientCall, _ code: ClientError.Code, _ text: String) -> ClientEvent {
         session.reset(call.id.value, .cancel)
         forget(call)
-        return .failed(call.id, ClientError(code, text))
+        return failed(call, ClientError(code, text))
     }
 
     private func deliver(_ message: ReceivedMessage, _ call: ClientCall) throws(GRPCError) -> ClientEvent {
@@ -163,7 +163,7 @@ extension GRPCConnection {
         case .reset(let stream, _, let code):
             guard let call = sink.calls[StreamID(stream)] else { return nil }
             forget(call)
-            return .failed(call.id, ClientError(reset: code))
+            return failed(call, ClientError(reset: code))
         case .closing(let why):
             // Without a reason it is the notice that comes ahead of a shutdown.
             let text = why.isEmpty ? "The broker is shutting down; connect again later." : why
@@ -197,15 +197,21 @@ extension GRPCConnection {
         session.finish(call.id.value)
         let isCut = call.deframer.heldBytes > 0
         forget(call)
-        if case .ping(let data) = call.kind { return pong(data) }
         guard let outcome else {
-            return .failed(call.id, ClientError(.otherStatus("UNKNOWN"), "The call ended without a status."))
+            return failed(call, ClientError(.otherStatus("UNKNOWN"), "The call ended without a status."))
         }
-        guard outcome.status == .ok else { return .failed(call.id, ClientError(outcome)) }
+        guard outcome.status == .ok else { return failed(call, ClientError(outcome)) }
         guard !isCut else {
-            return .failed(call.id, ClientError(.badAnswer, "The broker ended the call within a message."))
+            return failed(call, ClientError(.badAnswer, "The broker ended the call within a message."))
         }
+        if case .ping(let data) = call.kind { return pong(data) }
         return .completed(call.id, dropped: call.dropped.addingClamped(outcome.dropped))
+    }
+
+    /// A ping has no stream that its caller knows of.
+    private func failed(_ call: ClientCall, _ error: ClientError) -> ClientEvent {
+        if case .ping(let data) = call.kind { return pong(data) }
+        return .failed(call.id, error)
     }
 
     /// Any answer, even an error, is a sign of life. The event points to memory that is kept until the next ping's.
