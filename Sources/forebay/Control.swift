@@ -165,11 +165,16 @@ struct Listing {
         }
     }
 
+    /// Of two rows of one topic that of the older subscription is first.
+    static func precedes(_ one: JSON, _ other: JSON, by field: String) -> Bool {
+        (one[field]?.text ?? "", one["id"]?.unsigned ?? 0) < (other[field]?.text ?? "", other["id"]?.unsigned ?? 0)
+    }
+
     /// Prints a page. The broker's shards tell their rows one after the other: a person wants them by topic.
     private func print(_ rows: inout [JSON], _ output: inout Output) {
         if kind != .connections {
             let field = kind == .topics ? "name" : "topic"
-            rows.sort { ($0[field]?.text ?? "", $0["id"]?.text ?? "") < ($1[field]?.text ?? "", $1["id"]?.text ?? "") }
+            rows.sort { Self.precedes($0, $1, by: field) }
         }
         output.buffer.append(Table.render(columns, rows))
         rows.removeAll(keepingCapacity: true)

@@ -324,6 +324,15 @@ private func formatted(
         #expect(lines[0].text.hasSuffix("completed ") && lines[13].text == " q quit")
     }
 
+    @Test func rowsAreInOrderOfTopicsAndAge() throws {
+        func row(_ topic: String, _ id: Int) throws -> JSON {
+            try #require(JSON(#"{"id":\#(id),"topic":"\#(topic)"}"#))
+        }
+        var rows = [try row("b", 3), try row("a", 102), try row("a", 12), try row("a", 9)]
+        rows.sort { Listing.precedes($0, $1, by: "topic") }
+        #expect(rows.map { $0["id"]?.text } == ["9", "12", "102", "3"])
+    }
+
     @Test func clipping() {
         #expect(View.clip("abcdef", 6) == "abcdef")
         #expect(View.clip("abcdefg", 6) == "abcde…")
