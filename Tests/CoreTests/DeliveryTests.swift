@@ -342,24 +342,6 @@ import Testing
         #expect(broker.shards.reduce(0) { $0 + $1.counters.dropped[.dropOldest] } == 7)
     }
 
-    /// More is asked for before the broker has seen to the subscription.
-    @Test(arguments: placements)
-    func creditRightBehindASubscriptionCounts(_ shards: Int, _ at: Int, _ from: Int) {
-        let broker = TestBroker(shards: shards)
-        let publisher = broker.connect(from)
-        for text in ["a", "b", "c", "d"] { publisher.fire("t", text) }
-        let subscriber = broker.connect(at)
-        subscriber.send { buffer in
-            Array("t?replay=all".utf8).withUnsafeBytes { route in
-                FrameWriter.requestStream(
-                    stream: 1, initialN: 1, metadata: route, data: UnsafeRawBufferPointer(start: nil, count: 0),
-                    fragment: 1 << 20, into: &buffer)
-            }
-            FrameWriter.requestN(stream: 1, n: 2, into: &buffer)
-        }
-        #expect(subscriber.received() == ["1:a", "1:b", "1:c"])
-    }
-
     /// Under `fail` nothing is taken behind a loss, and when nothing waits any more the end is told without credit.
     @Test(arguments: placements)
     func failEndsAtALossOfBytes(_ shards: Int, _ at: Int, _ from: Int) {

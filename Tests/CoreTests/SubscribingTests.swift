@@ -1,0 +1,40 @@
+// SubscribingTests: where a subscription begins, and what is asked for on the way.
+
+import Bytes
+import RSocket
+import Testing
+
+@testable import Core
+
+@Suite struct SubscribingTests {
+    /// More is asked for before the broker has seen to the subscription.
+    @Test(arguments: DeliveryTests.placements)
+    func creditRightBehindASubscriptionCounts(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let publisher = broker.connect(from)
+        for text in ["a", "b", "c", "d"] { publisher.fire("t", text) }
+        let subscriber = broker.connect(at)
+        subscriber.send { buffer in
+            Array("t?replay=all".utf8).withUnsafeBytes { route in
+                FrameWriter.requestStream(
+                    stream: 1, initialN: 1, metadata: route, data: UnsafeRawBufferPointer(start: nil, count: 0),
+                    fragment: 1 << 20, into: &buffer)
+            }
+            FrameWriter.requestN(stream: 1, n: 2, into: &buffer)
+        }
+        #expect(subscriber.received() == ["1:a", "1:b", "1:c"])
+    }
+
+    /// The sequence was another topic's: all that this one has is new to who asks.
+    @Test(arguments: DeliveryTests.placements)
+    func aTokenOfAnotherEpochBeginsAtTheOldest(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let publisher = broker.connect(from)
+        for text in ["a", "b", "c"] { publisher.fire("t", text) }
+        let epoch = broker.shards.lazy.compactMap { $0.names["t"] }.first!.epoch
+        let subscriber = broker.connect(at)
+        subscriber.subscribe("t?from=3&epoch=\(epoch ^ 1)&meta=on", stream: 1)
+        subscriber.subscribe("t?from=3&epoch=\(epoch)&meta=on", stream: 3)
+        #expect(subscriber.received().sorted() == ["1:[1]a", "1:[2]b", "1:[3]c", "3:[3]c"])
+    }
+}
