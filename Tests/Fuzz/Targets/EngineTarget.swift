@@ -6,10 +6,19 @@ import RSocket
 
 @testable import Core
 
-func fuzzEngine(_ bytes: UnsafeRawBufferPointer) {
+func fuzzEngine(_ bytes: UnsafeRawBufferPointer) { play(bytes, by: RSocketScript.self) }
+
+/// What an input has the engine's peers do, one after the other.
+protocol BrokerScript {
+    init(_ broker: FuzzBroker)
+    func step(_ input: inout FuzzInput)
+}
+
+/// Has the input played to a broker of its own, beside a canary that must notice nothing; then everybody leaves.
+func play(_ bytes: UnsafeRawBufferPointer, by script: (some BrokerScript).Type) {
     let broker = FuzzBroker()
     let canary = Canary(broker)
-    let script = RSocketScript(broker)
+    let script = script.init(broker)
     var input = FuzzInput(bytes)
     var steps = 0
     while !input.isEmpty, steps < 200 {
@@ -22,7 +31,7 @@ func fuzzEngine(_ bytes: UnsafeRawBufferPointer) {
 }
 
 /// Four slots for connections, two on each shard.
-final class RSocketScript {
+final class RSocketScript: BrokerScript {
     private let broker: FuzzBroker
     private var peers: [RSocketAudit?] = [nil, nil, nil, nil]
     /// Bytes of each write that arrive at once.

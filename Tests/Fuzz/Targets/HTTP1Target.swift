@@ -5,22 +5,9 @@ import Bytes
 
 @testable import Core
 
-func fuzzHTTP1(_ bytes: UnsafeRawBufferPointer) {
-    let broker = FuzzBroker()
-    let canary = Canary(broker)
-    let script = HTTP1Script(broker)
-    var input = FuzzInput(bytes)
-    var steps = 0
-    while !input.isEmpty, steps < 200 {
-        steps += 1
-        script.step(&input)
-        if steps % 8 == 0 { canary.sing() }
-    }
-    canary.sing()
-    broker.leave()
-}
+func fuzzHTTP1(_ bytes: UnsafeRawBufferPointer) { play(bytes, by: HTTP1Script.self) }
 
-private final class HTTP1Script {
+private final class HTTP1Script: BrokerScript {
     private enum State { case idle, asking, asked, answered(left: Int?) }
 
     private let broker: FuzzBroker

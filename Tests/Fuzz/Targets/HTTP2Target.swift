@@ -8,20 +8,7 @@ import HTTP2Frames
 
 @testable import Core
 
-func fuzzHTTP2(_ bytes: UnsafeRawBufferPointer) {
-    let broker = FuzzBroker()
-    let canary = Canary(broker)
-    let script = HTTP2Script(broker)
-    var input = FuzzInput(bytes)
-    var steps = 0
-    while !input.isEmpty, steps < 200 {
-        steps += 1
-        script.step(&input)
-        if steps % 8 == 0 { canary.sing() }
-    }
-    canary.sing()
-    broker.leave()
-}
+func fuzzHTTP2(_ bytes: UnsafeRawBufferPointer) { play(bytes, by: HTTP2Script.self) }
 
 /// A client of HTTP/2's that keeps account of what its subscriptions asked for and got, as long as it sends nothing but
 /// what it knows itself.
@@ -120,7 +107,7 @@ private final class HTTP2Audit: FuzzPeer {
     }
 }
 
-private final class HTTP2Script {
+private final class HTTP2Script: BrokerScript {
     private let broker: FuzzBroker
     private let rsocket: RSocketScript
     private var peers: [HTTP2Audit?] = [nil, nil, nil]
