@@ -55,6 +55,7 @@ class Broker:
     it on."""
 
     executable = staticmethod(executable)
+    begun: list[subprocess.Popen] = []
 
     def __init__(self, *options: str, threads: int = 0, variables: dict[str, str] | None = None):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
@@ -69,6 +70,7 @@ class Broker:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
         environment |= {"SWIFT_BACKTRACE": "enable=no", **(variables or {})}
         self.process = self.spawn(command, environment)
+        self.begun.append(self.process)
         self.pid = self.process.pid
         self.log, self._lines = [], queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -164,6 +166,15 @@ def pytest_generate_tests(metafunc):
         known = getattr(metafunc.module, "CLIENTS", TRANSPORTS)
         own = [mark for mark in ("rsocket", "grpc") if metafunc.definition.get_closest_marker(mark)]
         metafunc.parametrize("transport", [one for one in known if one.partition("-")[0] in own] or own or known)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def none_is_left():
+    """Brokers that no test has ended are ended with the session."""
+    yield
+    for process in Broker.begun:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="session")
