@@ -88,8 +88,8 @@ simulate: deps ## run the simulator with new seeds, a process for each core: mak
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
 
-fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; KEEP=1 keeps what reaches more
-	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET)) $(if $(KEEP),--keep)
+fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; STILL=600 ends when nothing is new; KEEP=1 keeps it
+	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(STILL),--still $(STILL)) $(if $(TARGET),--target $(TARGET)) $(if $(KEEP),--keep)
 
 bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers

@@ -1,17 +1,20 @@
 """Runs the fuzzers of Tests/Fuzz: builds them, runs each for a time on all cores, and tells what came of it.
 
-    .ci/fuzz.py --seconds 60 [--target NAME] [--keep]
+    .ci/fuzz.py --seconds 60 [--still 20] [--target NAME] [--jobs 4] [--keep]
     .ci/fuzz.py --runs 500
 
 What libFuzzer finds worth keeping goes to .build/fuzz/corpus, and is where the next run goes on; with --keep the least
 of it that reaches as much takes the place of Tests/Fuzz/corpus. An input that fails is left in Tests/Fuzz/regressions,
-where the tests run it from then on. With --runs each does so many executions, which are the same every time.
+where the tests run it from then on. With --still a target's run ends once its coverage (edges) has not grown for so
+many seconds, and the last column tells those whose coverage never stood still for so long. With --runs each does so
+many executions, which are the same every time.
 """
 
 import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,8 +63,8 @@ def build() -> bool:
 class Run:
     """One target's run, followed line by line to learn when coverage last grew."""
 
-    def __init__(self, target: str, seconds: int, runs: int):
-        self.target, self.seconds, self.runs = target, seconds, runs
+    def __init__(self, target: str, options: argparse.Namespace):
+        self.target, self.seconds, self.runs, self.still = target, options.seconds, options.runs, options.still
         self.executions = self.edges = self.features = 0
         self.failure = ""
         self.found: list[Path] = []
@@ -83,6 +86,8 @@ class Run:
         # It ends by itself; but not if an input makes it hang where its own alarm is not heard.
         alarm = threading.Timer(self.seconds + 300, process.kill)
         alarm.start()
+        watch = threading.Thread(target=self.watch, args=[process], daemon=True)
+        watch.start()
         lines = [line for line in process.stderr if not self.note(line)]
         code = process.wait()
         alarm.cancel()
@@ -93,6 +98,14 @@ class Run:
         if not any(regressions.iterdir()):
             regressions.rmdir()
         return self
+
+    def watch(self, process: subprocess.Popen) -> None:
+        while self.still and process.poll() is None:
+            if time.monotonic() - self.grew > self.still:
+                # It ends as if its time were over.
+                process.send_signal(signal.SIGUSR1)
+                return
+            time.sleep(1)
 
     def note(self, line: str) -> bool:
         figures = FIGURES.match(line)
@@ -107,7 +120,7 @@ class Run:
         still = self.ended - self.grew
         return (
             f"{self.target:16}{self.executions:12,}{self.ended - self.began:8.0f}{self.edges:8,}{self.features:9,}"
-            f"{still:8.0f}  {'FOUND' if self.failure else ''}"
+            f"{still:8.0f}  {'FOUND' if self.failure else 'grows' if still < self.still else ''}"
         )
 
 
@@ -130,6 +143,8 @@ def keep(target: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--still", type=int, default=0, help="end a target's run when it has found nothing for so long")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="as many targets at a time")
     parser.add_argument("--runs", type=int, default=0, help="so many executions of each target, always the same ones")
     parser.add_argument("--target", action="append", default=[], help="this one alone; may be given several times")
     parser.add_argument("--keep", action="store_true", help="then take what reaches more into Tests/Fuzz/corpus")
@@ -144,8 +159,8 @@ def main() -> int:
         return 1
     if options.build:
         return 0
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        runs = list(pool.map(lambda name: Run(name, options.seconds, options.runs).follow(), names))
+    with ThreadPoolExecutor(options.jobs) as pool:
+        runs = list(pool.map(lambda name: Run(name, options).follow(), names))
     print(f"{'target':16}{'executions':>12}{'s':>8}{'cov':>8}{'ft':>9}{'still s':>8}")
     for run in runs:
         print(run.row())
