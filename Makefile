@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help deps build release install deb run test swift-test test-tsan test-asan wire-test soak faults budget bench
-.PHONY: docs lint format clean fuzz simulate
+.PHONY: docs lint format clean fuzz simulate coverage
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -84,6 +84,9 @@ faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell wha
 simulate: deps ## run the simulator with new seeds, a process for each core: make simulate SECONDS=600
 	@swift build -c release --product forebay-sim $(SWIFT_FLAGS)
 	@.ci/simulate $(or $(SECONDS),60)
+
+coverage: deps ## run the Swift tests and tell which share of the lines they reach; MISSING=Core lists what Core's do not
+	@python3 .ci/coverage.py $(if $(FILTER),--filter $(FILTER)) $(if $(MISSING),--missing $(MISSING))
 
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
