@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +36,7 @@ BUILD = [
     *("-Xswiftc", "-enforce-exclusivity=checked", "--explicit-target-dependency-import-check", "error"),
 ]
 # No input takes as long as this, or as much, on a machine that has other things to do as well.
-LIMITS = ["-timeout=60", "-rss_limit_mb=3000", "-max_len=4096"]
+LIMITS = ["-timeout=60", "-report_slow_units=60", "-rss_limit_mb=3000", "-max_len=4096"]
 FIGURES = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+)")
 
 
@@ -66,6 +66,8 @@ class Run:
     def __init__(self, target: str, options: argparse.Namespace):
         self.target, self.seconds, self.runs, self.still = target, options.seconds, options.runs, options.still
         self.executions = self.edges = self.features = 0
+        self.processor = 0.0
+        self.over = threading.Event()
         self.failure = ""
         self.found: list[Path] = []
 
@@ -86,10 +88,12 @@ class Run:
         # It ends by itself; but not if an input makes it hang where its own alarm is not heard.
         alarm = threading.Timer(self.seconds + 300, process.kill)
         alarm.start()
-        watch = threading.Thread(target=self.watch, args=[process], daemon=True)
-        watch.start()
+        threading.Thread(target=self.watch, args=[process], daemon=True).start()
         lines = [line for line in process.stderr if not self.note(line)]
-        code = process.wait()
+        self.over.set()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = code = os.waitstatus_to_exitcode(status)
+        self.processor = usage.ru_utime + usage.ru_stime
         alarm.cancel()
         self.ended = time.monotonic()
         self.found = sorted(set(regressions.iterdir()) - before)
@@ -100,12 +104,11 @@ class Run:
         return self
 
     def watch(self, process: subprocess.Popen) -> None:
-        while self.still and process.poll() is None:
+        while self.still and not self.over.wait(1):
             if time.monotonic() - self.grew > self.still:
                 # It ends as if its time were over.
-                process.send_signal(signal.SIGUSR1)
+                os.kill(process.pid, signal.SIGUSR1)
                 return
-            time.sleep(1)
 
     def note(self, line: str) -> bool:
         figures = FIGURES.match(line)
@@ -119,8 +122,8 @@ class Run:
     def row(self) -> str:
         still = self.ended - self.grew
         return (
-            f"{self.target:16}{self.executions:12,}{self.ended - self.began:8.0f}{self.edges:8,}{self.features:9,}"
-            f"{still:8.0f}  {'FOUND' if self.failure else 'grows' if still < self.still else ''}"
+            f"{self.target:16}{self.executions:12,}{self.ended - self.began:8.0f}{self.processor:8.0f}{self.edges:8,}"
+            f"{self.features:9,}{still:8.0f}  {'FOUND' if self.failure else 'grows' if still < self.still else ''}"
         )
 
 
@@ -159,11 +162,12 @@ def main() -> int:
         return 1
     if options.build:
         return 0
+    print(f"{'target':16}{'executions':>12}{'s':>8}{'CPU s':>8}{'cov':>8}{'ft':>9}{'still s':>8}")
+    runs = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        runs = list(pool.map(lambda name: Run(name, options).follow(), names))
-    print(f"{'target':16}{'executions':>12}{'s':>8}{'cov':>8}{'ft':>9}{'still s':>8}")
-    for run in runs:
-        print(run.row())
+        for run in as_completed([pool.submit(Run(name, options).follow) for name in names]):
+            runs.append(run.result())
+            print(runs[-1].row(), flush=True)
     for run in runs:
         if run.failure:
             print(f"\n{run.target} failed:\n{run.failure}")
