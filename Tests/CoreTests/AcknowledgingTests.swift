@@ -33,4 +33,37 @@ import Testing
         client.take()
         #expect(client.lines.last == "1:2")
     }
+
+    /// Memory was not short when the last message was sent, and is when the next one comes.
+    @Test func whoKeepsMessagesWhileMemoryIsShortIsAsked() {
+        let broker = TestBroker()
+        let client = ResumingClient(broker)
+        let other = broker.connect()
+        client.subscribe("a", n: 1, stream: 1)
+        for n in 1...2 { other.publish("a", "\(n)", stream: UInt32(1 + 2 * n)) }
+        client.take()
+        broker.memory.limit = 1
+        client.send { FrameWriter.requestN(stream: 1, n: 1, into: &$0) }
+        #expect(client.lines == ["1:1"])
+        broker.advance(seconds: 0.5)
+        client.take()
+        #expect(client.lines == ["1:1", "1:2"])
+    }
+
+    /// As above, of the rows of a list.
+    @Test func aListGoesOnWhileMemoryIsShort() {
+        let broker = TestBroker()
+        let client = ResumingClient(broker)
+        client.subscribe("a", n: 1, stream: 1)
+        broker.connect().publish("a", "1", stream: 1)
+        client.take()
+        broker.memory.limit = 1
+        client.subscribe("$SYS.connections", n: 9, stream: 3)
+        #expect(client.lines(of: 3).isEmpty)
+        for _ in 0..<8 {
+            broker.advance(seconds: 0.5)
+            client.take()
+        }
+        #expect(client.lines(of: 3).last == "3:|")
+    }
 }
