@@ -57,7 +57,7 @@ ENDLESS = b"Content-Length: 1000000000000", b"Transfer-Encoding: chunked"
 REFUSED = path("not..a..name").encode()
 HEAD = b"".join(b"\x00" + b"".join(bytes([len(one)]) + one for one in field) for field in (
     (b":method", b"POST"), (b":scheme", b"http"), (b":path", REFUSED), (b":authority", b"localhost")))
-# A request that is answered at once and closed by both sides, so that more of its body is of no stream.
+# A request that is over, which more of a body follows, and one whose body minds no window.
 OVER = PREFACE + settings() + frame(HEADERS, END_HEADERS | END_STREAM, 1, HEAD)
 OPEN = PREFACE + settings() + frame(HEADERS, END_HEADERS, 1, HEAD)
 LONGEST = 16 << 10
