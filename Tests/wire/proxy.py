@@ -9,6 +9,8 @@ import struct
 import sys
 import threading
 
+import tls
+
 PIECE = 8 << 10
 RETRANSMISSION = 0.2  # Seconds: the least that Linux waits before it sends again.
 
@@ -70,6 +72,8 @@ class Proxy:
         self._open.set()
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.address = self._server.sockets[0].getsockname()
+        # The port may have been a broker's.
+        (tls.secured.add if self.to[1] in tls.secured else tls.secured.discard)(self.address[1])
 
     async def _accept(self, *client):
         server = await asyncio.open_connection(*self.to)

@@ -24,6 +24,7 @@ MIB = 1 << 20
 # Garbage
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("port", ["rsocket", "http", "admin", "rsockets"])
 def test_garbage(begin, port):
     """200 MB a second, as far as two processors have it beside everything else: `heavy` asks for all of it."""
