@@ -74,6 +74,8 @@ public struct Limits: Equatable, Sendable {
     public var sessions = 10_000
     public var sessionsPerUser = 10_000
     public static let resumeToken = 16...128
+    /// How long one that was asked for an acknowledgement, or lost its socket, is waited for while memory is short.
+    public static let acknowledgementTime = 2 * second
     /// SETUP's lifetime is clamped to this range.
     public var lifetime: ClosedRange<UInt64> = (1 * second)...(600 * second)
     /// An HTTP/2 connection that nothing is heard from is asked for a sign of life after half of this, and closed after

@@ -31,6 +31,7 @@ extension Shard {
         }
         for mirror in mirrorsByEpoch.values.sorted(by: { $0.epoch < $1.epoch }) { tick(mirror, now: now) }
         if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
+        giveUpUnacknowledged(now: now)
         if now.monotonic >= nextStatistics { tellStatistics(now: now) }
         settle(now)
     }

@@ -66,4 +66,41 @@ import Testing
         }
         #expect(client.lines(of: 3).last == "3:|")
     }
+
+    /// Clients that say nothing of what they have are not to keep others from publishing: what is kept for them goes.
+    @Test(arguments: [false, true]) func whoAcknowledgesNothingKeepsNobodyFromPublishing(isGone: Bool) {
+        var limits = Limits()
+        limits.retain = 1
+        let broker = TestBroker(limits: limits)
+        let other = broker.connect()
+        func publish(_ first: Int) {
+            for n in 0..<8 { other.publish("a", String(repeating: "x", count: 50_000), stream: UInt32(first + 2 * n)) }
+        }
+        publish(1)
+        let before = broker.memory.used
+        let silent = (0..<4).map { ResumingClient(broker, token: [UInt8](repeating: $0, count: 16)) }
+        for client in silent {
+            client.answers = false
+            client.subscribe("a", n: 99, stream: 1)
+        }
+        publish(21)
+        for client in silent {
+            client.take()
+            #expect(client.lines.count == 8)
+            if isGone { client.lose() }
+        }
+        broker.memory.limit = before + 100_000
+        _ = other.received()
+        other.publish("b", "1", stream: 41)
+        #expect(other.received().first?.hasPrefix("41:! 202 The broker's memory") == true)
+        broker.advance(seconds: 3)
+        #expect(broker.memory.used <= broker.memory.limit)
+        other.publish("b", "1", stream: 43)
+        #expect(other.received() == ["43:1|"])
+        // They are there still, but lack what they did not take note of.
+        #expect(broker.shards[0].subscriptionCount == 4)
+        silent[0].lose()
+        silent[0].resume(has: 0)
+        #expect(silent[0].refusal?.hasPrefix("4 The session cannot go on from position 0") == true)
+    }
 }

@@ -37,6 +37,26 @@ import Testing
         #expect(open(broker, 0, "10.0.0.9:1") == nil)
     }
 
+    /// A network that is away for a moment cuts all sockets, and all clients come back.
+    @Test(arguments: [\Limits.connections, \Limits.connectionsPerAddress])
+    func aBrokerThatIsFullLetsThoseBackWhoWereThere(_ limit: WritableKeyPath<Limits, Int> & Sendable) {
+        let broker = broker(access: .open) { $0[keyPath: limit] = 3 }
+        let clients = (0..<3).map { number in
+            ResumingClient(broker, shard: number % 2, token: [UInt8](repeating: UInt8(number), count: 16))
+        }
+        for (n, client) in clients.enumerated() { client.subscribe("a", n: 9, stream: UInt32(1 + 2 * n)) }
+        #expect(open(broker, 0, "127.0.0.1:1") == nil)
+        for client in clients { client.lose() }
+        #expect(broker.quotas.connections.value == 0)
+        for client in clients { client.resume() }
+        #expect(clients.allSatisfy { $0.resumed == 1 } && broker.quotas.connections.value == 3)
+        #expect(open(broker, 0, "127.0.0.1:1") == nil)
+        for client in clients { client.lose() }
+        broker.advance(seconds: 31)
+        #expect(broker.quotas.connections.value == 0 && broker.quotas.sessions.count == 0)
+        #expect((0..<3).allSatisfy { open(broker, 0, "127.0.0.1:\($0)") != nil })
+    }
+
     @Test func anAddressIsCountedOverAllShards() throws {
         let broker = broker(access: .open) { $0.connectionsPerAddress = 2 }
         let first = open(broker, 0, "10.0.0.1:1")

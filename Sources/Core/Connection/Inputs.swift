@@ -311,6 +311,7 @@ extension Shard {
         dropStreams(of: connection, now: now)
         if let http = connection.http { http.takeErrors(into: &counters) }
         connection.phase = .closed
+        if !connection.isDetached { uncountSocket(of: connection) }
         forgetSession(of: connection)
         charge(connection)
         connection.output.removeAll()
@@ -318,8 +319,6 @@ extension Shard {
         connection.removeHungry()
         connection.waitingListings.removeAll()
         connections.remove(connection.handle)
-        quotas.connections.give()
-        quotas.disconnect(connection.address)
         disenroll(connection)
         effects.close.append(connection.id)
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])

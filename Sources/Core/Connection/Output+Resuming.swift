@@ -118,6 +118,13 @@ extension Output {
         return kept.store.position != before
     }
 
+    /// Keeps nothing that was sent. Only who has all of it can still resume.
+    mutating func giveUpSent() {
+        guard let kept else { return }
+        kept.store.shorten(to: 0)
+        kept.charge(to: pool.budget)
+    }
+
     /// The socket is gone, and what was meant for it alone with it. Until `rewind` it is as if one were full.
     mutating func detach() {
         control.removeAll()

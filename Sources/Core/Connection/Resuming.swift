@@ -71,6 +71,7 @@ extension Shard {
             return close(connection, reason: reason, now: now)
         }
         guard session.detachedAt == nil else { return }
+        uncountSocket(of: connection)
         session.detachedAt = now.monotonic
         counters.detached += 1
         detachSocket(connection, session)
@@ -79,8 +80,14 @@ extension Shard {
         event("connection-detached", connection: connection, reason: reason)
     }
 
+    /// The connection's socket is counted no more, nor its address.
+    func uncountSocket(of connection: Connection) {
+        quotas.connections.give()
+        quotas.disconnect(connection.address)
+    }
+
     private func detachSocket(_ connection: Connection, _ session: Session) {
-        session.isAsking = false
+        session.askedAt = nil
         connection.rsocket.detach()
         connection.output.detach()
         // What was put aside is sent again.
@@ -111,7 +118,7 @@ extension Shard {
         let isNews = connection.output.acknowledge(position) || position > session.told
         guard isNews else { return }
         session.told = position
-        session.isAsking = false
+        session.askedAt = nil
         session.isFull = false
         askForAcknowledgement(connection)
         fill(connection, now: now)
@@ -124,9 +131,22 @@ extension Shard {
             session.isFull = true
             reached(.resumeBuffer)
         }
-        guard !session.isAsking, connection.output.wantsAcknowledgement else { return }
-        session.isAsking = true
+        guard session.askedAt == nil, connection.output.wantsAcknowledgement else { return }
+        session.askedAt = moment.monotonic
         sayProbe(on: connection)
+    }
+
+    /// Memory is short: what was sent is kept no longer for those who were asked for an acknowledgement and gave none,
+    /// or have had no socket for as long. They are not cut off, but cannot be resumed where they lack some of it.
+    func giveUpUnacknowledged(now: Instant) {
+        guard memory.used > memory.limit, quotas.sessions.count > 0 else { return }
+        for place in 0..<connections.bound where memory.used > memory.limit {
+            guard let connection = connections.at(place), let session = connection.session,
+                let since = session.detachedAt ?? session.askedAt,
+                now.monotonic - since >= Limits.acknowledgementTime
+            else { continue }
+            connection.output.giveUpSent()
+        }
     }
 
     // RESUME
@@ -147,8 +167,7 @@ extension Shard {
         connection.phase = .closed
         charge(connection)
         connections.remove(connection.handle)
-        quotas.connections.give()
-        quotas.disconnect(connection.address)
+        uncountSocket(of: connection)
     }
 
     /// A socket arrives that some shard's `Effects.handovers` named. Returns the connection whose socket it is from now
@@ -189,17 +208,15 @@ extension Shard {
             counters.detached -= 1
             connection.rsocket.extendReassembly(by: now.monotonic - since)
             session.detachedAt = nil
-            session.isAsking = false
+            session.askedAt = nil
             connection.isFlushing = false
         } else {
             // The old socket may even be alive: its peer knows better.
+            uncountSocket(of: connection)
             detachSocket(connection, session)
             connection.output.blocked = false
         }
-        let address = Connection.address(of: handover.peer)
-        quotas.disconnect(connection.address)
-        _ = quotas.connect(address, limit: .max)
-        (connection.peer, connection.address) = (handover.peer, address)
+        (connection.peer, connection.address) = (handover.peer, countAgain(handover))
         session.told = handover.lastReceivedServerPosition
         connection.lastHeard = now.monotonic
         connection.probed = false
@@ -219,10 +236,7 @@ extension Shard {
 
     /// Tells a peer that it cannot resume, by a connection of its own.
     private func turnAway(_ handover: Handover, _ error: RSocketError, now: Instant) -> ConnectionID {
-        // They were counted until a moment ago.
-        _ = quotas.connections.take(limit: .max)
-        let address = Connection.address(of: handover.peer)
-        _ = quotas.connect(address, limit: .max)
+        let address = countAgain(handover)
         let connection = connections.insert { handle in
             Connection(
                 handle: handle, peer: handover.peer, address: address, face: .rsocket, limits: limits, pool: pool,
@@ -230,6 +244,14 @@ extension Shard {
         }
         fatal(connection, error, now: now)
         return connection.id
+    }
+
+    /// A socket that was counted until a moment ago. Returns its address.
+    private func countAgain(_ handover: Handover) -> String {
+        let address = Connection.address(of: handover.peer)
+        _ = quotas.connections.take(limit: .max)
+        _ = quotas.connect(address, limit: .max)
+        return address
     }
 
     private static func resumeRefusal(_ reason: String) -> RSocketError {

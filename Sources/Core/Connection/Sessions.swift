@@ -11,8 +11,8 @@ final class Session {
     let account: Account?
     /// Since when it has no socket; nil while it has one.
     var detachedAt: UInt64?
-    /// The peer was asked what it has, and has not told anything since.
-    var isAsking = false
+    /// Since when the peer has been asked what it has, and has not told anything.
+    var askedAt: UInt64?
     /// As far as where it said last that it has what was sent.
     var told: UInt64 = 0
     /// No messages are handed over before it does.
