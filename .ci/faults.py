@@ -73,17 +73,24 @@ def synchronise() -> None:
             path.unlink()
 
 
-def run(command: list[str], limit: float, log: Path, enough: bytes | None = None) -> tuple[int | None, str]:
+def run(
+    command: list[str], limit: float, log: Path, enough: bytes | None = None, work: float | None = None,
+) -> tuple[int | None, str]:
     """The command's exit code, nil if it was not done in time, and what it printed. Once it has printed `enough` it is
-    given little more time."""
+    given little more time. `work` limits the processor's time, which other programs do not change."""
     environment = os.environ | {
         "SWIFT_BACKTRACE": "enable=no", "FOREBAYD": str(BUILD / "debug/forebayd"),
         "FOREBAY": str(BUILD / "debug/forebay"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def confine() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        if work:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(work), int(work) + 1))
+
     with log.open("wb") as out:
         process = subprocess.Popen(
             ["nice", *command], cwd=TREE, env=environment, stdin=subprocess.DEVNULL, stdout=out,
-            stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
+            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=confine)
         try:
             deadline = time.monotonic() + limit
             while (code := process.poll()) is None and time.monotonic() < deadline:
@@ -97,7 +104,7 @@ def run(command: list[str], limit: float, log: Path, enough: bytes | None = None
             except ProcessLookupError:
                 pass
             process.wait()
-    return code, log.read_text(errors="replace")
+    return None if code == -signal.SIGXCPU else code, log.read_text(errors="replace")
 
 
 def build(product: str = "forebayPackageTests") -> str | None:
@@ -161,8 +168,8 @@ def failures(report: Path, name) -> list[str]:
 def simulator(seeds: int, limit: float) -> list[str]:
     """Runs so many seeds, and returns the first that failed, with what it said."""
     code, text = run(
-        [str(BUILD / "debug/forebay-sim"), "--from", "0", "--seeds", str(seeds), "--hash"], limit,
-        WORK / "simulator.log")
+        [str(BUILD / "debug/forebay-sim"), "--from", "0", "--seeds", str(seeds), "--hash"], 10 * limit,
+        WORK / "simulator.log", work=limit)
     if code == 0:
         return []
     if told := re.search(r"^seed (\d+) failed at step \d+: (.*)", text, re.M):
@@ -278,20 +285,20 @@ def prepare(chosen: list[Fault], options) -> dict:
     synchronise()
     limits = {}
 
-    def measure(runner, choice, products: list[str], patience: float) -> None:
+    def measure(runner, choice, *products: str) -> None:
         for product in products:
             if wrong := build(product):
                 raise Trouble(f"Without any fault {product} is not built: {wrong}")
-        limits[runner] = max(LEAST, patience * expect_to_pass(runner, choice))
+        if choice:
+            limits[runner] = max(LEAST, PATIENCE * expect_to_pass(runner, choice))
 
     if not options.simulator:
         tests = sorted({name for fault in chosen for choice in named(fault, options.quick) for name in choice})
-        measure(swift_tests, tests, ["forebayPackageTests"], PATIENCE)
-        wire = sorted({fault.wire for fault in chosen if fault.wire and not options.quick})
-        if wire:
-            measure(wire_tests, " or ".join(f"({words})" for words in wire), ["forebayd", "forebay"], PATIENCE)
+        measure(swift_tests, tests, "forebayPackageTests")
+        if wire := sorted({fault.wire for fault in chosen if fault.wire and not options.quick}):
+            measure(wire_tests, " or ".join(f"({words})" for words in wire), "forebayd", "forebay")
     if not options.quick and any(fault.module in SIMULATED for fault in chosen):
-        measure(simulator, SEEDS, ["forebay-sim"], PATIENCE)
+        measure(simulator, SEEDS, "forebay-sim")
     return limits
 
 
