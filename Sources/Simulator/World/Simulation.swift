@@ -90,7 +90,9 @@ public final class Simulation {
             step += 1
             for shard in 0..<plan.shards { broker.turn(shard, isPartial: false) }
             for client in workload.clients where !client.isOver { client.read(.max) }
-            if broker.isAtRest, !workload.clients.contains(where: { !$0.isOver && $0.wire.arrived > 0 }) { return }
+            if broker.isAtRest, !workload.clients.contains(where: { !$0.isOver && $0.wire.arrived > 0 }) {
+                return RoomCheck(examiner, plan, referee).run()
+            }
         }
         referee.fail("the broker and its clients do not come to rest")
     }
@@ -139,6 +141,7 @@ public final class Simulation {
             referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
         }
         checkChannels()
+        RoomCheck(examiner, plan, referee).expectNothingReserved()
     }
 
     private func isUsable(_ ledger: StreamLedger) -> Bool { ledger.isOpen && !ledger.client.wire.isHalfClosed }
