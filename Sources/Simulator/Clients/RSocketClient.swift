@@ -3,6 +3,9 @@
 import Bytes
 import RSocket
 
+/// What ends a connection whose client makes no mistakes, by what the texts hold.
+private let connectionErrors = ["Nothing was heard for the lifetime"]
+
 final class RSocketClient: VirtualClient {
     let wire: Wire
     private(set) var isOver = false
@@ -251,7 +254,12 @@ final class RSocketClient: VirtualClient {
             guard respond else { return }
             let data = UnsafeRawBufferPointer(rebasing: bytes[data])
             wire.send { FrameWriter.keepalive(respond: false, position: 0, data: data, into: &$0) }
-        case .error(_, let text): error = String(decoding: bytes[text], as: UTF8.self)
+        case .error(_, let text):
+            let text = String(decoding: bytes[text], as: UTF8.self)
+            error = text
+            referee.expect(
+                connectionErrors.contains { text.contains($0) },
+                "connection \(name) was ended for what its client did not do: \(text)")
         default: referee.fail("the connection was sent a frame of \(frame.header.typeName)")
         }
     }

@@ -167,6 +167,7 @@ final class SubscriberLedger: StreamLedger {
         let begin = counted &- now.delivered &- now.dropped &- UInt64(waiting)
         let (wanted, missed) = expectedBegin(now, begin)
         checkBegin(begin, wanted, now, topic)
+        checkGap(begin, now)
         var cursor = NaiveCursor(
             policy: request.policy, buffer: request.buffer, begin: begin, joined: now.joined, missed: missed)
         if request.policy == "latest" { cursor.keepNewest(isTold: true) }
@@ -184,6 +185,14 @@ final class SubscriberLedger: StreamLedger {
             let missed = begin > sequence && sequence <= now.joined ? Int(begin - sequence) : 0
             return (sequence > now.joined ? now.joined : sequence, missed)
         }
+    }
+
+    /// Who wants none, or could not be told of one, is refused for a gap at the start.
+    private func checkGap(_ begin: UInt64, _ now: Inspection.Subscription) {
+        guard case .from(let sequence, let other) = request.start, request.gapFails || !request.hasMeta else { return }
+        referee.expect(
+            begin <= sequence && sequence <= now.joined && (other == nil || other == now.epoch),
+            "\(name) begins at \(begin) of \(now.joined), with a gap behind \(sequence), and was not refused: \(now)")
     }
 
     private func checkBegin(_ begin: UInt64, _ wanted: UInt64, _ now: Inspection.Subscription, _ topic: TopicLedger) {
