@@ -169,6 +169,10 @@ def unanswered(fault: Fault, verdict: Verdict | None):
         return
     if not verdict.is_caught:
         yield "no test catches it: write one, or mend the fault if it does no harm, and run `make faults NEW=1`"
+    if fault.module in SIMULATED and not fault.unseen and not verdict.is_noticed:
+        yield "the simulator does not notice it: teach it, and run `make faults SIM=1 NEW=1`; or say why in `unseen`"
+    if fault.unseen and verdict.is_noticed:
+        yield "the simulator does notice it: take away `unseen`"
 
 
 def breaches(faults: list[Fault]):
