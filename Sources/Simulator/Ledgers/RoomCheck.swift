@@ -6,11 +6,13 @@ import Core
 struct RoomCheck {
     private let examiner: Examiner
     private let plan: Plan
+    private let journal: Journal
     private let referee: Referee
 
-    init(_ examiner: Examiner, _ plan: Plan, _ referee: Referee) {
+    init(_ examiner: Examiner, _ plan: Plan, _ journal: Journal, _ referee: Referee) {
         self.examiner = examiner
         self.plan = plan
+        self.journal = journal
         self.referee = referee
     }
 
@@ -30,6 +32,26 @@ struct RoomCheck {
             referee.expect(
                 topic.parked == 0 || !hasRoom(topic),
                 "\(topic.parked) publishes wait at '\(topic.name)', which has room: \(topic)")
+        }
+    }
+
+    /// Subscriptions that hold up publishers, and up to where they have room.
+    func full() -> [(ledger: SubscriberLedger, horizon: UInt64)] {
+        examiner.present.compactMap { ledger in
+            guard let horizon = horizon(of: ledger), let end = journal.topic(ledger.epoch)?.end, horizon <= end else {
+                return nil
+            }
+            return (ledger, horizon)
+        }
+    }
+
+    /// Who has held up publishers for longer than `block-limit` has given way.
+    func expectGone(_ full: [(ledger: SubscriberLedger, horizon: UInt64)]) {
+        let present = Set(examiner.present.map(ObjectIdentifier.init))
+        for (ledger, before) in full where present.contains(ObjectIdentifier(ledger)) {
+            referee.expect(
+                horizon(of: ledger) != before,
+                "\(ledger.name) has had no room beyond \(before) for longer than block-limit, and was not ended")
         }
     }
 

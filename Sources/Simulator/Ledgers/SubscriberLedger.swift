@@ -270,7 +270,11 @@ final class SubscriberLedger: StreamLedger {
         }
         guard
             let place = told?.place ?? due.map({ Place(epoch: epoch, sequence: $0) }) ?? journal.messages[number].place
-        else { return }
+        else {
+            // It came and was given up in the same moment, so that nobody has seen where it stood.
+            last = nil
+            return
+        }
         guard let topic = journal.topic(place.epoch) ?? journal.unseen(place.epoch, request.topic) else {
             return referee.fail("\(name) received a message of an epoch that no topic had: \(place)")
         }
