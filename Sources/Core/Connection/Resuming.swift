@@ -95,6 +95,8 @@ extension Shard {
         if connection.isExpelled || connection.principal?.expires.map({ now.wall >= $0 }) == true {
             return close(connection, reason: "the user is no longer let in", now: now)
         }
+        // A stream that has ended may have been in the midst of a message.
+        charge(connection)
         guard now.monotonic - since >= limits.resumeTime else { return }
         reached(.resumeTime)
         close(connection, reason: "it was not resumed in time", now: now)
@@ -105,8 +107,10 @@ extension Shard {
     /// A KEEPALIVE told as far as where the peer has what was sent.
     func heard(_ position: UInt64, on connection: Connection, now: Instant) {
         guard let session = connection.session else { return }
-        let isNews = connection.output.acknowledge(position)
+        // It may tell of what was given up before it was acknowledged.
+        let isNews = connection.output.acknowledge(position) || position > session.told
         guard isNews else { return }
+        session.told = position
         session.isAsking = false
         session.isFull = false
         askForAcknowledgement(connection)
@@ -196,6 +200,7 @@ extension Shard {
         quotas.disconnect(connection.address)
         _ = quotas.connect(address, limit: .max)
         (connection.peer, connection.address) = (handover.peer, address)
+        session.told = handover.lastReceivedServerPosition
         connection.lastHeard = now.monotonic
         connection.probed = false
         connection.isReading = true

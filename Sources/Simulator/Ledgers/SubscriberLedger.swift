@@ -55,13 +55,15 @@ final class SubscriberLedger: StreamLedger {
     var known: Place?
     private(set) var cursor: NaiveCursor?
     private(set) var epoch: UInt64 = 0
+    /// Messages that it named and that were gone before it joined.
+    private(set) var missed = 0
     /// Handed over, and not received by the client yet.
     private var owed: [Lot] = []
     private var handed = 0
     private(set) var leaving: Leaving?
     private(set) var seen: Inspection.Subscription?
-    /// Bytes that waited for its connection's socket then.
-    private var output = 0
+    /// Bytes that its connection had room for then.
+    private var room = 0
     /// What the client received.
     private(set) var received = 0
     private(set) var last: Place?
@@ -93,7 +95,7 @@ final class SubscriberLedger: StreamLedger {
     func reconcile(_ now: Inspection.Subscription, _ connection: Inspection.Connection, isBatch: Bool) {
         defer {
             seen = now
-            output = connection.output
+            room = Swift.min(client.output, client.window(connection)) - connection.output
         }
         referee.expect(!isCancelFed || connection.isHeld, "\(name) is still there after its CANCEL was read")
         checkCredit(now, connection)
@@ -144,7 +146,7 @@ final class SubscriberLedger: StreamLedger {
         let mayGo = now.isUnbounded || now.outstanding > 0
         referee.expect(
             cursor.waiting.isEmpty || !mayGo || connection.output > 0 || connection.isBlocked
-                || connection.isFlushing,
+                || connection.isFlushing || client.window(connection) <= 0,
             "\(name) has credit, its connection has room, and messages wait: \(now)")
     }
 
@@ -166,6 +168,7 @@ final class SubscriberLedger: StreamLedger {
         let counted = request.policy == "fail" ? now.waiting.last?.upper.value ?? now.viewEnd : now.viewEnd
         let begin = counted &- now.delivered &- now.dropped &- UInt64(waiting)
         let (wanted, missed) = expectedBegin(now, begin)
+        self.missed = missed
         checkBegin(begin, wanted, now, topic)
         checkGap(begin, now)
         var cursor = NaiveCursor(
@@ -228,7 +231,7 @@ final class SubscriberLedger: StreamLedger {
         let rest = cursor.waiting + (isOver ? [] : Array(cursor.next..<Swift.max(cursor.next, topic.end)))
         // One that finds no room in its connection's output may be dropped for a smaller one behind it.
         let size = rest.reduce(0) { $0 + (topic.charges[$1] ?? client.output) + 64 }
-        let hasRoom = size + output < client.output
+        let hasRoom = size < room
         let hasCredit = seen.isUnbounded || seen.outstanding >= UInt64(rest.count)
         let isExact = (hasCredit && hasRoom || rest.isEmpty) && topic.lost == seen.viewLost && cursor.policy != "fail"
         leaving = .ended(rest: rest, isExact: isExact)

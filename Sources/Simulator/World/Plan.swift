@@ -17,8 +17,10 @@ public enum Feature: String, CaseIterable, Sendable {
     case splits, partialWrites = "partial-writes"
     /// Clients that do not read, or are gone without a word, or close one half.
     case stalls, resets, halfCloses = "half-closes"
-    /// Cancelled streams, and those who come again where they were.
-    case cancels, resuming
+    /// Cancelled streams, and subscriptions asked for anew where one ended, by epoch and sequence.
+    case cancels, rejoining
+    /// Connections that outlive their sockets, by RSocket's RESUME.
+    case resume
     /// Long messages, and those that bring metadata.
     case fragments, metadata
     /// Topics of few bytes; a broker of few.
@@ -44,6 +46,9 @@ struct Plan {
     let buffers: [Int]
     private(set) var limits = Limits()
 
+    /// Bytes that one message may take of a connection's output, at most.
+    var longest: Int { has(.fragments) ? 150_000 : 5_000 }
+
     func has(_ feature: Feature) -> Bool { features.contains(feature) }
 
     /// - Parameter permitted: the features to draw from.
@@ -59,17 +64,20 @@ struct Plan {
         if drawn.contains(.trickle) {
             // Subscriptions are to live long.
             drawn.subtract([.cancels, .resets, .halfCloses, .ends, .deletion, .mistakes])
+            // And what waits for them is not to be lost by the log.
+            drawn.subtract([.shortLogs, .shortMemory])
         }
         features = drawn
         steps = drawn.contains(.trickle) ? 3000 : chance.pick([60, 200, 200, 600])
-        topics = Array(["a", "b", "c.d"].prefix(1 + chance.below(3)))
+        topics = Array(["a", "b", "c.d"].prefix(1 + (drawn.contains(.trickle) ? 0 : chance.below(3))))
         let separate = ["drop-newest", "replace-newest"]
         let all =
             drawn.contains(.trickle)
             ? separate : ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
         let few = (0..<1 + chance.below(3)).map { _ in chance.pick(all) }
         policies = chance.isOne(in: 2) ? all : few
-        buffers = chance.isOne(in: 3) ? [1] : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
+        let small = drawn.contains(.trickle) ? [2, 5] : [1]
+        buffers = chance.isOne(in: 3) ? small : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
         splitsMail = chance.isOne(in: 2)
         drawLimits(chance)
     }
@@ -90,12 +98,18 @@ struct Plan {
         if has(.shortMemory) { limits.memory = chance.pick([40_000, 100_000, 1 << 20]) }
         if has(.age) { limits.retainAge = chance.pick([Limits.second / 10, 2 * Limits.second]) }
         if chance.isOne(in: 4) { limits.reassembly = 2000 }
+        if has(.resume) {
+            limits.resumeTime = chance.pick([Limits.second / 3, 2 * Limits.second, 15 * Limits.second])
+            limits.resumeBuffer = chance.pick([300, 3000, 1 << 20])
+            limits.sessions = chance.pick([1, 3, 10_000])
+        }
     }
 
     var description: String {
         let names = features.map(\.rawValue).sorted().joined(separator: ",")
         return "shards=\(shards) steps=\(steps) topics=\(topics) policies=\(policies) buffers=\(buffers) "
             + "retain=\(limits.retain) bytes=\(limits.retainBytes) memory=\(limits.memory) output=\(limits.output) "
-            + "grant=\(limits.grant) features=\(names)"
+            + "grant=\(limits.grant) resume=\(limits.resumeTime),\(limits.resumeBuffer),\(limits.sessions) "
+            + "features=\(names)"
     }
 }

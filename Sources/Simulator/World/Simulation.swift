@@ -17,6 +17,8 @@ public struct Outcome: Sendable {
     /// Messages that were published, and received by subscribers.
     public let published: Int
     public let received: Int
+    /// Sockets that sessions went on with.
+    public let resumed: Int
 
     /// What brings the run back.
     public var command: String { "forebay-sim --seed \(seed)" }
@@ -57,22 +59,27 @@ public final class Simulation {
         workload = Workload(plan, chance, broker, journal, examiner, referee, trace)
         broker.examine = { examiner.examine($0, isBatch: $1) }
         broker.fed = { examiner.client($0)?.fed() }
+        broker.handedOver = { wire in wire.claim?.session.arrived(wire, wire.claim!) }
     }
 
     private func run() -> Outcome {
         trouble()
-        let phases = [settle, feed, finish, leave, vanish]
+        let phases = [settle, compareLists, feed, compareLists, finish, leave, vanish]
         for phase in phases where referee.fault == nil { phase() }
         return Outcome(
             seed: seed, plan: plan.description, fault: referee.fault, step: step, hash: trace.hash,
             published: journal.messages.count { $0.place != nil },
-            received: workload.subscribers.reduce(0) { $0 + $1.received })
+            received: received,
+            resumed: workload.clients.reduce(0) { $0 + ($1.session?.resumptions ?? 0) })
     }
+
+    private var received: Int { workload.subscribers.reduce(0) { $0 + $1.received } }
 
     /// Clients act, shards have turns, time passes, in any order.
     private func trouble() {
         while step < plan.steps, referee.fault == nil {
             step += 1
+            if step % 8 == 0 { examiner.examineMemory() }
             switch chance.below(10) {
             case 0...3: workload.act()
             case 4...6: broker.turn(chance.below(plan.shards), isPartial: chance.below(3) > 0)
@@ -88,6 +95,7 @@ public final class Simulation {
     private func rest() {
         for _ in 0..<10_000 where referee.fault == nil {
             step += 1
+            examiner.examineMemory()
             for shard in 0..<plan.shards { broker.turn(shard, isPartial: false) }
             for client in workload.clients where !client.isOver { client.read(.max) }
             if broker.isAtRest, !workload.clients.contains(where: { !$0.isOver && $0.wire.arrived > 0 }) {
@@ -110,6 +118,7 @@ public final class Simulation {
             client.wire.capacity = .max
         }
         rest()
+        settleSessions()
         guard referee.fault == nil else { return }
         // What did not find its place before its publisher left is not to find one any more.
         for ledger in workload.channels where ledger.isCancelled || ledger.client.isOver {
@@ -119,6 +128,50 @@ public final class Simulation {
             journal.withdrawn(ledger.number)
         }
         journal.withdrawFired()
+    }
+
+    /// Whoever can come back does, which those who are refused and gone cannot; their sessions last for their time.
+    private func settleSessions() {
+        guard plan.has(.resume), referee.fault == nil else { return }
+        broker.tellOfCuts()
+        rest()
+        for _ in 0..<10 where workload.isAnyoneAway && referee.fault == nil {
+            workload.bringBack()
+            rest()
+        }
+        guard referee.fault == nil else { return }
+        referee.expect(!workload.isAnyoneAway, "a client comes back again and again, and has no connection")
+        guard examiner.hasDetached else { return }
+        pass(seconds: Double(plan.limits.resumeTime / Limits.second) + 1)
+        referee.expect(
+            !examiner.hasDetached, "a session outlives the time that it has for a socket")
+    }
+
+    /// While nothing happens, lists tell what the ledgers know.
+    private func compareLists() {
+        guard plan.has(.lists), let reader = workload.connect(mayResume: false) else { return }
+        // What subscriptions were handed their topics learn with time, in which they may be handed more.
+        rest()
+        var before = -1
+        while before != received, referee.fault == nil {
+            before = received
+            pass(seconds: 0.25)
+        }
+        referee.expect(broker.tally.stale == 0, "a connection is counted with bytes of requests that it does not hold")
+        let lists = ["$SYS.subscriptions", "$SYS.topics", "$SYS.connections"].map { what in
+            let list = ListLedger(reader, what, referee)
+            reader.list(what, list, n: SubscriberLedger.everything)
+            rest()
+            referee.expect(list.end == "", "\(list.name) was not told to its end")
+            return list
+        }
+        guard referee.fault == nil else { return }
+        let check = ListCheck(
+            plan: plan, journal: journal, referee: referee, clients: workload.clients,
+            subscribers: workload.subscribers, channels: workload.channels, singles: workload.singles, reader: reader)
+        check.check(subscriptions: lists[0])
+        check.check(topics: lists[1])
+        check.check(connections: lists[2])
     }
 
     /// Everybody asks for everything. What was parked finds room or gives up; credit agrees on both sides.
@@ -155,7 +208,10 @@ public final class Simulation {
         guard let seen = ledger.seen, seen.hasJoined else {
             return referee.fail("\(ledger.name) neither joined nor was refused")
         }
-        referee.expect(seen.waiting.isEmpty, "\(ledger.name) asked for everything, and \(seen.waiting) still wait")
+        referee.expect(
+            seen.waiting.isEmpty,
+            "\(ledger.name) asked for everything, and \(seen.waiting) still wait: "
+                + (ledger.client.session?.standing ?? "\(seen)"))
         referee.expect(
             ledger.received == Int(seen.delivered),
             "\(ledger.name) was handed \(seen.delivered) messages and received \(ledger.received)")
@@ -182,8 +238,8 @@ public final class Simulation {
             }
         }
         for ledger in workload.channels where isUsable(ledger) {
-            let wire = ledger.client.wire
-            let owner = granted[wire.shard][wire.id]?[ledger.stream]
+            let home = ledger.client.home
+            let owner = granted[home.shard][home.id]?[ledger.stream]
             referee.expect(
                 owner == ledger.credit,
                 "\(ledger.name) may send \(ledger.credit) messages, and its topic expects \(owner ?? -1)")
@@ -204,7 +260,7 @@ public final class Simulation {
         for ledger in workload.channels where isUsable(ledger) {
             referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
         }
-        guard chance.below(4) > 0, let client = workload.connect() else { return }
+        guard chance.below(4) > 0, let client = workload.connect(mayResume: false) else { return }
         for topic in plan.topics {
             let end = chance.pick(["complete", "fail", "delete"])
             if end == "delete" { journal.deleted.insert(topic) }
@@ -222,6 +278,7 @@ public final class Simulation {
     /// Everybody leaves, each in a way of its own.
     private func leave() {
         for client in workload.clients where !client.isOver {
+            client.leaves()
             switch chance.below(3) {
             case 0: workload.lose(client)
             case 1: client.wire.isHalfClosed = true
@@ -244,7 +301,7 @@ public final class Simulation {
 
     /// Topics without anybody go in their time, and nothing is left.
     private func vanish() {
-        pass(seconds: 22)
+        pass(seconds: 22 + (plan.has(.resume) ? Double(plan.limits.resumeTime / Limits.second) : 0))
         guard referee.fault == nil else { return }
         for (index, shard) in broker.shards.enumerated() {
             let left = shard.leftovers()

@@ -5,13 +5,16 @@ import Bytes
 import Core
 
 final class Wire {
-    let shard: Int
-    let id: ConnectionID
+    /// The connection whose socket it is; another one's once a session has been resumed by it.
+    private(set) var shard: Int
+    private(set) var id: ConnectionID
     /// From the client to the broker.
     private var up = ByteBuffer()
     /// Bytes that the client sent, and the broker read, in all.
     private(set) var sent = 0
     private(set) var read = 0
+    /// Bytes that the broker wrote, in all.
+    private(set) var written = 0
     /// From the broker to the client.
     private var down = ByteBuffer()
     /// Bytes that may be on their way to a client that does not read.
@@ -28,6 +31,18 @@ final class Wire {
     var isClosed = false
     /// It was lost, with what was under way.
     private(set) var isReset = false
+    /// The client's end is gone: what it had sent may still come, and what is written goes nowhere. The broker learns
+    /// of that when it has read all, or never.
+    private(set) var isCut = false
+    var isMute = false
+    /// It is on its way from one shard to another, and neither has it.
+    var isUnderWay = false
+    /// What the client wants to resume by it.
+    var claim: ResumeClaim?
+    /// Why that is refused.
+    var refusal: String?
+    /// What the client has sent by it of its session: frames of streams, and where it said that it has all before.
+    var marks = SentMarks()
 
     init(shard: Int, id: ConnectionID) {
         self.shard = shard
@@ -55,8 +70,10 @@ final class Wire {
     var unread: Int { up.count }
     var room: Int { capacity == .max ? .max : Swift.max(0, capacity - down.count) }
     /// There is something for the broker to do.
-    var isReady: Bool { !isClosed && (isBlocked && room > 0 || isReadable) }
+    var isReady: Bool { !isClosed && (isBlocked && room > 0 || isReadable || isBroken) }
     var isReadable: Bool { !isClosed && !isPaused && (up.count > 0 || isHalfClosed && !isEndTold) }
+    /// The broker is to be told that the client's end is gone.
+    var isBroken: Bool { isCut && !isMute && (isPaused || up.count == 0) }
 
     func withUnread(_ most: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         let count = Swift.min(most, up.count)
@@ -67,7 +84,28 @@ final class Wire {
         copy.withUnsafeBytes(body)
     }
 
-    func write(_ bytes: UnsafeRawBufferPointer) { down.append(bytes) }
+    func write(_ bytes: UnsafeRawBufferPointer) {
+        written += bytes.count
+        if !isCut { down.append(bytes) }
+    }
+
+    /// It is the socket of another connection from now on.
+    func move(to id: ConnectionID, on shard: Int) {
+        (self.shard, self.id) = (shard, id)
+        isUnderWay = false
+        isBlocked = false
+        isPaused = false
+        isEndTold = false
+    }
+
+    /// The client's end is gone; the broker gets the first `count` bytes of what is on its way to it.
+    func cut(keeping count: Int, isMute: Bool) {
+        isCut = true
+        self.isMute = isMute
+        up.truncate(by: Swift.max(0, up.count - count))
+        down.removeAll()
+        isHalfClosed = false
+    }
 
     /// What was under way is lost.
     func drop() {

@@ -3,13 +3,13 @@
 import Core
 
 final class Workload {
-    private let plan: Plan
-    private let chance: Chance
-    private let broker: Broker
+    let plan: Plan
+    let chance: Chance
+    let broker: Broker
     private let journal: Journal
-    private let examiner: Examiner
-    private let referee: Referee
-    private let trace: Trace
+    let examiner: Examiner
+    let referee: Referee
+    let trace: Trace
     private(set) var clients: [any VirtualClient] = []
     private(set) var subscribers: [SubscriberLedger] = []
     private(set) var channels: [ChannelLedger] = []
@@ -36,10 +36,8 @@ final class Workload {
     func act() {
         let act = chance.below(34)
         trace.add(.act, act)
-        if plan.has(.trickle), chance.isOne(in: 2) {
-            if let ledger = any(subscribers) { ask(ledger) }
-            return
-        }
+        if plan.has(.trickle), chance.isOne(in: 2) { return trickle() }
+        if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
         switch act {
         case 0...2 where subscribers.count { $0.isOpen } < (plan.has(.trickle) ? 2 : 12): subscribe()
         case 3...7: if let ledger = any(subscribers) { ask(ledger) }
@@ -50,7 +48,7 @@ final class Workload {
         case 11 where plan.has(.resets) && chance.isOne(in: 4): if let client = anyClient() { lose(client) }
         case 12 where plan.has(.halfCloses) && chance.isOne(in: 4):
             if let client = anyClient() { client.wire.isHalfClosed = true }
-        case 13 where plan.has(.resuming): resume()
+        case 13 where plan.has(.rejoining): rejoin()
         case 14 where plan.has(.mistakes) && chance.isOne(in: 6):
             if let ledger = any(subscribers) { ledger.client.request(0, ledger) }
         case 15 where plan.has(.lists) && chance.isOne(in: 3): list()
@@ -61,6 +59,19 @@ final class Workload {
         case 25 where plan.has(.channels): openChannel()
         case 26 where plan.has(.channels): if let ledger = any(channels) { finish(ledger) }
         default: if let ledger = any(channels) { send(ledger) }
+        }
+    }
+
+    /// More is published than is asked for, so that what waits falls into ranges and the first of them go.
+    private func trickle() {
+        if chance.isOne(in: 3) {
+            if let ledger = any(subscribers) { ask(ledger) }
+        } else if plan.has(.fire) {
+            fire()
+        } else if plan.has(.acknowledged) {
+            publish()
+        } else if let ledger = any(channels) {
+            send(ledger)
         }
     }
 
@@ -81,9 +92,13 @@ final class Workload {
         return connect()
     }
 
-    func connect() -> (any VirtualClient)? {
+    /// - Parameter mayResume: it may be refused for that.
+    func connect(mayResume: Bool = true) -> (any VirtualClient)? {
         guard let wire = broker.open(on: chance.below(plan.shards)) else { return nil }
-        let client = RSocketClient(wire, plan, chance, journal, referee, trace) { [unowned self] in learn($0) }
+        let session = mayResume ? session(wire) : nil
+        let client = RSocketClient(wire, session, plan, chance, journal, referee, trace) {
+            [unowned self] in learn($0)
+        }
         clients.append(client)
         examiner.add(client)
         return client
@@ -133,7 +148,7 @@ final class Workload {
     private func cancel(_ ledger: StreamLedger) { ledger.client.cancel(ledger) }
 
     /// Who received messages with their places, and is gone, comes again where it was.
-    private func resume() {
+    private func rejoin() {
         let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
         guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < 12 else { return }
         let ledger = chance.pick(gone)
@@ -152,7 +167,7 @@ final class Workload {
         if plan.has(.fragments), chance.isOne(in: 20) { size = chance.pick([1000, 66_000, Workload.largestMessage]) }
         if plan.has(.shortLogs) {
             // Some need much of the room that there is, where smaller ones behind them would find theirs.
-            if chance.isOne(in: 6) { size = plan.limits.retainBytes / 2 }
+            if chance.isOne(in: 6) { size = Swift.min(plan.limits.retainBytes / 2, 1500) }
             size = Swift.min(size, 2 * plan.limits.retainBytes)
         }
         let hasMetadata = plan.has(.metadata) && chance.isOne(in: 3)
@@ -255,7 +270,9 @@ final class Workload {
     }
 
     private func anyReader() -> (any VirtualClient)? {
-        let open = clients.filter { !$0.isOver && !$0.wire.isStalled && ($0.wire.arrived > 0 || $0.wire.isClosed) }
+        let open = clients.filter {
+            !$0.isOver && !$0.isAway && !$0.wire.isStalled && ($0.wire.arrived > 0 || $0.wire.isClosed)
+        }
         return open.isEmpty ? nil : chance.pick(open)
     }
 }
