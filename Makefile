@@ -79,7 +79,7 @@ wire-test: build .venv/ready ## run the tests that talk to a running broker: mak
 	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
 
 faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell what catches it: make faults ONLY=credit
-	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new)
+	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new) $(if $(SIM),--simulator)
 
 simulate: deps ## run the simulator with new seeds, a process for each core: make simulate SECONDS=600
 	@swift build -c release --product forebay-sim $(SWIFT_FLAGS)

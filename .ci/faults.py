@@ -1,12 +1,13 @@
 """Plants faults in the broker's sources, one at a time, and tells which tests catch each. `make faults` calls it.
 
     faults.py [--only PATTERN] [--new]   plants faults (those of that name, those not caught yet), writes the table
-    faults.py --check                    builds nothing: does every fault still have its place in the sources?
+    faults.py --simulator [--only PATTERN] [--new]   runs the simulator alone (of those that it has not noticed yet)
+    faults.py --check                    builds nothing: is every fault in its place in the sources, and caught?
 
 The faults stand in Tests/Faults/*.toml. They are planted in a copy of the tree, .build/faults/tree, which has a build
 folder of its own, so that each costs one incremental build. The tests that a fault names are run first; those of its
-module, of Core and over the wire only where these let it pass. What came of each is kept beside the copy, and
-Tests/Faults/results.md is written from that.
+module, of Core and over the wire only where these let it pass. Whatever tests say, the simulator is then given a row of
+seeds, if it drives the module. What came of each stands in Tests/Faults/results.md.
 """
 
 import argparse
@@ -20,31 +21,19 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-LIST = ROOT / "Tests/Faults"
-RESULTS = LIST / "results.md"
+from fault_table import MODULES, RESULTS, ROOT, SEEDS, SIMULATED, UNTRIED, Fault, Trouble, Verdict
+from fault_table import breaches, load, table, verdicts
+
 WORK = ROOT / ".build/faults"
 TREE = WORK / "tree"
 BUILD = WORK / "build"
-OUTCOMES = WORK / "outcomes.json"
 # What passed without a fault, by a digest of the sources and tests, and how long that took.
 BASELINE = WORK / "baseline.json"
 
 SWIFT_FLAGS = ["--scratch-path", str(BUILD), "--explicit-target-dependency-import-check", "error"]
-# What is run of a module's faults where the tests that they name let them pass.
-MODULES = {
-    "Replay": ["ReplayTests", "CoreTests"],
-    "RSocket": ["RSocketTests", "CoreTests"],
-    "HTTP2": ["HTTP2Tests", "GRPCTests", "PlainTests", "CoreTests"],
-    "Core": ["CoreTests"],
-    "Access": ["AccessTests", "CoreTests"],
-    "Bytes": ["BytesTests", "CoreTests"],
-}
 # Suites that take long.
 SLOW = {"PropertyTests", "LedgerTests", "FuzzTests"}
 BUILD_LIMIT = 1800
@@ -56,74 +45,8 @@ REST_LIMIT = 600
 MORE = 3
 # A fault that allocates without end is to end its test, not the machine. Bytes of address space.
 MEMORY = 8 << 30
-
-
-@dataclass
-class Fault:
-    name: str
-    file: str
-    # The lines as they are, and as the fault has them.
-    right: str
-    wrong: str
-    harm: str
-    # Suites or tests that are to catch it, as `swift test --filter` and `pytest -k` take them.
-    tests: list[str]
-    wire: str
-
-    @property
-    def module(self) -> str:
-        return Path(self.file).parts[1]
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256("\0".join([self.file, self.right, self.wrong]).encode()).hexdigest()[:16]
-
-
-class Trouble(Exception):
-    """A sentence for the person who runs this."""
-
-
-def load() -> list[Fault]:
-    faults = []
-    for path in sorted(LIST.glob("*.toml")):
-        for name, entry in tomllib.loads(path.read_text()).items():
-            wire = entry.pop("wire", "")
-            try:
-                faults.append(Fault(name=name, tests=entry.pop("tests", []), wire=wire, **entry))
-            except TypeError as error:
-                raise Trouble(f"{path.relative_to(ROOT)}: {name}: {error}")
-    names = [fault.name for fault in faults]
-    for name in {name for name in names if names.count(name) > 1}:
-        raise Trouble(f"Two faults are called {name}; give one another name.")
-    return faults
-
-
-# The check that builds nothing
-
-def breaches(faults: list[Fault]):
-    swift = "\n".join(path.read_text() for path in (ROOT / "Tests").rglob("*.swift"))
-    targets = {path.name for path in (ROOT / "Tests").iterdir()} | set(sum(MODULES.values(), []))
-    wire = "\n".join(path.name + path.read_text() for path in (ROOT / "Tests/wire").glob("test_*.py"))
-    for fault in faults:
-        source = ROOT / fault.file
-        count = source.read_text().count(fault.right) if source.exists() else 0
-        if count != 1:
-            yield f"{fault.name}: its lines occur {count} times in {fault.file}; they are to occur exactly once"
-        if fault.right == fault.wrong or not fault.harm.endswith("."):
-            yield f"{fault.name}: it changes nothing, or does not say in a sentence what it would do to a user"
-        if fault.module not in MODULES:
-            yield f"{fault.name}: no tests are known for {fault.module}"
-        if not fault.tests and not fault.wire:
-            yield f"{fault.name}: it names no test that is to catch it"
-        for test in fault.tests:
-            if test not in targets and not re.search(rf"(struct|class|func) +{re.escape(test)}\b", swift):
-                yield f"{fault.name}: there is no test called {test}"
-        for word in re.findall(r"\w+", fault.wire):
-            if word not in ("and", "or", "not") and word not in wire:
-                yield f"{fault.name}: no wire test has {word} in its name"
-    listed = set(re.findall(r"^\| `([\w-]+)` \|", RESULTS.read_text(), re.M)) if RESULTS.exists() else set()
-    if differing := sorted({fault.name for fault in faults} ^ listed):
-        yield f"results.md is not that of the list; run `make faults ONLY='{'|'.join(differing)}'`"
+# Characters of what the simulator says that the table shows.
+SENTENCE = 110
 
 
 # The copy
@@ -150,17 +73,24 @@ def synchronise() -> None:
             path.unlink()
 
 
-def run(command: list[str], limit: float, log: Path, enough: bytes | None = None) -> tuple[int | None, str]:
+def run(
+    command: list[str], limit: float, log: Path, enough: bytes | None = None, work: float | None = None,
+) -> tuple[int | None, str]:
     """The command's exit code, nil if it was not done in time, and what it printed. Once it has printed `enough` it is
-    given little more time."""
+    given little more time. `work` limits the processor's time, which other programs do not change."""
     environment = os.environ | {
         "SWIFT_BACKTRACE": "enable=no", "FOREBAYD": str(BUILD / "debug/forebayd"),
         "FOREBAY": str(BUILD / "debug/forebay"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def confine() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        if work:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(work), int(work) + 1))
+
     with log.open("wb") as out:
         process = subprocess.Popen(
             ["nice", *command], cwd=TREE, env=environment, stdin=subprocess.DEVNULL, stdout=out,
-            stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
+            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=confine)
         try:
             deadline = time.monotonic() + limit
             while (code := process.poll()) is None and time.monotonic() < deadline:
@@ -174,7 +104,7 @@ def run(command: list[str], limit: float, log: Path, enough: bytes | None = None
             except ProcessLookupError:
                 pass
             process.wait()
-    return code, log.read_text(errors="replace")
+    return None if code == -signal.SIGXCPU else code, log.read_text(errors="replace")
 
 
 def build(product: str = "forebayPackageTests") -> str | None:
@@ -235,6 +165,20 @@ def failures(report: Path, name) -> list[str]:
     return [name(case) for case in cases if case.find("failure") is not None or case.find("error") is not None]
 
 
+def simulator(seeds: int, limit: float) -> list[str]:
+    """Runs so many seeds, and returns the first that failed, with what it said."""
+    code, text = run(
+        [str(BUILD / "debug/forebay-sim"), "--from", "0", "--seeds", str(seeds), "--hash"], 10 * limit,
+        WORK / "simulator.log", work=limit)
+    if code == 0:
+        return []
+    if told := re.search(r"^seed (\d+) failed at step \d+: (.*)", text, re.M):
+        # Without what stands in brackets: the options of a subscription.
+        return [f"seed {told[1]}: " + re.sub(r" \([^()]*\)", "", told[2]).replace("|", "/")]
+    passed = len(re.findall(r"^\d+ [0-9a-f]{16}$", text, re.M))
+    return [f"seed {passed}: {'it comes to no end' if code is None else 'the engine stops the process'}"]
+
+
 def digest_of_copy() -> str:
     digest = hashlib.sha256()
     for folder in ("Sources", "Tests"):
@@ -272,25 +216,54 @@ def rest(fault: Fault) -> list[str]:
     return [name for name in MODULES[fault.module] if name not in fault.tests]
 
 
-def attempt(fault: Fault, limits: dict, quick: bool) -> dict | None:
-    """Plants the fault and looks for a test that catches it; nil if it is not known whether one does."""
+def try_tests(fault: Fault, limits: dict, quick: bool) -> tuple[list[str] | None, bool]:
+    """Which tests catch the fault that stands in the copy, nil if that is not known; and whether others were run than
+    those that it names."""
+    for tests in named(fault, quick):
+        if caught := swift_tests(tests, limits[swift_tests]):
+            return caught, False
+    if quick:
+        return None, False
+    if fault.wire:
+        need("forebayd")
+        need("forebay")
+        if caught := wire_tests(fault.wire, limits[wire_tests]):
+            return caught, False
+    return swift_tests(rest(fault), REST_LIMIT), True
+
+
+class Broken(Exception):
+    """A fault that the compiler refuses."""
+
+
+def need(product: str = "forebayPackageTests") -> None:
+    if wrong := build(product):
+        raise Broken(wrong)
+
+
+def attempt(fault: Fault, before: Verdict | None, limits: dict, options) -> tuple[Verdict | None, bool]:
+    """Plants the fault and looks for what catches it. What was not looked for stays as it was before. Nil if it is not
+    known whether tests do; and whether others were run than those that it names."""
     source = TREE / fault.file
     text = source.read_text()
     source.write_text(text.replace(fault.right, fault.wrong))
+    verdict = Verdict(**vars(before)) if before else Verdict(caught=UNTRIED)
+    verdict.date = time.strftime("%Y-%m-%d", time.gmtime())
+    beyond = False
     try:
-        if wrong := build():
-            return {"broken": wrong}
-        for tests in named(fault, quick):
-            if caught := swift_tests(tests, limits[swift_tests]):
-                return {"caught": caught}
-        if quick:
-            return None
-        if fault.wire:
-            if wrong := build("forebayd") or build("forebay"):
-                return {"broken": wrong}
-            if caught := wire_tests(fault.wire, limits[wire_tests]):
-                return {"caught": caught}
-        return {"caught": swift_tests(rest(fault), REST_LIMIT), "beyond": True}
+        if not options.simulator:
+            need()
+            caught, beyond = try_tests(fault, limits, options.quick)
+            if caught is None:
+                return before, False
+            verdict.caught = summary(caught) or "**survived**"
+        if simulator in limits and fault.module in SIMULATED:
+            need("forebay-sim")
+            said = simulator(SEEDS, limits[simulator])
+            verdict.simulator = shortened(said[0]) if said else f"none of {SEEDS}"
+        return verdict, beyond
+    except Broken:
+        return Verdict("**does not compile**", "", verdict.date), False
     finally:
         source.write_text(text)
 
@@ -302,77 +275,75 @@ def summary(caught: list[str]) -> str:
     return shown + (f" and {len(caught) - 3} more" if len(caught) > 3 else "")
 
 
-def verdict(outcome: dict | None) -> str:
-    if outcome is None:
-        return "no verdict yet"
-    if "broken" in outcome:
-        return "**does not compile**"
-    return summary(outcome["caught"]) or "**survived**"
+def shortened(sentence: str) -> str:
+    return sentence if len(sentence) <= SENTENCE else sentence[:SENTENCE - 1].rstrip() + "…"
 
 
-def write_table(faults: list[Fault], outcomes: dict) -> None:
-    tried = [outcomes[fault.digest] for fault in faults if fault.digest in outcomes]
-    caught = sum(bool(outcome.get("caught")) for outcome in tried)
-    dates = sorted(outcome["date"] for outcome in tried)
-    lines = [
-        "# Planted faults and what caught them", "",
-        "Written by `make faults`, not by hand. Of each fault the first tests that caught it are named, of those that",
-        "were run: the tests that it names, then over the wire what it names, then its module's and the engine's.", "",
-        f"{len(faults)} faults, {caught} caught, {len(tried) - caught} not, "
-        f"{len(faults) - len(tried)} without a verdict; "
-        f"planted between {dates[0]} and {dates[-1]}." if dates else "None was tried.", ""]
-    for module in sorted({fault.module for fault in faults}):
-        lines += [f"## {module}", "", "| fault | what it would do | caught by |", "|---|---|---|"]
-        for fault in faults:
-            if fault.module == module:
-                lines.append(f"| `{fault.name}` | {fault.harm} | {verdict(outcomes.get(fault.digest))} |")
-        lines.append("")
-    RESULTS.write_text("\n".join(lines))
-
-
-def prepare(chosen: list[Fault], quick: bool) -> dict:
-    """Builds the copy, and finds out how long the tests that the faults name take without one."""
+def prepare(chosen: list[Fault], options) -> dict:
+    """Builds the copy, and finds out how long what is to be run takes without a fault."""
     WORK.mkdir(parents=True, exist_ok=True)
     synchronise()
-    if wrong := build():
-        raise Trouble(f"Without any fault the tree does not compile: {wrong}")
     limits = {}
-    if tests := sorted({name for fault in chosen for choice in named(fault, quick) for name in choice}):
-        limits[swift_tests] = max(LEAST, PATIENCE * expect_to_pass(swift_tests, tests))
-    if wire := sorted({fault.wire for fault in chosen if fault.wire and not quick}):
-        if wrong := build("forebayd") or build("forebay"):
-            raise Trouble(f"Without any fault the programs are not built: {wrong}")
-        limits[wire_tests] = max(LEAST, PATIENCE * expect_to_pass(wire_tests, " or ".join(f"({w})" for w in wire)))
+
+    def measure(runner, choice, *products: str) -> None:
+        for product in products:
+            if wrong := build(product):
+                raise Trouble(f"Without any fault {product} is not built: {wrong}")
+        if choice:
+            limits[runner] = max(LEAST, PATIENCE * expect_to_pass(runner, choice))
+
+    if not options.simulator:
+        tests = sorted({name for fault in chosen for choice in named(fault, options.quick) for name in choice})
+        measure(swift_tests, tests, "forebayPackageTests")
+        if wire := sorted({fault.wire for fault in chosen if fault.wire and not options.quick}):
+            measure(wire_tests, " or ".join(f"({words})" for words in wire), "forebayd", "forebay")
+    if not options.quick and any(fault.module in SIMULATED for fault in chosen):
+        measure(simulator, SEEDS, "forebay-sim")
     return limits
 
 
-def plant(faults: list[Fault], chosen: list[Fault], outcomes: dict, quick: bool) -> int:
-    limits = prepare(chosen, quick)
+def plant(faults: list[Fault], chosen: list[Fault], known: dict[str, Verdict], options) -> None:
+    limits = prepare(chosen, options) if chosen else {}
+    further: set[str] = set()
     for place, fault in enumerate(chosen, 1):
         began = time.monotonic()
-        if outcome := attempt(fault, limits, quick):
-            date = time.strftime("%Y-%m-%d", time.gmtime())
-            outcomes[fault.digest] = outcome | {"name": fault.name, "date": date}
-        OUTCOMES.write_text(json.dumps(outcomes, indent=1))
-        write_table(faults, outcomes)
-        seconds = time.monotonic() - began
-        print(f"{place}/{len(chosen)} {fault.name} ({seconds:.0f} s): {verdict(outcome)}", flush=True)
+        verdict, beyond = attempt(fault, known.get(fault.digest), limits, options)
+        if verdict:
+            known[fault.digest] = verdict
+        if beyond and verdict.is_caught:
+            further.update(rest(fault))
+        RESULTS.write_text(table(faults, known))
+        told = f"{verdict.caught}; simulator: {verdict.simulator or '–'}" if verdict else "no verdict"
+        print(f"{place}/{len(chosen)} {fault.name} ({time.monotonic() - began:.0f} s): {told}", flush=True)
+    RESULTS.write_text(table(faults, known))
     # What caught a fault beyond the tests that it names has to pass without it, too.
-    tried = [(fault, outcomes.get(fault.digest, {})) for fault in chosen]
-    beyond = sorted({name for fault, outcome in tried for name in rest(fault) if outcome.get("beyond")})
-    if beyond and not build():
-        expect_to_pass(swift_tests, beyond)
-    caught = sum(bool(outcome.get("caught")) for _, outcome in tried)
-    print(f"{len(chosen)} faults planted, {caught} caught; the table stands in {RESULTS.relative_to(ROOT)}")
-    return 0 if caught == len(chosen) else 1
+    if further and not build():
+        expect_to_pass(swift_tests, sorted(further))
+
+
+def choose(faults: list[Fault], known: dict[str, Verdict], options) -> list[Fault]:
+    chosen = [fault for fault in faults if re.search(options.only, fault.name)]
+    if options.simulator:
+        chosen = [fault for fault in chosen if fault.module in SIMULATED]
+    if options.new:
+        new = Verdict()
+        chosen = [fault for fault in chosen if not is_done(known.get(fault.digest, new), options)]
+    if options.quick:
+        chosen = [fault for fault in chosen if named(fault, quick=True)]
+    return chosen
+
+
+def is_done(verdict: Verdict, options) -> bool:
+    return verdict.is_noticed if options.simulator else verdict.is_caught
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--check", action="store_true", help="only check the list against the sources")
+    parser.add_argument("--check", action="store_true", help="only check list and table against the sources")
     parser.add_argument("--only", default="", help="the faults whose names match this regular expression")
     parser.add_argument("--new", action="store_true", help="those alone that were not caught yet as they stand")
     parser.add_argument("--quick", action="store_true", help="run the quick tests alone that the faults name")
+    parser.add_argument("--simulator", action="store_true", help="run the simulator alone")
     options = parser.parse_args()
     # So that the copy is put right on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -382,13 +353,12 @@ def main() -> int:
             found = list(breaches(faults))
             print("\n".join([*found, f"faults: {len(faults)} in the list, {len(found)} to be looked at"]))
             return 1 if found else 0
-        outcomes = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else {}
-        chosen = [fault for fault in faults if re.search(options.only, fault.name)]
-        if options.new:
-            chosen = [fault for fault in chosen if not outcomes.get(fault.digest, {}).get("caught")]
-        if options.quick:
-            chosen = [fault for fault in chosen if named(fault, quick=True)]
-        return plant(faults, chosen, outcomes, options.quick)
+        known = verdicts()
+        chosen = choose(faults, known, options)
+        plant(faults, chosen, known, options)
+        done = sum(is_done(known.get(fault.digest, Verdict()), options) for fault in chosen)
+        print(f"{len(chosen)} faults planted, {done} caught; the table stands in {RESULTS.relative_to(ROOT)}")
+        return 0 if done == len(chosen) else 1
     except Trouble as trouble:
         print(trouble, file=sys.stderr)
         return 1

@@ -181,6 +181,7 @@ final class ResumingClient {
             resumed += 1
             return sendAgain(from: position)
         case .keepalive(let respond, let position, _):
+            if awaitsResume { lines.append("a frame before RESUME_OK") }
             forget(before: position)
             if respond, answers { tell(respond: false) }
         case .error(let code, let message):

@@ -110,6 +110,25 @@ import Testing
         compare(cuts, shards: shards, with: whole)
     }
 
+    /// However much of an answer the old socket took, and of a message behind it: nothing of them precedes RESUME_OK.
+    @Test(arguments: [false, true]) func theRestOfAnAnswerGoesWithItsSocket(isAlive: Bool) {
+        for taken in 0..<60 {
+            let broker = TestBroker()
+            let client = ResumingClient(broker)
+            client.subscribe("a", n: 9, stream: 1)
+            client.socket.window = taken
+            client.socket.send { buffer in
+                Array("are you there?".utf8).withUnsafeBytes {
+                    FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &buffer)
+                }
+            }
+            broker.connect().publish("a", "message")
+            if !isAlive { client.lose() }
+            client.resume()
+            #expect(client.resumed == 1 && client.lines == ["1:message"], "\(taken): \(client.lines)")
+        }
+    }
+
     // Delays
 
     /// Sockets break and sessions are resumed while shards take turns late: what is published comes once, and what

@@ -71,6 +71,23 @@ import Testing
         #expect(updates.reduce(0) { $0 + $1.increment } > 39 * 16_000 - 65_535)
     }
 
+    /// Or a peer could send more than the connection's window while others hold all of it.
+    @Test func whatIsConsumedIsGivenBackOnce() {
+        var limits = HTTP2Limits()
+        limits.streamWindow = 65_535
+        limits.connectionWindow = 65_535
+        let peer = Peer(limits: limits)
+        peer.consumes = false
+        let piece = [UInt8](repeating: 1, count: 10_000)
+        peer.feed(post(1) + data(1, piece) + data(1, piece))
+        peer.session.consume(1, 20_000)
+        peer.feed(reset(1) + post(3) + data(3, piece) + data(3, piece))
+        peer.session.consume(3, 1)
+        #expect(peer.flush() == [], "less than half of the window has been consumed")
+        peer.session.consume(3, 19_999)
+        #expect(peer.flush() == ["WINDOW_UPDATE 0 40000"])
+    }
+
     // MARK: What goes
 
     @Test func neverMoreThanTheWindows() {

@@ -132,11 +132,10 @@ extension Output {
         blocked = true
     }
 
-    /// There is another socket, whose peer has everything before `position`. False if it cannot go on from there.
+    /// There is another socket, whose peer has everything before `position`; `detach` comes before or with it. False if
+    /// it cannot go on from there.
     mutating func rewind(to position: UInt64) -> Bool {
         guard let kept, kept.store.rewind(to: position) else { return false }
-        control.removeAll()
-        keepalive.removeAll()
         count = kept.store.unsent
         // Answers that were sent before may be among it.
         answersEnd = sent &+ UInt64(count)

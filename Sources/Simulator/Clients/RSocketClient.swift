@@ -3,6 +3,9 @@
 import Bytes
 import RSocket
 
+/// What ends a connection whose client makes no mistakes, by what the texts hold.
+private let connectionErrors = ["Nothing was heard for the lifetime", "that can be resumed, the most allowed"]
+
 final class RSocketClient: VirtualClient {
     private(set) var wire: Wire
     private(set) var isOver = false
@@ -268,6 +271,13 @@ final class RSocketClient: VirtualClient {
         }
     }
 
+    private func end(_ text: String) {
+        error = text
+        referee.expect(
+            connectionErrors.contains { text.contains($0) },
+            "connection \(name) was ended for what its client did not do: \(text)")
+    }
+
     private func takeOfConnection(_ frame: Frame, _ bytes: UnsafeRawBufferPointer) {
         switch frame.body {
         case .keepalive(let respond, let position, let data):
@@ -278,7 +288,7 @@ final class RSocketClient: VirtualClient {
             session?.resumed(at: position, by: wire)
         case .error(let code, let text):
             let text = String(decoding: bytes[text], as: UTF8.self)
-            guard awaitsResume, let claim = wire.claim else { return error = text }
+            guard awaitsResume, let claim = wire.claim else { return end(text) }
             isRefused = true
             session?.refused(code, text, wire, claim)
             if claim.isRight { error = text }

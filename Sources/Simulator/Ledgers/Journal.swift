@@ -43,8 +43,9 @@ final class TopicLedger {
     /// Bytes of its log, and whether a `block` subscription kept some of them.
     var bytes = 0
     var isBlocked = false
-    /// What its channels had been granted and not used.
+    /// What its channels had been granted and not used, and what part of that had room reserved.
     var outstanding = 0
+    var reserved = 0
 
     init(name: String, epoch: UInt64) {
         self.name = name
@@ -53,10 +54,18 @@ final class TopicLedger {
 }
 
 final class Journal {
+    private struct Row: Hashable {
+        let client: ObjectIdentifier
+        let topic: String
+    }
+
     private(set) var messages: [Published] = []
     private var topics: [UInt64: TopicLedger] = [:]
     /// The places of a channel's messages, by channel and index.
     private var channels: [[Place?]] = []
+    /// What one client sent to one topic beside its channels, in order, and the place of a message in that.
+    private var rows: [Row: [Int]] = [:]
+    private var inRows: [Int: (row: Row, index: Int)] = [:]
     /// Names of topics that clients have had deleted: one that was made and deleted in the same moment was never seen.
     var deleted: Set<String> = []
     private let referee: Referee
@@ -70,6 +79,13 @@ final class Journal {
         messages.append(message)
         if message.strength == .channel { channels[message.channel].append(nil) }
         return messages.count - 1
+    }
+
+    /// A client sends a fired or an acknowledged message, on a connection that has an order.
+    func sends(_ number: Int, _ client: any VirtualClient) {
+        let row = Row(client: ObjectIdentifier(client), topic: messages[number].topic)
+        inRows[number] = (row, rows[row]?.count ?? 0)
+        rows[row, default: []].append(number)
     }
 
     func openChannel() -> Int {
@@ -153,6 +169,23 @@ final class Journal {
         messages[number].place = place
         topic.numbers[sequence] = number
         if message.strength == .channel { order(message, number, place) }
+        expectInRow(number, place)
+    }
+
+    /// What waits for room finds it in the order in which it came, and what comes later is behind it.
+    private func expectInRow(_ number: Int, _ place: Place) {
+        guard let (row, index) = inRows[number], let all = rows[row] else { return }
+        let isElsewhere = { (other: Int) in self.messages[other].place?.epoch != place.epoch }
+        let before = all[..<index].last { !isElsewhere($0) }
+        let behind = all[(index + 1)...].first { !isElsewhere($0) }
+        for (first, second) in [(before, number), (number, behind)] {
+            guard let first, let second, let one = messages[first].place, let other = messages[second].place else {
+                continue
+            }
+            referee.expect(
+                one.sequence < other.sequence,
+                "message m\(second) stands at \(other.sequence), ahead of m\(first), which was sent before it")
+        }
     }
 
     /// What a channel sent stands in the order in which it was sent.

@@ -170,6 +170,7 @@ final class SubscriberLedger: StreamLedger {
         let (wanted, missed) = expectedBegin(now, begin)
         self.missed = missed
         checkBegin(begin, wanted, now, topic)
+        checkGap(begin, now)
         var cursor = NaiveCursor(
             policy: request.policy, buffer: request.buffer, begin: begin, joined: now.joined, missed: missed)
         if request.policy == "latest" { cursor.keepNewest(isTold: true) }
@@ -187,6 +188,14 @@ final class SubscriberLedger: StreamLedger {
             let missed = begin > sequence && sequence <= now.joined ? Int(begin - sequence) : 0
             return (sequence > now.joined ? now.joined : sequence, missed)
         }
+    }
+
+    /// Who wants none, or could not be told of one, is refused for a gap at the start.
+    private func checkGap(_ begin: UInt64, _ now: Inspection.Subscription) {
+        guard case .from(let sequence, let other) = request.start, request.gapFails || !request.hasMeta else { return }
+        referee.expect(
+            begin <= sequence && sequence <= now.joined && (other == nil || other == now.epoch),
+            "\(name) begins at \(begin) of \(now.joined), with a gap behind \(sequence), and was not refused: \(now)")
     }
 
     private func checkBegin(_ begin: UInt64, _ wanted: UInt64, _ now: Inspection.Subscription, _ topic: TopicLedger) {
@@ -264,7 +273,11 @@ final class SubscriberLedger: StreamLedger {
         }
         guard
             let place = told?.place ?? due.map({ Place(epoch: epoch, sequence: $0) }) ?? journal.messages[number].place
-        else { return }
+        else {
+            // It came and was given up in the same moment, so that nobody has seen where it stood.
+            last = nil
+            return
+        }
         guard let topic = journal.topic(place.epoch) ?? journal.unseen(place.epoch, request.topic) else {
             return referee.fail("\(name) received a message of an epoch that no topic had: \(place)")
         }

@@ -47,6 +47,13 @@ final class Examiner {
         ledgers[home.shard][home.id, default: [:]][ledger.stream] = ledger
     }
 
+    /// The subscriptions that the engine has.
+    var present: [SubscriberLedger] {
+        inspections.enumerated().flatMap { shard, inspection in
+            inspection.streams.compactMap { $0.isPublisher ? nil : ledgers[shard][$0.connection]?[$0.stream] }
+        }
+    }
+
     func examine(_ shard: Int, isBatch: Bool) {
         let inspection = broker.shards[shard].inspect()
         inspections[shard] = inspection
@@ -132,6 +139,7 @@ final class Examiner {
         ledger.lost = topic.lost
         ledger.horizon = topic.horizon
         ledger.outstanding = topic.channels.reduce(0) { $0 + $1.outstanding }
+        ledger.reserved = topic.reserved
     }
 
     /// The log has what is retained, and no more bytes than it may.
@@ -175,5 +183,10 @@ final class Examiner {
             topic.end <= free + UInt64(ledger.outstanding),
             "'\(topic.name)' went to \(topic.end), past the \(horizon) up to which there is room, by more than the "
                 + "\(ledger.outstanding) messages that were granted")
+        // What has lost its reservation may be used all the same.
+        let late = UInt64(ledger.outstanding - ledger.reserved)
+        referee.expect(
+            reserved <= ledger.reserved || topic.end + UInt64(reserved) <= free + late,
+            "'\(topic.name)' at \(topic.end) has reserved the room of \(reserved) messages up to \(horizon)")
     }
 }

@@ -98,7 +98,9 @@ public final class Simulation {
             examiner.examineMemory()
             for shard in 0..<plan.shards { broker.turn(shard, isPartial: false) }
             for client in workload.clients where !client.isOver { client.read(.max) }
-            if broker.isAtRest, !workload.clients.contains(where: { !$0.isOver && $0.wire.arrived > 0 }) { return }
+            if broker.isAtRest, !workload.clients.contains(where: { !$0.isOver && $0.wire.arrived > 0 }) {
+                return RoomCheck(examiner, plan, journal, referee).run()
+            }
         }
         referee.fail("the broker and its clients do not come to rest")
     }
@@ -174,6 +176,11 @@ public final class Simulation {
 
     /// Everybody asks for everything. What was parked finds room or gives up; credit agrees on both sides.
     private func feed() {
+        if plan.policies.contains("block"), plan.limits.blockLimit < 3 * Limits.second {
+            let full = RoomCheck(examiner, plan, journal, referee).full()
+            pass(seconds: 3)
+            RoomCheck(examiner, plan, journal, referee).expectGone(full)
+        }
         for ledger in workload.subscribers where isUsable(ledger) {
             ledger.client.request(SubscriberLedger.everything, ledger)
         }
@@ -192,6 +199,7 @@ public final class Simulation {
             referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
         }
         checkChannels()
+        RoomCheck(examiner, plan, journal, referee).expectNothingReserved()
     }
 
     private func isUsable(_ ledger: StreamLedger) -> Bool { ledger.isOpen && !ledger.client.wire.isHalfClosed }

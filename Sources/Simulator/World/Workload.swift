@@ -14,6 +14,8 @@ final class Workload {
     private(set) var subscribers: [SubscriberLedger] = []
     private(set) var channels: [ChannelLedger] = []
     private(set) var singles: [StreamLedger] = []
+    /// Bytes.
+    static let largestMessage = 140_000
     /// The latest acknowledged message of each topic, as clients know.
     private var known: [String: Place] = [:]
 
@@ -162,8 +164,12 @@ final class Workload {
         _ strength: Published.Strength, _ topic: String, channel: ChannelLedger? = nil, behind: Int = 0
     ) -> Int {
         var size = chance.pick([0, 0, 12, 100])
-        if plan.has(.fragments), chance.isOne(in: 20) { size = chance.pick([1000, 66_000, 140_000]) }
-        if plan.has(.shortLogs) { size = Swift.min(size, 2 * plan.limits.retainBytes) }
+        if plan.has(.fragments), chance.isOne(in: 20) { size = chance.pick([1000, 66_000, Workload.largestMessage]) }
+        if plan.has(.shortLogs) {
+            // Some need much of the room that there is, where smaller ones behind them would find theirs.
+            if chance.isOne(in: 6) { size = Swift.min(plan.limits.retainBytes / 2, 1500) }
+            size = Swift.min(size, 2 * plan.limits.retainBytes)
+        }
         let hasMetadata = plan.has(.metadata) && chance.isOne(in: 3)
         let message = Published(
             topic: topic, strength: strength, channel: channel?.channel ?? 0,
@@ -174,7 +180,11 @@ final class Workload {
     private func fire() {
         guard let client = client() else { return }
         let topic = chance.pick(plan.topics)
-        for _ in 0..<chance.size(upTo: 6) { client.fire(topic, message(.fire, topic)) }
+        for _ in 0..<chance.size(upTo: 6) {
+            let number = message(.fire, topic)
+            journal.sends(number, client)
+            client.fire(topic, number)
+        }
     }
 
     private func publish() {
@@ -182,6 +192,8 @@ final class Workload {
         let topic = chance.pick(plan.topics)
         for _ in 0..<chance.size(upTo: 4) {
             let ledger = AcknowledgedLedger(client, message(.acknowledged, topic), journal, referee)
+            // Over HTTP/2 each is a stream of its own, which has nothing to do with the one before.
+            if client is RSocketClient { journal.sends(ledger.number, client) }
             singles.append(ledger)
             client.publish(topic, ledger)
         }

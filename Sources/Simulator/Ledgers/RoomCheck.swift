@@ -1,0 +1,84 @@
+// RoomCheck: what publishers may do once everything has come to rest. Every shard knows by then what all others know,
+// so that each topic has exactly the room that its `block` subscriptions leave, and nobody waits where there is some.
+
+import Core
+
+struct RoomCheck {
+    private let examiner: Examiner
+    private let plan: Plan
+    private let journal: Journal
+    private let referee: Referee
+
+    init(_ examiner: Examiner, _ plan: Plan, _ journal: Journal, _ referee: Referee) {
+        self.examiner = examiner
+        self.plan = plan
+        self.journal = journal
+        self.referee = referee
+    }
+
+    private var topics: [Inspection.Topic] {
+        examiner.inspections.flatMap(\.topics)
+            .filter { $0.state == "live" && $0.isNamed && !$0.name.hasPrefix("$SYS.") }
+    }
+
+    func run() {
+        let subscribers = examiner.present
+        for topic in topics {
+            let room = subscribers.filter { $0.epoch == topic.epoch }.compactMap(horizon).min()
+            referee.expect(
+                topic.horizon == room,
+                "publishers to '\(topic.name)' may go up to \(text(topic.horizon)), and its subscriptions have room up "
+                    + "to \(text(room))")
+            referee.expect(
+                topic.parked == 0 || !hasRoom(topic),
+                "\(topic.parked) publishes wait at '\(topic.name)', which has room: \(topic)")
+        }
+    }
+
+    /// Subscriptions that hold up publishers, and up to where they have room.
+    func full() -> [(ledger: SubscriberLedger, horizon: UInt64)] {
+        examiner.present.compactMap { ledger in
+            guard let horizon = horizon(of: ledger), let end = journal.topic(ledger.epoch)?.end, horizon <= end else {
+                return nil
+            }
+            return (ledger, horizon)
+        }
+    }
+
+    /// Who has held up publishers for longer than `block-limit` has given way.
+    func expectGone(_ full: [(ledger: SubscriberLedger, horizon: UInt64)]) {
+        let present = Set(examiner.present.map(ObjectIdentifier.init))
+        for (ledger, before) in full where present.contains(ObjectIdentifier(ledger)) {
+            referee.expect(
+                horizon(of: ledger) != before,
+                "\(ledger.name) has had no room beyond \(before) for longer than block-limit, and was not ended")
+        }
+    }
+
+    /// What idle channels had reserved is everybody's again.
+    func expectNothingReserved() {
+        for topic in topics {
+            referee.expect(
+                topic.reserved == 0,
+                "'\(topic.name)' keeps the room of \(topic.reserved) messages for channels that have long been idle")
+        }
+    }
+
+    /// Up to where a subscription has room, by what the naive cursor has waiting.
+    private func horizon(of ledger: SubscriberLedger) -> UInt64? {
+        guard ledger.request.policy == "block", ledger.seen?.hasJoined == true, let cursor = ledger.cursor else {
+            return nil
+        }
+        return Swift.max(cursor.waiting.first ?? cursor.next, cursor.joined) + UInt64(cursor.buffer)
+    }
+
+    /// For a message of any size.
+    private func hasRoom(_ topic: Inspection.Topic) -> Bool {
+        guard let horizon = topic.horizon else { return true }
+        let largest = Workload.largestMessage + Limits.messageOverhead
+        return horizon > topic.end + UInt64(topic.reserved)
+            && topic.bytes + largest * (topic.reserved + 1) <= plan.limits.retainBytes
+    }
+
+    private func text(_ sequence: UInt64?) -> String { sequence.map { String($0) } ?? "any number" }
+}
