@@ -59,7 +59,9 @@ final class SubscriberLedger: StreamLedger {
     private(set) var missed = 0
     /// Handed over, and not received by the client yet.
     private var owed: [Lot] = []
-    private var handed = 0
+    private(set) var handed = 0
+    /// Messages of which it was not seen, when it left, whether they were handed over or lost in that moment.
+    private(set) var unseen = 0
     private(set) var leaving: Leaving?
     private(set) var seen: Inspection.Subscription?
     /// Bytes that its connection had room for then.
@@ -218,6 +220,9 @@ final class SubscriberLedger: StreamLedger {
     func left() {
         guard leaving == nil else { return }
         let topic = journal.topic(epoch)
+        if let cursor, let topic {
+            unseen = cursor.waiting.count + Int(Swift.max(cursor.next, topic.end) - cursor.next)
+        }
         guard !isCancelFed, !isMistaken, let cursor, let seen, let topic, !topic.isGone else {
             // What came in the last moment of a topic was not seen.
             let end = topic?.isGone == false ? topic?.end : nil

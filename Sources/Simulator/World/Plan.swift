@@ -44,6 +44,8 @@ struct Plan {
     /// Mail is looked at one by one, so that nothing happens between two looks at a shard but one thing.
     let splitsMail: Bool
     let buffers: [Int]
+    /// Subscriptions that clients ask for, at most so many at a time.
+    let subscriptions: Int
     private(set) var limits = Limits()
 
     /// Bytes that one message may take of a connection's output, at most.
@@ -76,8 +78,10 @@ struct Plan {
             ? separate : ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
         let few = (0..<1 + chance.below(3)).map { _ in chance.pick(all) }
         policies = chance.isOne(in: 2) ? all : few
-        let small = drawn.contains(.trickle) ? [2, 5] : [1]
-        buffers = chance.isOne(in: 3) ? small : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
+        subscriptions = drawn.contains(.trickle) ? 1 + chance.below(2) : 12
+        let buffers = chance.isOne(in: 3) ? [1] : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
+        // As many as there may be ranges, mostly, so that their ring is full when it goes round.
+        self.buffers = drawn.contains(.trickle) ? chance.pick([[64], [64], [2, 5], [7, 150]]) : buffers
         splitsMail = chance.isOne(in: 2)
         drawLimits(chance)
     }

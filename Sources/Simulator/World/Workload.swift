@@ -36,10 +36,10 @@ final class Workload {
     func act() {
         let act = chance.below(34)
         trace.add(.act, act)
-        if plan.has(.trickle), chance.isOne(in: 2) { return trickle() }
+        if plan.has(.trickle), chance.below(4) > 0 { return trickle() }
         if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
         switch act {
-        case 0...2 where subscribers.count { $0.isOpen } < (plan.has(.trickle) ? 2 : 12): subscribe()
+        case 0...2 where subscribers.count { $0.isOpen } < plan.subscriptions: subscribe()
         case 3...7: if let ledger = any(subscribers) { ask(ledger) }
         case 8 where plan.has(.cancels): if let ledger = any(subscribers) { cancel(ledger) }
         case 9 where plan.has(.cancels):
@@ -150,7 +150,7 @@ final class Workload {
     /// Who received messages with their places, and is gone, comes again where it was.
     private func rejoin() {
         let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
-        guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < 12 else { return }
+        guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < plan.subscriptions else { return }
         let ledger = chance.pick(gone)
         var request = ledger.request
         request.start = .from(ledger.last!.sequence + 1, epoch: ledger.last!.epoch)
