@@ -7,6 +7,7 @@ import Core
 final class Wire {
     let shard: Int
     let id: ConnectionID
+    var name: String { "\(shard)-\(id.index)" }
     /// From the client to the broker.
     private var up = ByteBuffer()
     /// Bytes that the client sent, and the broker read, in all.
