@@ -25,7 +25,7 @@ extension HTTP2Client {
         }
         guard frame.isEnd else { return }
         call.isOver = true
-        if !call.isForsaken { end(call, frame) }
+        end(call, frame)
         // Who has had the answer need not send the rest; a broker that does not want it says so too.
         if chance.isOne(in: 2) { link.reset(frame.stream) }
     }
@@ -137,6 +137,7 @@ extension HTTP2Client {
     }
 
     func acknowledge(_ ledger: AcknowledgedLedger, _ sequence: UInt64, _ epoch: UInt64) {
+        referee.expect(link.hasEnded(ledger.stream), "\(ledger.name) was acknowledged before its request had ended")
         ledger.item(nil, Array(String(sequence).utf8))
         let place = journal.messages[ledger.number].place
         referee.expect(
@@ -146,6 +147,11 @@ extension HTTP2Client {
 
     // Ends
 
+    /// Requests have to be whole in time, which may pass in leaps.
+    func noteLimit(_ error: String?, _ ledger: StreamLedger) {
+        if isHurried, error?.contains(" within 30 s") == true { ledger.isMistaken = true }
+    }
+
     private func end(_ call: Call, _ frame: Received) {
         let ledger = call.ledger
         if call.form.isPlain { return endPlain(call) }
@@ -154,6 +160,11 @@ extension HTTP2Client {
             return referee.fail("\(ledger.name) was ended without a status: \(frame)")
         }
         let error = status == 0 ? nil : GRPCMessageText.decode(frame.fields["grpc-message"] ?? "")
+        guard !call.isForsaken else {
+            (ledger as? ChannelLedger)?.hasEndedTopic = status == 0
+            return
+        }
+        noteLimit(error, ledger)
         guard let ledger = ledger as? SubscriberLedger else { return ledger.ended(nil, error) }
         let lost = frame.fields["forebay-dropped"].flatMap { UInt64($0) } ?? 0
         let end = frame.fields["forebay-end"]

@@ -18,7 +18,7 @@ extension HTTP2Client {
             ledger.stream, "POST", "/v1/topics/\(topic)/messages",
             contentType.isEmpty ? [] : [("content-type", contentType)], end: false)
         link.send(ledger.stream, text)
-        link.end(ledger.stream)
+        endSoon(ledger)
     }
 
     func get(_ ledger: SubscriberLedger, n: Int) {
@@ -47,17 +47,32 @@ extension HTTP2Client {
     func takeRecords(_ call: Call) {
         guard call.status == "200", let ledger = call.ledger as? SubscriberLedger else { return }
         let isEvents = call.form == .events
-        let separator: [UInt8] = isEvents ? [10, 10] : [10]
+        // A line's end, or an empty line.
+        let mark = isEvents ? 2 : 1
         var start = 0
-        while let end = (start..<Swift.max(start, call.body.count - separator.count + 1)).first(where: {
-            call.body[$0] == 10 && call.body[$0 + separator.count - 1] == 10
-        }) {
+        while let end = recordEnd(call, mark) {
             let text = String(decoding: call.body[start..<end], as: UTF8.self)
-            start = end + separator.count
+            start = end + mark
+            call.looked = start
             referee.expect(call.end == nil, "\(ledger.name) was sent '\(text)' behind its end")
             if isEvents { takeEvent(text, ledger, call) } else { takeLine(text, ledger, call) }
         }
         call.body.removeFirst(start)
+        call.looked -= start
+    }
+
+    /// Where the next `mark` line feeds begin; what has been looked at is not looked at again.
+    private func recordEnd(_ call: Call, _ mark: Int) -> Int? {
+        var place = call.looked
+        let end = call.body.withUnsafeBufferPointer { bytes -> Int? in
+            while place + mark <= bytes.count {
+                if bytes[place] == 10, bytes[place + mark - 1] == 10 { return place }
+                place += 1
+            }
+            return nil
+        }
+        call.looked = place
+        return end
     }
 
     private func takeEvent(_ text: String, _ ledger: SubscriberLedger, _ call: Call) {
@@ -105,6 +120,7 @@ extension HTTP2Client {
         let isDone = call.status == "200" || call.status == "201" || call.status == "204"
         // Of a problem.
         let error = isDone ? nil : value(text, "detail") ?? text
+        noteLimit(error, call.ledger)
         switch call.ledger {
         case let ledger as AcknowledgedLedger where isDone:
             guard let sequence = number(text, "sequence"), let epoch = value(text, "epoch").flatMap({ UInt64($0) })

@@ -21,6 +21,8 @@ final class HTTP2Client: VirtualClient {
         let ledger: StreamLedger
         /// What has come of the body and is not dealt with.
         var body: [UInt8] = []
+        /// Bytes of it in which there is no end of a record.
+        var looked = 0
         /// The head of the answer has come; its status.
         var status: String?
         var isOver = false
@@ -53,6 +55,8 @@ final class HTTP2Client: VirtualClient {
     private let learn: (Published) -> Void
     let link: HTTP2Link
     var calls: [UInt32: Call] = [:]
+    /// Single messages whose requests have not ended.
+    private var unended: [AcknowledgedLedger] = []
     private var nextStream: UInt32 = 1
     /// Limits of time may be met on the way.
     let isHurried: Bool
@@ -156,6 +160,10 @@ final class HTTP2Client: VirtualClient {
 
     func cancel(_ ledger: StreamLedger) {
         ledger.isCancelled = true
+        // It is not in the topic, and never will be.
+        if let ledger = ledger as? AcknowledgedLedger, !link.hasEnded(ledger.stream) {
+            journal.withdrawn(ledger.number)
+        }
         link.reset(ledger.stream)
         link.whenFed { ledger.isCancelFed = true }
     }
@@ -182,7 +190,12 @@ final class HTTP2Client: VirtualClient {
             bytes { ClientRequests.appendPublishOne(topic: topic, text, properties, to: &$0) }
         }
         link.send(ledger.stream, request)
-        link.end(ledger.stream)
+        endSoon(ledger)
+    }
+
+    /// The request of a single message ends, which the broker has to wait for; now, or in a while.
+    func endSoon(_ ledger: AcknowledgedLedger) {
+        if chance.isOne(in: 5) { unended.append(ledger) } else { link.end(ledger.stream) }
     }
 
     /// The first message goes behind the opening, and spends no credit. The loss of a channel is no failure here.
@@ -251,8 +264,17 @@ final class HTTP2Client: VirtualClient {
     }
 
     var unsent: Int { link.unsent }
-    func stir() { link.stir() }
-    func calm() { link.calm() }
+
+    func stir() {
+        if unended.isEmpty || chance.isOne(in: 2) { return link.stir() }
+        link.end(unended.removeFirst().stream)
+    }
+
+    func calm() {
+        for ledger in unended { link.end(ledger.stream) }
+        unended.removeAll()
+        link.calm()
+    }
 
     func sayGoodbye() -> Bool {
         // Any code but NO_ERROR ends the connection at once.

@@ -59,6 +59,8 @@ final class HTTP2Link {
     private var initialWindow = 65_535
     private var told: [Int]
     private var isLazy: Bool
+    /// What it takes when it does not dally.
+    private let calmWindow: Int
     /// Its windows are never in the way of a few small messages.
     let isWide: Bool
 
@@ -69,6 +71,8 @@ final class HTTP2Link {
         frameSize = plan.has(.splits) ? chance.pick([40, 300, 16_384]) : 16_384
         isPadding = chance.isOne(in: 4)
         isWide = chance.isOne(in: 2)
+        // In smaller pieces long messages would take for ever, and what is below 512 bytes is held back for a while.
+        calmWindow = isWide ? 1 << 20 : chance.pick(plan.has(.fragments) ? [20_000, 1 << 20] : [600, 5_000, 1 << 20])
         isLazy = !isWide && chance.isOne(in: 2)
         let first = isWide ? 1 << 20 : chance.pick([0, 10, 600, 5_000, 65_535])
         told = [first]
@@ -116,6 +120,9 @@ final class HTTP2Link {
         stream.isEnding = true
         pump()
     }
+
+    /// The broker has been sent all of it.
+    func hasEnded(_ id: UInt32) -> Bool { streams[id]?.isEnded ?? true }
 
     func reset(_ id: UInt32) {
         guard let stream = streams[id], !stream.isReset, !stream.isClosed || !stream.isEnded else { return }
@@ -302,11 +309,11 @@ final class HTTP2Link {
         }
     }
 
-    /// From now on its windows are in nobody's way.
+    /// From now on its windows are opened as soon as something has come.
     func calm() {
         isLazy = false
-        tell(1 << 20)
-        widen(owed + 1 << 20)
+        tell(calmWindow)
+        widen(owed)
         owed = 0
         for stream in open { widen(stream, stream.owed) }
     }

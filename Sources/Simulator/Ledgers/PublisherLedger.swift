@@ -55,6 +55,8 @@ final class ChannelLedger: StreamLedger {
     private(set) var last: UInt64 = 0
     /// It was opened ahead of its first message, and may have credit before that.
     var isOpenedAlone = false
+    /// The broker has taken its end, which is its topic's.
+    var hasEndedTopic = false
     /// The client's half is over.
     var isComplete = false
 
@@ -71,6 +73,15 @@ final class ChannelLedger: StreamLedger {
     func sends(_ number: Int) {
         if !sent.isEmpty { credit -= 1 }
         sent.append(number)
+    }
+
+    /// Where its end is the topic's, the topic has ended; unless it is not known which one it was.
+    func checkTopic() {
+        guard hasEndedTopic, let place = sent.lazy.compactMap({ self.journal.messages[$0].place }).first,
+            let topic = journal.topic(place.epoch)
+        else { return }
+        referee.expect(
+            topic.isGone || topic.states != ["live"], "\(name) has ended, and its topic has not, as it should")
     }
 
     override func granted(_ n: Int) {
@@ -103,12 +114,13 @@ final class ChannelLedger: StreamLedger {
         super.ended(metadata, error)
         // Its last acknowledgement comes before the end, if there is credit for it: what is beyond was not accepted.
         // Not if the connection could not put its fragments together, of which the topic does not know.
-        if asksForAll, !isOfUnfinished(error) {
+        if asksForAll, !isMistaken, !isOfUnfinished(error) {
             for number in sent[accepted...] { journal.refused(number) }
         }
         if let error {
             expectError(error, among: refusals)
         } else {
+            hasEndedTopic = completesTopic
             referee.expect(isComplete, "\(name) was completed by the broker before the client had completed its half")
             for number in sent {
                 referee.expect(journal.mayStand(number), "\(name) was completed, and m\(number) is not in its topic")

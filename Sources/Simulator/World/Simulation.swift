@@ -145,6 +145,7 @@ public final class Simulation {
         for ledger in workload.channels where isUsable(ledger) {
             referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
         }
+        for ledger in workload.channels { ledger.checkTopic() }
         checkChannels()
     }
 
