@@ -67,6 +67,8 @@ final class SubscriberLedger: StreamLedger {
     /// What the client received.
     private(set) var received = 0
     private(set) var last: Place?
+    /// Nobody has told the place of what came last, and it was not in its topic's log when that was looked at.
+    private(set) var isLastUnknown = false
     private var restFirst = 0
     /// Marks it as seen by an examination.
     var stamp = 0
@@ -263,9 +265,9 @@ final class SubscriberLedger: StreamLedger {
                 told.place.epoch == last.epoch && told.place.sequence == last.sequence + UInt64(told.dropped) + 1,
                 "\(name) received \(told.place) (\(told.dropped) dropped) after \(last)")
         }
-        guard
-            let place = told?.place ?? due.map({ Place(epoch: epoch, sequence: $0) }) ?? journal.messages[number].place
-        else { return }
+        let known = told?.place ?? due.map { Place(epoch: epoch, sequence: $0) } ?? journal.messages[number].place
+        isLastUnknown = known == nil
+        guard let place = known else { return }
         guard let topic = journal.topic(place.epoch) ?? journal.unseen(place.epoch, request.topic) else {
             return referee.fail("\(name) received a message of an epoch that no topic had: \(place)")
         }
