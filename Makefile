@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help deps build release install deb run test swift-test test-tsan test-asan wire-test soak faults budget bench
-.PHONY: docs lint format clean fuzz simulate
+.PHONY: docs lint format clean fuzz simulate coverage
 
 # An import that Package.swift does not declare is an error in every build.
 SWIFT_FLAGS := --explicit-target-dependency-import-check error
@@ -85,11 +85,14 @@ simulate: deps ## run the simulator with new seeds, a process for each core: mak
 	@swift build -c release --product forebay-sim $(SWIFT_FLAGS)
 	@.ci/simulate $(or $(SECONDS),60)
 
+coverage: deps ## run the Swift tests and tell which share of the lines they reach; MISSING=Core lists what Core's do not
+	@python3 .ci/coverage.py $(if $(FILTER),--filter $(FILTER)) $(if $(MISSING),--missing $(MISSING))
+
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
 
-fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; KEEP=1 keeps what reaches more
-	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(TARGET),--target $(TARGET)) $(if $(KEEP),--keep)
+fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; STILL=600 ends when nothing is new; KEEP=1 keeps it
+	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(STILL),--still $(STILL)) $(if $(TARGET),--target $(TARGET)) $(if $(KEEP),--keep)
 
 bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers

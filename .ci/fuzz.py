@@ -1,23 +1,26 @@
 """Runs the fuzzers of Tests/Fuzz: builds them, runs each for a time on all cores, and tells what came of it.
 
-    .ci/fuzz.py --seconds 60 [--target NAME] [--keep]
+    .ci/fuzz.py --seconds 60 [--still 20] [--target NAME] [--jobs 4] [--keep]
     .ci/fuzz.py --runs 500
 
 What libFuzzer finds worth keeping goes to .build/fuzz/corpus, and is where the next run goes on; with --keep the least
 of it that reaches as much takes the place of Tests/Fuzz/corpus. An input that fails is left in Tests/Fuzz/regressions,
-where the tests run it from then on. With --runs each does so many executions, which are the same every time.
+where the tests run it from then on. With --still a target's run ends once its coverage (edges) has not grown for so
+many seconds, and the last column tells those whose coverage never stood still for so long. With --runs each does so
+many executions, which are the same every time.
 """
 
 import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +36,7 @@ BUILD = [
     *("-Xswiftc", "-enforce-exclusivity=checked", "--explicit-target-dependency-import-check", "error"),
 ]
 # No input takes as long as this, or as much, on a machine that has other things to do as well.
-LIMITS = ["-timeout=60", "-rss_limit_mb=3000", "-max_len=4096"]
+LIMITS = ["-timeout=60", "-report_slow_units=60", "-rss_limit_mb=3000", "-max_len=4096"]
 FIGURES = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+)")
 
 
@@ -60,9 +63,11 @@ def build() -> bool:
 class Run:
     """One target's run, followed line by line to learn when coverage last grew."""
 
-    def __init__(self, target: str, seconds: int, runs: int):
-        self.target, self.seconds, self.runs = target, seconds, runs
+    def __init__(self, target: str, options: argparse.Namespace):
+        self.target, self.seconds, self.runs, self.still = target, options.seconds, options.runs, options.still
         self.executions = self.edges = self.features = 0
+        self.processor = 0.0
+        self.over = threading.Event()
         self.failure = ""
         self.found: list[Path] = []
 
@@ -83,8 +88,12 @@ class Run:
         # It ends by itself; but not if an input makes it hang where its own alarm is not heard.
         alarm = threading.Timer(self.seconds + 300, process.kill)
         alarm.start()
+        threading.Thread(target=self.watch, args=[process], daemon=True).start()
         lines = [line for line in process.stderr if not self.note(line)]
-        code = process.wait()
+        self.over.set()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = code = os.waitstatus_to_exitcode(status)
+        self.processor = usage.ru_utime + usage.ru_stime
         alarm.cancel()
         self.ended = time.monotonic()
         self.found = sorted(set(regressions.iterdir()) - before)
@@ -93,6 +102,13 @@ class Run:
         if not any(regressions.iterdir()):
             regressions.rmdir()
         return self
+
+    def watch(self, process: subprocess.Popen) -> None:
+        while self.still and not self.over.wait(1):
+            if time.monotonic() - self.grew > self.still:
+                # It ends as if its time were over.
+                os.kill(process.pid, signal.SIGUSR1)
+                return
 
     def note(self, line: str) -> bool:
         figures = FIGURES.match(line)
@@ -106,8 +122,8 @@ class Run:
     def row(self) -> str:
         still = self.ended - self.grew
         return (
-            f"{self.target:16}{self.executions:12,}{self.ended - self.began:8.0f}{self.edges:8,}{self.features:9,}"
-            f"{still:8.0f}  {'FOUND' if self.failure else ''}"
+            f"{self.target:16}{self.executions:12,}{self.ended - self.began:8.0f}{self.processor:8.0f}{self.edges:8,}"
+            f"{self.features:9,}{still:8.0f}  {'FOUND' if self.failure else 'grows' if still < self.still else ''}"
         )
 
 
@@ -130,6 +146,8 @@ def keep(target: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--still", type=int, default=0, help="end a target's run when it has found nothing for so long")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="as many targets at a time")
     parser.add_argument("--runs", type=int, default=0, help="so many executions of each target, always the same ones")
     parser.add_argument("--target", action="append", default=[], help="this one alone; may be given several times")
     parser.add_argument("--keep", action="store_true", help="then take what reaches more into Tests/Fuzz/corpus")
@@ -144,11 +162,12 @@ def main() -> int:
         return 1
     if options.build:
         return 0
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        runs = list(pool.map(lambda name: Run(name, options.seconds, options.runs).follow(), names))
-    print(f"{'target':16}{'executions':>12}{'s':>8}{'cov':>8}{'ft':>9}{'still s':>8}")
-    for run in runs:
-        print(run.row())
+    print(f"{'target':16}{'executions':>12}{'s':>8}{'CPU s':>8}{'cov':>8}{'ft':>9}{'still s':>8}")
+    runs = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for run in as_completed([pool.submit(Run(name, options).follow) for name in names]):
+            runs.append(run.result())
+            print(runs[-1].row(), flush=True)
     for run in runs:
         if run.failure:
             print(f"\n{run.target} failed:\n{run.failure}")

@@ -116,6 +116,18 @@ def test_the_tests_that_a_page_names_are_there(page):
     assert not faults, "\n".join(faults)
 
 
+def test_the_readme_names_a_test_for_each_guarantee():
+    section = (ROOT / "README.md").read_text().partition("## What is guaranteed\n")[2].partition("\n## ")[0]
+    items = re.split(r"^(?=\d\. )", section, flags=re.M)[1:]
+    rows = [row for rows in tables("guarantees.md").values() for row in rows]
+    assert [item[0] for item in items] == list("12345678")
+    for item in items:
+        names = set(re.findall(r"`((?:test_\w+)|(?:\w+Tests\.\w+))`", item.partition("*Held by*")[2]))
+        assert names, f"no test holds: {item}"
+        at_it = cited([row for row in rows if row.rule == item[0]])
+        assert names <= at_it, f"{sorted(names - at_it)} hold something else than guarantee {item[0]}"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_row_without_a_test_says_why(page):
     for row in [row for rows in tables(page).values() for row in rows]:
