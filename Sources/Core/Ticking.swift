@@ -108,8 +108,11 @@ extension Shard {
             unplug(connection, reason: "it left its answers unread", now: now)
             return
         }
-        // What memory that was short held back.
-        if connection.session != nil, connection.hungryCount > 0 { feedHungry(connection, now: now) }
+        // What memory that was short held back. Where it was not when something was written, it may be now.
+        if connection.session != nil {
+            askForAcknowledgement(connection)
+            if connection.hungryCount > 0 || !connection.waitingListings.isEmpty { fill(connection, now: now) }
+        }
         if let since = connection.rsocket.oldestReassembly, now.monotonic - since >= limits.reassemblyTime {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
             take(connection, now: now)

@@ -41,6 +41,7 @@ enum Program {
         var count = 0
         var published = 0
         var received = 0
+        var resumed = 0
         while true {
             if let seeds = arguments.seeds, count >= seeds { break }
             if arguments.seeds == nil, now() - began >= arguments.seconds ?? 10 { break }
@@ -57,11 +58,12 @@ enum Program {
             count += 1
             published += outcome.published
             received += outcome.received
+            resumed += outcome.resumed
             seed &+= 1
         }
         let time = (now() - began).rounded()
         write("\(count) seeds from \(seed &- UInt64(count)) passed in \(Int(time)) s: ")
-        write("\(published) messages published, \(received) received\n")
+        write("\(published) messages published, \(received) received, \(resumed) sessions resumed\n")
         return 0
     }
 

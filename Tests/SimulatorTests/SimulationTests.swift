@@ -68,5 +68,6 @@ import Testing
         let outcomes = (0..<40).map { Simulation.run(seed: $0) }
         #expect(outcomes.reduce(0) { $0 + $1.published } > 500)
         #expect(outcomes.reduce(0) { $0 + $1.received } > 500)
+        #expect(outcomes.reduce(0) { $0 + $1.resumed } > 20)
     }
 }

@@ -105,8 +105,10 @@ extension Shard {
     /// A KEEPALIVE told as far as where the peer has what was sent.
     func heard(_ position: UInt64, on connection: Connection, now: Instant) {
         guard let session = connection.session else { return }
-        let isNews = connection.output.acknowledge(position)
+        // It may tell of what was given up before it was acknowledged.
+        let isNews = connection.output.acknowledge(position) || position > session.told
         guard isNews else { return }
+        session.told = position
         session.isAsking = false
         session.isFull = false
         askForAcknowledgement(connection)
@@ -196,6 +198,7 @@ extension Shard {
         quotas.disconnect(connection.address)
         _ = quotas.connect(address, limit: .max)
         (connection.peer, connection.address) = (handover.peer, address)
+        session.told = handover.lastReceivedServerPosition
         connection.lastHeard = now.monotonic
         connection.probed = false
         connection.isReading = true

@@ -13,6 +13,8 @@ final class Session {
     var detachedAt: UInt64?
     /// The peer was asked what it has, and has not told anything since.
     var isAsking = false
+    /// As far as where it said last that it has what was sent.
+    var told: UInt64 = 0
     /// No messages are handed over before it does.
     var isFull = false
 

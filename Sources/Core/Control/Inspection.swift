@@ -76,6 +76,19 @@ package struct Inspection {
         package var isOpen: Bool
         package var forwarded: Int
         package var parked: Int
+        /// Bytes of frames of streams that were dealt with.
+        package var received: UInt64
+        package var isDetached: Bool
+        /// What is kept for a peer that may resume; nil if it may not.
+        package var kept: Kept?
+    }
+
+    package struct Kept {
+        /// Where the oldest frame that is kept begins.
+        package var position: UInt64
+        /// Bytes of all that is kept, lengths included, and of what of it a socket has taken.
+        package var count: Int
+        package var sent: Int
     }
 
     package var topics: [Topic] = []
@@ -101,9 +114,15 @@ extension Shard {
                     id: connection.id, output: connection.handedOver, control: connection.output.controlCount,
                     isBlocked: connection.output.blocked, isFlushing: connection.isFlushing,
                     isHeld: connection.isHeld, isOpen: connection.isOpen, forwarded: connection.forwarded,
-                    parked: connection.parkedCount))
+                    parked: connection.parkedCount, received: connection.rsocket.received,
+                    isDetached: connection.isDetached, kept: kept(for: connection)))
         }
         return inspection
+    }
+
+    private func kept(for connection: Connection) -> Inspection.Kept? {
+        guard connection.session != nil, let store = connection.output.kept?.store else { return nil }
+        return Inspection.Kept(position: store.position, count: store.count, sent: store.sent)
     }
 
     private func figures(of topic: Topic) -> Inspection.Topic {

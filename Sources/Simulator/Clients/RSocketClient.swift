@@ -4,8 +4,14 @@ import Bytes
 import RSocket
 
 final class RSocketClient: VirtualClient {
-    let wire: Wire
+    private(set) var wire: Wire
     private(set) var isOver = false
+    let session: SessionLedger?
+    private(set) var isAway = false
+    /// RESUME has been sent, and was not answered yet; or it was refused.
+    private var awaitsResume = false
+    private var isRefused = false
+    private var isLeaving = false
     let retain: Int
     let output: Int
     private let journal: Journal
@@ -29,10 +35,11 @@ final class RSocketClient: VirtualClient {
     private(set) var error: String?
 
     init(
-        _ wire: Wire, _ plan: Plan, _ chance: Chance, _ journal: Journal, _ referee: Referee, _ trace: Trace,
-        learn: @escaping (Published) -> Void
+        _ wire: Wire, _ session: SessionLedger?, _ plan: Plan, _ chance: Chance, _ journal: Journal,
+        _ referee: Referee, _ trace: Trace, learn: @escaping (Published) -> Void
     ) {
         self.wire = wire
+        self.session = session
         self.journal = journal
         self.referee = referee
         self.trace = trace
@@ -45,7 +52,9 @@ final class RSocketClient: VirtualClient {
         var setup = SetupRequest()
         setup.metadataMime = isComposite ? MimeType.compositeMetadata : "text/plain"
         setup.lifetime = 0x7FFF_FFFF
+        setup.resumeToken = session?.token
         wire.send { FrameWriter.setup(setup, into: &$0) }
+        session?.begin(wire.sent)
     }
 
     func freshStream() -> UInt32 {
@@ -84,14 +93,14 @@ final class RSocketClient: VirtualClient {
         default: break
         }
         if n == 0 { ledger.isMistaken = true }
-        wire.send { FrameWriter.requestN(stream: ledger.stream, n: UInt32(n), into: &$0) }
+        send { FrameWriter.requestN(stream: ledger.stream, n: UInt32(n), into: &$0) }
         guard let subscriber = ledger as? SubscriberLedger else { return }
         whenFed { if n == 0 { subscriber.isCancelFed = true } else { subscriber.fed(n) } }
     }
 
     func cancel(_ ledger: StreamLedger) {
         ledger.isCancelled = true
-        wire.send { FrameWriter.cancel(stream: ledger.stream, into: &$0) }
+        send { FrameWriter.cancel(stream: ledger.stream, into: &$0) }
         whenFed { ledger.isCancelFed = true }
     }
 
@@ -131,7 +140,7 @@ final class RSocketClient: VirtualClient {
         let data = Array(Journal.text(number, size: journal.messages[number].size).utf8)
         data.withUnsafeBytes { data in
             (metadata ?? []).withUnsafeBytes { metadata in
-                wire.send {
+                send {
                     FrameWriter.payload(
                         stream: stream, next: true, complete: false, metadata: metadata.isEmpty ? nil : metadata,
                         data: data, fragment: fragment, into: &$0)
@@ -142,7 +151,7 @@ final class RSocketClient: VirtualClient {
 
     func complete(_ ledger: ChannelLedger) {
         ledger.isComplete = true
-        wire.send {
+        send {
             FrameWriter.payload(
                 stream: ledger.stream, next: false, complete: true, metadata: nil,
                 data: UnsafeRawBufferPointer(start: nil, count: 0), fragment: fragment, into: &$0)
@@ -151,7 +160,7 @@ final class RSocketClient: VirtualClient {
 
     func fail(_ ledger: ChannelLedger, _ reason: String) {
         ledger.isCancelled = true
-        wire.send {
+        send {
             FrameWriter.error(stream: ledger.stream, code: .applicationError, message: reason, into: &$0)
         }
     }
@@ -184,11 +193,20 @@ final class RSocketClient: VirtualClient {
         }
         let data = number.map { Array(Journal.text($0, size: journal.messages[$0].size).utf8) } ?? []
         metadata.withUnsafeBytes { metadata in
-            data.withUnsafeBytes { data in wire.send { write(metadata, data, &$0) } }
+            data.withUnsafeBytes { data in send { write(metadata, data, &$0) } }
         }
     }
 
-    private func whenFed(_ tell: @escaping () -> Void) { unfed.append((wire.sent, tell)) }
+    /// Frames of a stream.
+    private func send(_ write: (inout ByteBuffer) -> Void) {
+        guard let session else { return wire.send(write) }
+        session.send(by: isAway || awaitsResume ? nil : wire, write)
+    }
+
+    private func whenFed(_ tell: @escaping () -> Void) {
+        guard let session else { return unfed.append((wire.sent, tell)) }
+        session.whenDealt(tell)
+    }
 
     func fed() {
         let count = unfed.prefix { $0.offset <= wire.read }.count
@@ -199,6 +217,7 @@ final class RSocketClient: VirtualClient {
     // Receiving
 
     func read(_ most: Int) {
+        guard !isAway else { return }
         let count = Swift.min(most, wire.arrived)
         if count > 0 { trace.add(.take, wire.shard, count, "by \(wire.id.index)") }
         wire.take(count, into: &inbox)
@@ -210,9 +229,9 @@ final class RSocketClient: VirtualClient {
         if wire.isClosed, wire.arrived == 0 {
             // The broker gives up a connection in time, in the midst of a frame if need be.
             referee.expect(
-                inbox.isEmpty || wire.isReset || wire.isHalfClosed || isHurried,
+                inbox.isEmpty || wire.isReset || wire.isHalfClosed || isHurried || session != nil,
                 "connection \(name) was closed within a frame")
-            lose()
+            if session == nil || error != nil || isLeaving { lose() } else { breakOff() }
         }
     }
 
@@ -224,6 +243,10 @@ final class RSocketClient: VirtualClient {
         }
         referee.expect(error == nil, "connection \(name) was sent a frame behind its end")
         if frame.stream == 0 { return takeOfConnection(frame, bytes) }
+        if let session {
+            referee.expect(!awaitsResume, "connection \(name) was sent a frame of a stream before RESUME_OK")
+            guard session.accepts(bytes) else { return }
+        }
         guard let ledger = ledgers[frame.stream] else {
             return referee.fail("a frame came for stream \(frame.stream), which was not opened or is never answered")
         }
@@ -247,12 +270,54 @@ final class RSocketClient: VirtualClient {
 
     private func takeOfConnection(_ frame: Frame, _ bytes: UnsafeRawBufferPointer) {
         switch frame.body {
-        case .keepalive(let respond, _, let data):
-            guard respond else { return }
-            let data = UnsafeRawBufferPointer(rebasing: bytes[data])
-            wire.send { FrameWriter.keepalive(respond: false, position: 0, data: data, into: &$0) }
-        case .error(_, let text): error = String(decoding: bytes[text], as: UTF8.self)
+        case .keepalive(let respond, let position, let data):
+            session?.heard(position)
+            if respond { acknowledge(respond: false, UnsafeRawBufferPointer(rebasing: bytes[data])) }
+        case .resumeOK(let position) where awaitsResume && !isRefused:
+            awaitsResume = false
+            session?.resumed(at: position, by: wire)
+        case .error(let code, let text):
+            let text = String(decoding: bytes[text], as: UTF8.self)
+            guard awaitsResume, let claim = wire.claim else { return error = text }
+            isRefused = true
+            session?.refused(code, text, wire, claim)
+            if claim.isRight { error = text }
         default: referee.fail("the connection was sent a frame of \(frame.header.typeName)")
         }
     }
+
+    // A session
+
+    /// Says as far as where it has what was sent to it, as KEEPALIVE does.
+    func acknowledge(respond: Bool, _ data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)) {
+        guard !isAway else { return }
+        let position = session?.acknowledge(by: wire) ?? 0
+        wire.send { FrameWriter.keepalive(respond: respond, position: position, data: data, into: &$0) }
+        wire.marks.add(acknowledgement: position, at: wire.sent)
+    }
+
+    /// Its wire is gone, with whatever was on it.
+    func breakOff() {
+        isAway = true
+        awaitsResume = false
+        inbox.removeAll()
+    }
+
+    /// Comes back by another wire.
+    func comeBack(by wire: Wire, _ claim: ResumeClaim) {
+        self.wire = wire
+        isAway = false
+        awaitsResume = true
+        isRefused = false
+        wire.claim = claim
+        let token = claim.isNamed ? claim.session.token : claim.session.token.map { $0 ^ 1 }
+        wire.send {
+            FrameWriter.resume(
+                token: token, lastReceivedServerPosition: claim.last, firstAvailableClientPosition: claim.first,
+                into: &$0)
+        }
+        claim.session.comesBack(claim)
+    }
+
+    func leaves() { isLeaving = true }
 }

@@ -1,11 +1,17 @@
 // VirtualClient: what the workload asks of a client, whatever protocol it speaks. It sends what it is told to, takes
 // apart what comes, and tells the ledgers of its streams.
 
+import Core
+
 /// A client with one connection. What it is told to do goes to its wire at once; the broker reads it in its own time.
 protocol VirtualClient: AnyObject {
     var wire: Wire { get }
     /// The connection has ended, by either side.
     var isOver: Bool { get }
+    /// What it can resume by another wire; nil if it cannot.
+    var session: SessionLedger? { get }
+    /// Its wire is gone, and it has not come back by another one.
+    var isAway: Bool { get }
     /// Messages that the broker retains, and bytes that it hands over to a connection at a time.
     var retain: Int { get }
     var output: Int { get }
@@ -34,6 +40,9 @@ protocol VirtualClient: AnyObject {
     func read(_ most: Int)
     /// No bytes go either way from now on.
     func lose()
+    /// What it loses from now on it does not come back for.
+    func leaves()
+
     // What some protocols have, and others not
 
     /// Windows of the protocol may hold up what is handed over to it.
@@ -66,4 +75,12 @@ extension VirtualClient {
     func stir() {}
     func sayGoodbye() -> Bool { false }
     func calm() {}
+
+    var session: SessionLedger? { nil }
+    var isAway: Bool { false }
+    func leaves() {}
+    /// Bytes that may be sent to it before it acknowledges some.
+    func window(_ connection: Inspection.Connection) -> Int { session?.window(connection) ?? .max }
+    /// Where the broker has the connection, whatever its wire is.
+    var home: (shard: Int, id: ConnectionID) { session?.home ?? (wire.shard, wire.id) }
 }

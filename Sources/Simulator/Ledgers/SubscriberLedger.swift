@@ -62,8 +62,8 @@ final class SubscriberLedger: StreamLedger {
     private var handed = 0
     private(set) var leaving: Leaving?
     private(set) var seen: Inspection.Subscription?
-    /// Bytes that waited for its connection's socket then.
-    private var output = 0
+    /// Bytes that its connection had room for then.
+    private var room = 0
     /// What the client received.
     private(set) var received = 0
     private(set) var last: Place?
@@ -99,7 +99,7 @@ final class SubscriberLedger: StreamLedger {
     func reconcile(_ now: Inspection.Subscription, _ connection: Inspection.Connection, isBatch: Bool) {
         defer {
             seen = now
-            output = connection.output
+            room = Swift.min(client.output, client.window(connection)) - connection.output
         }
         referee.expect(!isCancelFed || connection.isHeld, "\(name) is still there after its CANCEL was read")
         checkCredit(now, connection)
@@ -150,7 +150,7 @@ final class SubscriberLedger: StreamLedger {
         let mayGo = now.isUnbounded || now.outstanding > 0
         referee.expect(
             cursor.waiting.isEmpty || !mayGo || connection.output > 0 || connection.isBlocked
-                || connection.isFlushing || now.isHeldUp,
+                || connection.isFlushing || now.isHeldUp || client.window(connection) <= 0,
             "\(name) has credit, its connection has room, and messages wait: \(now)")
     }
 
@@ -225,7 +225,7 @@ final class SubscriberLedger: StreamLedger {
         let rest = cursor.waiting + (isOver ? [] : Array(cursor.next..<Swift.max(cursor.next, topic.end)))
         // One that finds no room in its connection's output may be dropped for a smaller one behind it.
         let size = rest.reduce(0) { $0 + (topic.charges[$1] ?? client.output) + 64 }
-        let hasRoom = size + output < client.output && !client.isPaced
+        let hasRoom = size < room && !client.isPaced
         let hasCredit = seen.isUnbounded || seen.outstanding >= UInt64(rest.count)
         let isExact = (hasCredit && hasRoom || rest.isEmpty) && topic.lost == seen.viewLost && cursor.policy != "fail"
         leaving = .ended(rest: rest, isExact: isExact)

@@ -9,8 +9,15 @@ final class Broker {
     let memory: MemoryBudget
     let quotas = Quotas()
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
+    private enum Letter {
+        case mail([Mail])
+        case socket(Wire, Handover)
+    }
+
     /// What each shard has been sent and has not looked at, oldest first.
-    private var inboxes: [[[Mail]]]
+    private var inboxes: [[Letter]]
+    /// Sockets that each shard has found in its inbox.
+    private var arrivals: [[(wire: Wire, handover: Handover)]]
     /// Wires that are not closed, in the order in which they were opened.
     private(set) var wires: [[Wire]]
     private var wiresByID: [[ConnectionID: Wire]]
@@ -23,6 +30,8 @@ final class Broker {
     var examine: (_ shard: Int, _ isBatch: Bool) -> Void = { _, _ in }
     /// Hears how far the broker has read of a wire, before `examine` does.
     var fed: (Wire) -> Void = { _ in }
+    /// Hears of a socket that came with RESUME, once it has become that of a connection.
+    var handedOver: (Wire) -> Void = { _ in }
 
     init(_ plan: Plan, _ chance: Chance, _ trace: Trace) {
         self.plan = plan
@@ -30,6 +39,7 @@ final class Broker {
         self.trace = trace
         memory = MemoryBudget(limit: plan.limits.memory)
         inboxes = Array(repeating: [], count: plan.shards)
+        arrivals = Array(repeating: [], count: plan.shards)
         wires = Array(repeating: [], count: plan.shards)
         wiresByID = Array(repeating: [:], count: plan.shards)
         pieces = .allocate(capacity: chance.pick([2, 5, 64]))
@@ -46,7 +56,8 @@ final class Broker {
     /// Nothing happens any more unless a client does something, or time passes.
     var isAtRest: Bool {
         shards.indices.allSatisfy {
-            inboxes[$0].isEmpty && shards[$0].effects.flush.isEmpty && !wires[$0].contains { $0.isReady }
+            inboxes[$0].isEmpty
+                && arrivals[$0].isEmpty && shards[$0].effects.flush.isEmpty && !wires[$0].contains { $0.isReady }
                 && (shards[$0].deadline ?? .max) > now.monotonic
         }
     }
@@ -58,7 +69,7 @@ final class Broker {
     }
 
     /// A client connects.
-    func open(on shard: Int, _ face: Face) -> Wire? {
+    func open(on shard: Int, _ face: Face = .rsocket) -> Wire? {
         opened += 1
         let peer = "127.0.0.1:\(1000 + opened)"
         // The engine may give out the place of a connection that it has just closed.
@@ -73,12 +84,19 @@ final class Broker {
 
     func wire(_ id: ConnectionID, on shard: Int) -> Wire? { wiresByID[shard][id] }
 
+    /// What is gone at the client's end is so at the broker's.
+    func tellOfCuts() {
+        for wire in wires.joined() { wire.isMute = false }
+    }
+
     /// The client is gone without a word.
     func reset(_ wire: Wire) {
         guard !wire.isClosed else { return }
         trace.add(.lost, wire.shard, Int(wire.id.index))
-        remove(wire)
         wire.drop()
+        // Who it arrives at finds out.
+        if wire.isUnderWay { return }
+        remove(wire)
         shards[wire.shard].lost(wire.id, reason: "reset", now: now)
         examine(wire.shard, false)
     }
@@ -92,6 +110,7 @@ final class Broker {
         carryOut(index)
         if !isPartial || !plan.has(.lateMail) || chance.isOne(in: 2) {
             takeMail(index, most: isPartial ? 1 + chance.below(inboxes[index].count) : .max)
+            takeSockets(index)
         }
         if let deadline = shards[index].deadline, deadline <= now.monotonic {
             trace.add(.fire, index)
@@ -113,6 +132,7 @@ final class Broker {
             shard.writable(wire.id, now: now)
             examine(wire.shard, false)
         }
+        if wire.isBroken { return reset(wire) }
         guard wire.isReadable else { return }
         // The peer may have learnt on another connection what is in the mail here: that comes first.
         takeMail(wire.shard, most: .max)
@@ -125,6 +145,7 @@ final class Broker {
                 fed(wire)
                 shard.receive(bytes, on: wire.id, now: now)
             }
+            sendSockets(wire.shard)
         } else {
             wire.isEndTold = true
             trace.add(.end, wire.shard, Int(wire.id.index))
@@ -134,10 +155,14 @@ final class Broker {
     }
 
     private func takeMail(_ index: Int, most: Int) {
-        let batches = inboxes[index].prefix(most)
-        guard !batches.isEmpty else { return }
-        inboxes[index].removeFirst(batches.count)
-        for batch in batches {
+        let letters = inboxes[index].prefix(most)
+        guard !letters.isEmpty else { return }
+        inboxes[index].removeFirst(letters.count)
+        for letter in letters {
+            guard case .mail(let batch) = letter else {
+                if case .socket(let wire, let handover) = letter { arrivals[index].append((wire, handover)) }
+                continue
+            }
             trace.add(.mail, index, batch.count)
             if plan.splitsMail {
                 for mail in batch {
@@ -155,9 +180,40 @@ final class Broker {
     private func deliver(_ index: Int) {
         for lane in [\Effects.mail, \Effects.lateMail] {
             for target in shards.indices where !shards[index].effects[keyPath: lane][target].isEmpty {
-                inboxes[target].append(shards[index].effects[keyPath: lane][target])
+                inboxes[target].append(.mail(shards[index].effects[keyPath: lane][target]))
                 shards[index].effects[keyPath: lane][target].removeAll()
             }
+        }
+    }
+
+    // Sockets that go from one connection to another
+
+    private func sendSockets(_ index: Int) {
+        for handover in shards[index].effects.handovers {
+            guard let wire = wiresByID[index][handover.from] else { continue }
+            trace.add(.handover, index, handover.shard)
+            forget(wire)
+            wire.isUnderWay = true
+            inboxes[handover.shard].append(.socket(wire, handover))
+        }
+        shards[index].effects.handovers.removeAll()
+    }
+
+    private func takeSockets(_ index: Int) {
+        let due = arrivals[index]
+        arrivals[index].removeAll()
+        for (wire, handover) in due {
+            // The engine may have just given up the socket that this one takes the place of.
+            carryOut(index)
+            let id = shards[index].takeOver(handover, now: now)
+            trace.add(.takeOver, index, Int(id.index))
+            if let old = wiresByID[index][id] { remove(old) }
+            wire.move(to: id, on: index)
+            wires[index].append(wire)
+            wiresByID[index][id] = wire
+            handedOver(wire)
+            examine(index, false)
+            if wire.isReset { reset(wire) }
         }
     }
 
@@ -180,6 +236,10 @@ final class Broker {
 
     private func remove(_ wire: Wire) {
         wire.isClosed = true
+        forget(wire)
+    }
+
+    private func forget(_ wire: Wire) {
         wiresByID[wire.shard][wire.id] = nil
         wires[wire.shard].removeAll { $0 === wire }
     }

@@ -9,6 +9,7 @@ final class Examiner {
     private let plan: Plan
     /// The client of a wire, and its ledgers by stream.
     private var clients: [[ConnectionID: any VirtualClient]]
+    private var sessions: [SessionLedger] = []
     private var subscribers: [[SubscriberLedger]]
     private var ledgers: [[ConnectionID: [UInt32: SubscriberLedger]]]
     /// Epochs of the topics that a shard has, as last seen.
@@ -28,14 +29,22 @@ final class Examiner {
         inspections = Array(repeating: Inspection(), count: plan.shards)
     }
 
+    func add(_ session: SessionLedger) { sessions.append(session) }
+
+    /// Sessions that the broker has.
+    var sessionCount: Int { inspections.reduce(0) { $0 + $1.connections.count { $0.kept != nil } } }
+
+    /// Some of them are without a socket.
+    var hasDetached: Bool { inspections.contains { $0.connections.contains(where: \.isDetached) } }
+
     func add(_ client: any VirtualClient) { clients[client.wire.shard][client.wire.id] = client }
 
     func client(_ wire: Wire) -> (any VirtualClient)? { clients[wire.shard][wire.id] }
 
     func add(_ ledger: SubscriberLedger) {
-        let wire = ledger.client.wire
-        subscribers[wire.shard].append(ledger)
-        ledgers[wire.shard][wire.id, default: [:]][ledger.stream] = ledger
+        let home = ledger.client.home
+        subscribers[home.shard].append(ledger)
+        ledgers[home.shard][home.id, default: [:]][ledger.stream] = ledger
     }
 
     func examine(_ shard: Int, isBatch: Bool) {
@@ -48,6 +57,7 @@ final class Examiner {
         stamp += 1
         var connections: [ConnectionID: Inspection.Connection] = [:]
         for connection in inspection.connections { connections[connection.id] = connection }
+        examineSessions(connections, shard)
         for stream in inspection.streams {
             guard let seen = stream.subscription, let connection = connections[stream.connection],
                 let ledger = ledgers[shard][stream.connection]?[stream.stream]
@@ -59,6 +69,17 @@ final class Examiner {
             ledger.left()
         }
         subscribers[shard].removeAll { $0.leaving != nil }
+    }
+
+    private func examineSessions(_ connections: [ConnectionID: Inspection.Connection], _ shard: Int) {
+        guard !sessions.isEmpty else { return }
+        let count = sessionCount
+        referee.expect(
+            count <= plan.limits.sessions, "there are \(count) sessions, and \(plan.limits.sessions) are allowed")
+        for session in sessions where session.home.shard == shard && session.state != .ended {
+            session.examine(
+                connections[session.home.id], now: broker.now.monotonic, isFull: count >= plan.limits.sessions)
+        }
     }
 
     private func noteGone(_ inspection: Inspection, _ shard: Int) {

@@ -17,8 +17,10 @@ public enum Feature: String, CaseIterable, Sendable {
     case splits, partialWrites = "partial-writes"
     /// Clients that do not read, or are gone without a word, or close one half.
     case stalls, resets, halfCloses = "half-closes"
-    /// Cancelled streams, and those who come again where they were.
-    case cancels, resuming
+    /// Cancelled streams, and subscriptions asked for anew where one ended, by epoch and sequence.
+    case cancels, rejoining
+    /// Connections that outlive their sockets, by RSocket's RESUME.
+    case resume
     /// Long messages, and those that bring metadata.
     case fragments, metadata
     /// Topics of few bytes; a broker of few.
@@ -45,6 +47,9 @@ struct Plan {
     let splitsMail: Bool
     let buffers: [Int]
     private(set) var limits = Limits()
+
+    /// Bytes that one message may take of a connection's output, at most.
+    var longest: Int { has(.fragments) ? 150_000 : 5_000 }
 
     func has(_ feature: Feature) -> Bool { features.contains(feature) }
 
@@ -93,12 +98,18 @@ struct Plan {
         if has(.shortMemory) { limits.memory = chance.pick([40_000, 100_000, 1 << 20]) }
         if has(.age) { limits.retainAge = chance.pick([Limits.second / 10, 2 * Limits.second]) }
         if chance.isOne(in: 4) { limits.reassembly = 2000 }
+        if has(.resume) {
+            limits.resumeTime = chance.pick([Limits.second / 3, 2 * Limits.second, 15 * Limits.second])
+            limits.resumeBuffer = chance.pick([300, 3000, 1 << 20])
+            limits.sessions = chance.pick([1, 3, 10_000])
+        }
     }
 
     var description: String {
         let names = features.map(\.rawValue).sorted().joined(separator: ",")
         return "shards=\(shards) steps=\(steps) topics=\(topics) policies=\(policies) buffers=\(buffers) "
             + "retain=\(limits.retain) bytes=\(limits.retainBytes) memory=\(limits.memory) output=\(limits.output) "
-            + "grant=\(limits.grant) features=\(names)"
+            + "grant=\(limits.grant) resume=\(limits.resumeTime),\(limits.resumeBuffer),\(limits.sessions) "
+            + "features=\(names)"
     }
 }

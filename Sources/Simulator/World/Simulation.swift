@@ -17,6 +17,8 @@ public struct Outcome: Sendable {
     /// Messages that were published, and received by subscribers.
     public let published: Int
     public let received: Int
+    /// Sockets that sessions went on with.
+    public let resumed: Int
 
     /// What brings the run back.
     public var command: String { "forebay-sim --seed \(seed)" }
@@ -57,6 +59,7 @@ public final class Simulation {
         workload = Workload(plan, chance, broker, journal, examiner, referee, trace)
         broker.examine = { examiner.examine($0, isBatch: $1) }
         broker.fed = { examiner.client($0)?.fed() }
+        broker.handedOver = { wire in wire.claim?.session.arrived(wire, wire.claim!) }
     }
 
     private func run() -> Outcome {
@@ -66,7 +69,8 @@ public final class Simulation {
         return Outcome(
             seed: seed, plan: plan.description, fault: referee.fault, step: step, hash: trace.hash,
             published: journal.messages.count { $0.place != nil },
-            received: workload.subscribers.reduce(0) { $0 + $1.received })
+            received: workload.subscribers.reduce(0) { $0 + $1.received },
+            resumed: workload.clients.reduce(0) { $0 + ($1.session?.resumptions ?? 0) })
     }
 
     /// Clients act, shards have turns, time passes, in any order.
@@ -109,6 +113,7 @@ public final class Simulation {
             client.calm()
         }
         rest()
+        settleSessions()
         guard referee.fault == nil else { return }
         // What did not find its place before its publisher left is not to find one any more.
         for ledger in workload.channels where ledger.isCancelled || ledger.client.isOver {
@@ -118,6 +123,23 @@ public final class Simulation {
             journal.withdrawn(ledger.number)
         }
         journal.withdrawFired()
+    }
+
+    /// Whoever can come back does, which those who are refused and gone cannot; their sessions last for their time.
+    private func settleSessions() {
+        guard plan.has(.resume), referee.fault == nil else { return }
+        broker.tellOfCuts()
+        rest()
+        for _ in 0..<10 where workload.isAnyoneAway && referee.fault == nil {
+            workload.bringBack()
+            rest()
+        }
+        guard referee.fault == nil else { return }
+        referee.expect(!workload.isAnyoneAway, "a client comes back again and again, and has no connection")
+        guard examiner.hasDetached else { return }
+        pass(seconds: Double(plan.limits.resumeTime / Limits.second) + 1)
+        referee.expect(
+            !examiner.hasDetached, "a session outlives the time that it has for a socket")
     }
 
     /// Everybody asks for everything. What was parked finds room or gives up; credit agrees on both sides.
@@ -160,7 +182,10 @@ public final class Simulation {
         guard let seen = ledger.seen, seen.hasJoined else {
             return referee.fail("\(ledger.name) neither joined nor was refused")
         }
-        referee.expect(seen.waiting.isEmpty, "\(ledger.name) asked for everything, and \(seen.waiting) still wait")
+        referee.expect(
+            seen.waiting.isEmpty,
+            "\(ledger.name) asked for everything, and \(seen.waiting) still wait: "
+                + (ledger.client.session?.standing ?? "\(seen)"))
         referee.expect(
             ledger.received == Int(seen.delivered),
             "\(ledger.name) was handed \(seen.delivered) messages and received \(ledger.received)")
@@ -187,8 +212,8 @@ public final class Simulation {
             }
         }
         for ledger in workload.channels where isUsable(ledger) {
-            let wire = ledger.client.wire
-            let owner = granted[wire.shard][wire.id]?[ledger.stream]
+            let home = ledger.client.home
+            let owner = granted[home.shard][home.id]?[ledger.stream]
             referee.expect(
                 owner == ledger.credit,
                 "\(ledger.name) may send \(ledger.credit) messages, and its topic expects \(owner ?? -1)")
@@ -209,7 +234,7 @@ public final class Simulation {
         for ledger in workload.channels where isUsable(ledger) {
             referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
         }
-        guard chance.below(4) > 0, let client = workload.connect() else { return }
+        guard chance.below(4) > 0, let client = workload.connect(mayResume: false) else { return }
         for topic in plan.topics {
             let end = chance.pick(TopicCall.allCases)
             if end == .delete { journal.deleted.insert(topic) }
@@ -227,6 +252,7 @@ public final class Simulation {
     /// Everybody leaves, each in a way of its own.
     private func leave() {
         for client in workload.clients where !client.isOver {
+            client.leaves()
             switch chance.below(3) {
             case 0: workload.lose(client)
             case 1: client.wire.isHalfClosed = true
@@ -249,7 +275,7 @@ public final class Simulation {
 
     /// Topics without anybody go in their time, and nothing is left.
     private func vanish() {
-        pass(seconds: 22)
+        pass(seconds: 22 + (plan.has(.resume) ? Double(plan.limits.resumeTime / Limits.second) : 0))
         guard referee.fault == nil else { return }
         for (index, shard) in broker.shards.enumerated() {
             let left = shard.leftovers()

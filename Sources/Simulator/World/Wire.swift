@@ -5,8 +5,9 @@ import Bytes
 import Core
 
 final class Wire {
-    let shard: Int
-    let id: ConnectionID
+    /// The connection whose socket it is; another one's once a session has been resumed by it.
+    private(set) var shard: Int
+    private(set) var id: ConnectionID
     var name: String { "\(shard)-\(id.index)" }
     /// From the client to the broker.
     private var up = ByteBuffer()
@@ -29,6 +30,18 @@ final class Wire {
     var isClosed = false
     /// It was lost, with what was under way.
     private(set) var isReset = false
+    /// The client's end is gone: what it had sent may still come, and what is written goes nowhere. The broker learns
+    /// of that when it has read all, or never.
+    private(set) var isCut = false
+    var isMute = false
+    /// It is on its way from one shard to another, and neither has it.
+    var isUnderWay = false
+    /// What the client wants to resume by it.
+    var claim: ResumeClaim?
+    /// Why that is refused.
+    var refusal: String?
+    /// What the client has sent by it of its session: frames of streams, and where it said that it has all before.
+    var marks = SentMarks()
 
     init(shard: Int, id: ConnectionID) {
         self.shard = shard
@@ -56,8 +69,10 @@ final class Wire {
     var unread: Int { up.count }
     var room: Int { capacity == .max ? .max : Swift.max(0, capacity - down.count) }
     /// There is something for the broker to do.
-    var isReady: Bool { !isClosed && (isBlocked && room > 0 || isReadable) }
+    var isReady: Bool { !isClosed && (isBlocked && room > 0 || isReadable || isBroken) }
     var isReadable: Bool { !isClosed && !isPaused && (up.count > 0 || isHalfClosed && !isEndTold) }
+    /// The broker is to be told that the client's end is gone.
+    var isBroken: Bool { isCut && !isMute && (isPaused || up.count == 0) }
 
     func withUnread(_ most: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
         let count = Swift.min(most, up.count)
@@ -68,7 +83,27 @@ final class Wire {
         copy.withUnsafeBytes(body)
     }
 
-    func write(_ bytes: UnsafeRawBufferPointer) { down.append(bytes) }
+    func write(_ bytes: UnsafeRawBufferPointer) {
+        if !isCut { down.append(bytes) }
+    }
+
+    /// It is the socket of another connection from now on.
+    func move(to id: ConnectionID, on shard: Int) {
+        (self.shard, self.id) = (shard, id)
+        isUnderWay = false
+        isBlocked = false
+        isPaused = false
+        isEndTold = false
+    }
+
+    /// The client's end is gone; the broker gets the first `count` bytes of what is on its way to it.
+    func cut(keeping count: Int, isMute: Bool) {
+        isCut = true
+        self.isMute = isMute
+        up.truncate(by: Swift.max(0, up.count - count))
+        down.removeAll()
+        isHalfClosed = false
+    }
 
     /// What was under way is lost.
     func drop() {

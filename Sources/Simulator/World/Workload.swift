@@ -3,13 +3,13 @@
 import Core
 
 final class Workload {
-    private let plan: Plan
-    private let chance: Chance
-    private let broker: Broker
+    let plan: Plan
+    let chance: Chance
+    let broker: Broker
     private let journal: Journal
-    private let examiner: Examiner
-    private let referee: Referee
-    private let trace: Trace
+    let examiner: Examiner
+    let referee: Referee
+    let trace: Trace
     private(set) var clients: [any VirtualClient] = []
     private(set) var subscribers: [SubscriberLedger] = []
     private(set) var channels: [ChannelLedger] = []
@@ -38,6 +38,7 @@ final class Workload {
             if let ledger = any(subscribers) { ask(ledger) }
             return
         }
+        if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
         switch act {
         case 0...2 where subscribers.count { $0.isOpen } < (plan.has(.trickle) ? 2 : 12): subscribe()
         case 3...7: if let ledger = any(subscribers) { ask(ledger) }
@@ -48,7 +49,7 @@ final class Workload {
         case 11 where plan.has(.resets) && chance.isOne(in: 4): if let client = anyClient() { lose(client) }
         case 12 where plan.has(.halfCloses) && chance.isOne(in: 4):
             if let client = anyClient() { client.wire.isHalfClosed = true }
-        case 13 where plan.has(.resuming): resume()
+        case 13 where plan.has(.rejoining): rejoin()
         case 14 where plan.has(.mistakes) && chance.isOne(in: 6):
             if let ledger = any(subscribers) { ledger.client.request(0, ledger) }
         case 15 where plan.has(.lists) && chance.isOne(in: 3): list()
@@ -80,14 +81,16 @@ final class Workload {
         return connect()
     }
 
-    func connect() -> (any VirtualClient)? {
+    /// - Parameter mayResume: it may be refused for that.
+    func connect(mayResume: Bool = true) -> (any VirtualClient)? {
         let isHTTP = plan.has(.http2) && chance.isOne(in: 2)
         guard let wire = broker.open(on: chance.below(plan.shards), isHTTP ? .http : .rsocket) else { return nil }
+        let session = mayResume && !isHTTP ? session(wire) : nil
         let learn: (Published) -> Void = { [unowned self] in self.learn($0) }
         let client: any VirtualClient =
             isHTTP
             ? HTTP2Client(wire, plan, chance, journal, referee, trace, learn: learn)
-            : RSocketClient(wire, plan, chance, journal, referee, trace, learn: learn)
+            : RSocketClient(wire, session, plan, chance, journal, referee, trace, learn: learn)
         clients.append(client)
         examiner.add(client)
         return client
@@ -142,7 +145,7 @@ final class Workload {
     }
 
     /// Who received messages with their places, and is gone, comes again where it was.
-    private func resume() {
+    private func rejoin() {
         let gone = subscribers.filter { !$0.isOpen && $0.last != nil && $0.request.hasMeta }
         guard !gone.isEmpty, subscribers.count(where: { $0.isOpen }) < 12 else { return }
         let ledger = chance.pick(gone)
@@ -259,7 +262,9 @@ final class Workload {
     }
 
     private func anyReader() -> (any VirtualClient)? {
-        let open = clients.filter { !$0.isOver && !$0.wire.isStalled && ($0.wire.arrived > 0 || $0.wire.isClosed) }
+        let open = clients.filter {
+            !$0.isOver && !$0.isAway && !$0.wire.isStalled && ($0.wire.arrived > 0 || $0.wire.isClosed)
+        }
         return open.isEmpty ? nil : chance.pick(open)
     }
 }

@@ -1,0 +1,57 @@
+// Resuming: what clients that can resume do beside all others. They lose their sockets at any byte, come back by others
+// on any shard – also while the broker still takes the old one for alive, also too late, and with claims that are not
+// so – and acknowledge what they have, or do not.
+
+import Core
+
+extension Workload {
+    /// A new client's session; nil if it is not to have one.
+    func session(_ wire: Wire) -> SessionLedger? {
+        guard plan.has(.resume), chance.below(3) > 0 else { return nil }
+        let token = (0..<chance.pick([16, 16, 128])).map { _ in UInt8(chance.below(256)) }
+        let session = SessionLedger(token, wire, plan, referee)
+        examiner.add(session)
+        return session
+    }
+
+    private var resumers: [RSocketClient] {
+        clients.compactMap { $0 as? RSocketClient }.filter { $0.session != nil && !$0.isOver }
+    }
+
+    func actOnSessions() {
+        let all = resumers
+        guard !all.isEmpty else { return }
+        let client = chance.pick(all)
+        switch chance.below(6) {
+        case 0...1 where !client.isAway: breakOff(client)
+        case 2: client.acknowledge(respond: chance.isOne(in: 2))
+        default: if let client = all.first(where: \.isAway) { comeBack(client, isRight: false) }
+        }
+    }
+
+    /// The client's end of the socket is gone: at some byte of what was on its way to it, and of what it sent.
+    private func breakOff(_ client: RSocketClient) {
+        client.read(chance.below(client.wire.arrived + 1))
+        guard !client.isOver, !client.isAway else { return }
+        let wire = client.wire
+        let rest = chance.below(wire.unread + 1)
+        trace.add(.cut, wire.shard, rest, "\(wire.id.index)")
+        wire.cut(keeping: rest, isMute: chance.isOne(in: 2))
+        // The broker's end may take what is written for a while.
+        wire.capacity = chance.pick([.max, .max, 0])
+        client.breakOff()
+    }
+
+    private func comeBack(_ client: RSocketClient, isRight: Bool) {
+        guard let session = client.session, let wire = broker.open(on: chance.below(plan.shards)) else { return }
+        client.comeBack(by: wire, session.claim(chance, isRight: isRight))
+    }
+
+    /// All who can come back do.
+    func bringBack() {
+        for client in resumers where client.isAway { comeBack(client, isRight: true) }
+    }
+
+    /// Someone who can come back has not.
+    var isAnyoneAway: Bool { resumers.contains { $0.isAway } }
+}
