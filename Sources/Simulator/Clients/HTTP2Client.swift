@@ -195,7 +195,7 @@ final class HTTP2Client: VirtualClient {
 
     /// The request of a single message ends, which the broker has to wait for; now, or in a while.
     func endSoon(_ ledger: AcknowledgedLedger) {
-        if chance.isOne(in: 5) { unended.append(ledger) } else { link.end(ledger.stream) }
+        if chance.isOne(in: 3) { unended.append(ledger) } else { link.end(ledger.stream) }
     }
 
     /// The first message goes behind the opening, and spends no credit. The loss of a channel is no failure here.
