@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -164,6 +165,10 @@ int fb_random(void *bytes, size_t count) {
 }
 
 int fb_name_thread(const char *name) { return -pthread_setname_np(pthread_self(), name); }
+
+void fb_return_memory(void) {
+    malloc_trim(0);
+}
 
 int fb_cpu_count(void) {
     cpu_set_t set;

@@ -65,7 +65,7 @@ public struct Effects {
     /// Sockets that go over to another connection, on this shard or another: `Shard.takeOver` there takes each, and
     /// nothing is to be read from it before.
     public var handovers: [Handover] = []
-    /// Messages for other shards, by shard index: to be put in their inboxes as one batch each.
+    /// Messages for other shards, by shard index: to be put in their inboxes as one batch each, by `takeMail`.
     public var mail: [[Mail]]
     /// As `mail`, but put in the inboxes after all of it: what makes a message known to its publisher must not overtake
     /// the message on its way to other shards.
@@ -78,5 +78,17 @@ public struct Effects {
     public init(shards: Int) {
         mail = Array(repeating: [], count: shards)
         lateMail = mail
+    }
+
+    /// Takes what other shards are to be told, each batch for one shard's inbox: all of `mail`, then `lateMail`.
+    public mutating func takeMail(_ deliver: (_ batch: [Mail], _ shard: Int) -> Void) {
+        for shard in mail.indices where !mail[shard].isEmpty { deliver(Effects.take(&mail[shard]), shard) }
+        for shard in lateMail.indices where !lateMail[shard].isEmpty { deliver(Effects.take(&lateMail[shard]), shard) }
+    }
+
+    private static func take(_ mail: inout [Mail]) -> [Mail] {
+        var batch: [Mail] = []
+        swap(&batch, &mail)
+        return batch
     }
 }

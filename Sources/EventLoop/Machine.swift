@@ -32,6 +32,17 @@ public enum Machine {
         UInt64(max(0, sysconf(Int32(_SC_PHYS_PAGES)))) * UInt64(max(0, sysconf(Int32(_SC_PAGESIZE))))
     }
 
+    /// Bytes of it that this process has now; 0 where the machine does not tell.
+    public static var residentMemory: Int {
+        let fields = text(ofFile: "/proc/self/statm")?.split(separator: " ") ?? []
+        guard fields.count > 1, let pages = Int(fields[1]) else { return 0 }
+        return pages * sysconf(Int32(_SC_PAGESIZE))
+    }
+
+    /// Gives the memory that was freed, and that the C library keeps for the next time, back to the machine. Each
+    /// thread's allocations wait meanwhile.
+    public static func returnFreeMemory() { fb_return_memory() }
+
     /// Opens /dev/null in the place of standard streams that are closed. Else the next descriptor that is opened takes
     /// it, and what is meant for the stream, such as a log, goes to a client's socket. Call it before anything is
     /// opened.

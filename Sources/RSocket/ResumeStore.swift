@@ -19,6 +19,9 @@ public final class ResumeStore {
     public private(set) var sent = 0
     /// Where the frame ends within which `sent` lies: as far as `sent`, or beyond.
     private var boundary = 0
+    /// Bytes at the front that any socket has taken: as far as `sent`, or beyond, as a RESUME that comes late has sent
+    /// again what its client may have by then.
+    private var reach = 0
 
     public init() {}
 
@@ -51,6 +54,7 @@ public final class ResumeStore {
     /// A socket took `count` bytes of `next`.
     public func took(_ count: Int) {
         sent += count
+        reach = max(reach, sent)
         while boundary < sent { boundary += frame(at: boundary) }
     }
 
@@ -67,20 +71,24 @@ public final class ResumeStore {
     }
 
     /// What was not sent is not to be; but for the frame that was begun.
-    public func dropUnsent() { frames.truncate(by: frames.count - boundary) }
+    public func dropUnsent() {
+        frames.truncate(by: frames.count - boundary)
+        reach = min(reach, boundary)
+    }
 
     /// Begins anew at `position`, as far as which the client has everything. False, and nothing is changed, if what
     /// follows there is not all here, if so much was never sent, or if no frame begins there.
     public func rewind(to position: UInt64) -> Bool {
         var offset = 0
         var reached = self.position
-        while reached < position, offset < sent {
+        while reached < position, offset < reach {
             let size = frame(at: offset)
-            guard offset + size <= sent else { return false }
+            guard offset + size <= reach else { return false }
             offset += size
             reached &+= UInt64(size - Wire.lengthSize)
         }
         guard reached == position else { return false }
+        sent = reach
         acknowledge(position)
         sent = 0
         boundary = 0
@@ -100,6 +108,7 @@ public final class ResumeStore {
         frames.shrink(above: 16 << 10)
         sent -= offset
         boundary -= offset
+        reach -= offset
     }
 
     /// Bytes of the frame that begins at `offset`, its length included.

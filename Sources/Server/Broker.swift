@@ -116,9 +116,11 @@ public enum Broker {
         try poller.add(server.finished.descriptor, token: 1, interest: .read)
         manager.ready(server.status)
         var certificate = CertificateWatch(now: Clock.monotonic())
+        var memory = MemoryReturn(now: Clock.monotonic())
         var running = true
         while running {
-            let timeout = min(manager.timeout() ?? .max, certificate.timeout(now: Clock.monotonic()))
+            let now = Clock.monotonic()
+            let timeout = min(manager.timeout() ?? .max, certificate.timeout(now: now), memory.timeout(now: now))
             for event in 0..<(try poller.wait(timeout: timeout)) where poller[event].token == 1 {
                 running = false
             }
@@ -131,6 +133,7 @@ public enum Broker {
             }
             manager.beat { server.hasPulse() }
             if certificate.look(now: Clock.monotonic()) { server.warnOfCertificate() }
+            server.returnMemory(&memory)
         }
         return server.wait()
     }

@@ -230,6 +230,14 @@ public final class Server: Sendable {
             .warning, "TLS certificate needs renewal", [("cause", fault)] + CertificateWatch.facts(validity))
     }
 
+    /// Gives memory back to the machine that nobody here uses, if it is time to look for some.
+    func returnMemory(_ watch: inout MemoryReturn) {
+        let returned = watch.look(
+            now: Clock.monotonic(), used: context.memory.used, resident: { Machine.residentMemory },
+            giveBack: Machine.returnFreeMemory)
+        if let returned { context.log.write(.debug, "memory returned", [("bytes", String(returned))]) }
+    }
+
     /// Ends at once; connections are cut.
     public func stop() { context.acceptor.push(.stop) }
 

@@ -311,17 +311,9 @@ final class ShardLoop<Shard: Engine> {
         shard.wrote(written, blocked: blocked, on: id, now: now)
     }
 
-    /// Puts each shard's messages into its inbox, as one batch.
+    /// Puts each shard's messages into its inbox.
     private func deliver() {
-        for other in context.inboxes.indices { post(&shard.effects.mail[other], to: other) }
-        for other in context.inboxes.indices { post(&shard.effects.lateMail[other], to: other) }
-    }
-
-    private func post(_ mail: inout [Mail], to other: Int) {
-        guard !mail.isEmpty else { return }
-        var batch: [Mail] = []
-        swap(&batch, &mail)
-        context.inboxes[other].push(.mail(batch))
+        shard.effects.takeMail { batch, other in context.inboxes[other].push(.mail(batch)) }
     }
 
     private func tellIdle() {

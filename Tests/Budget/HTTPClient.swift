@@ -16,8 +16,8 @@ enum HTTPClient {
         ]
         // topic, request_n, buffer, overflow = BLOCK.
         let open =
-            field(1, Array(topic.utf8)) + [2 << 3] + varint(0x7fff_ffff) + [7 << 3] + varint(1_000_000) + [8 << 3, 5]
-        let message = field(1, open)
+            Proto.field(1, topic) + Proto.field(2, 0x7fff_ffff) + Proto.field(7, 1_000_000) + Proto.field(8, 5)
+        let message = Proto.field(1, open)
         return headers(1, head) + data(1, [0] + u32(UInt32(message.count)) + message)
     }
 
@@ -38,25 +38,11 @@ enum HTTPClient {
 
     private static func text(_ text: String) -> [UInt8] { [UInt8(text.utf8.count)] + Array(text.utf8) }
 
-    private static func field(_ number: UInt8, _ bytes: [UInt8]) -> [UInt8] {
-        [number << 3 | 2] + varint(UInt64(bytes.count)) + bytes
-    }
-
-    /// Bytes of `number` in protobuf.
-    static func varint(_ number: UInt64) -> [UInt8] {
-        var bytes: [UInt8] = []
-        var rest = number
-        repeat {
-            bytes.append(UInt8(rest & 0x7f) | (rest > 0x7f ? 0x80 : 0))
-            rest >>= 7
-        } while rest > 0
-        return bytes
-    }
-
     /// Bytes of a response's entry for a message, its timestamp being of our time.
     static func entry(sequence: UInt64, payload: Int) -> Int {
-        let body = 1 + varint(sequence).count + 1 + varint(UInt64(payload)).count + payload + 1 + 9
-        return 1 + varint(UInt64(body)).count + body
+        let body =
+            Proto.field(1, sequence).count + 1 + Proto.varint(UInt64(payload)).count + payload + 1 + 9
+        return 1 + Proto.varint(UInt64(body)).count + body
     }
 
     /// More than a response takes beside its entries, with the frames around it.

@@ -152,14 +152,6 @@ final class Loop {
     }
 
     private func post(_ shard: Shard) {
-        for other in shards.indices { post(&shard.effects.mail[other], to: other) }
-        for other in shards.indices { post(&shard.effects.lateMail[other], to: other) }
-    }
-
-    private func post(_ mail: inout [Mail], to other: Int) {
-        guard !mail.isEmpty else { return }
-        var batch: [Mail] = []
-        swap(&batch, &mail)
-        inboxes[other].append(batch)
+        shard.effects.takeMail { batch, other in inboxes[other].append(batch) }
     }
 }

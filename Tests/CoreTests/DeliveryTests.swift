@@ -182,6 +182,22 @@ import Testing
         #expect(topic.published == 8)
     }
 
+    @Test(arguments: placements)
+    func aGrantIsSizedByItsBytes(_ shards: Int, _ at: Int, _ from: Int) {
+        var limits = Limits()
+        limits.grantBytes = 10_000
+        let broker = TestBroker(shards: shards, limits: limits)
+        broker.connect(at).subscribe("t?overflow=block&buffer=1000")
+        let publisher = broker.connect(from)
+        let text = String(repeating: "x", count: 1000)
+        publisher.channel("t", text)
+        for _ in 0..<20 {
+            let granted = publisher.received().filter { $0.hasPrefix("5:+") }.map { Int($0.dropFirst(3))! }
+            #expect(granted.reduce(0, +) > 0 && granted.allSatisfy { $0 < 10 }, "\(granted)")
+            publisher.items(Array(repeating: text, count: granted.reduce(0, +)))
+        }
+    }
+
     /// The bytes that one `block` subscription frees are granted at once, though another one limits the messages.
     @Test(arguments: placements)
     func bytesThatBlockFreesAreGrantedAtOnce(_ shards: Int, _ at: Int, _ from: Int) {

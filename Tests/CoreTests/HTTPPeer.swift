@@ -109,24 +109,6 @@ func eachField(_ bytes: [UInt8], _ body: (UInt32, UInt64, [UInt8]) -> Void) {
     }
 }
 
-/// Protobuf's bytes, as far as the tests need them.
-enum Proto {
-    static func varint(_ value: UInt64) -> [UInt8] {
-        var bytes: [UInt8] = []
-        var rest = value
-        while rest >= 128 {
-            bytes.append(UInt8(rest & 127) | 128)
-            rest >>= 7
-        }
-        return bytes + [UInt8(rest)]
-    }
-    static func field(_ number: UInt64, _ value: UInt64) -> [UInt8] { varint(number << 3) + varint(value) }
-    static func field(_ number: UInt64, _ bytes: [UInt8]) -> [UInt8] {
-        varint(number << 3 | 2) + varint(UInt64(bytes.count)) + bytes
-    }
-    static func field(_ number: UInt64, _ text: String) -> [UInt8] { field(number, Array(text.utf8)) }
-}
-
 final class TestGRPC {
     let client: TestClient
     private let reader = FrameReader()

@@ -143,12 +143,9 @@ final class TestBroker {
     /// Puts a shard's mail into the inboxes, in the order that a real loop keeps to.
     private func post(_ shard: Shard) -> Bool {
         var posted = false
-        for lane in [\Effects.mail, \Effects.lateMail] {
-            for (target, mail) in shard.effects[keyPath: lane].enumerated() where !mail.isEmpty {
-                shard.effects[keyPath: lane][target].removeAll()
-                inboxes[target].append(mail)
-                posted = true
-            }
+        shard.effects.takeMail { batch, target in
+            inboxes[target].append(batch)
+            posted = true
         }
         return posted
     }

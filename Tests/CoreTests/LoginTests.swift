@@ -258,6 +258,18 @@ import Testing
         #expect(counters.loginsAccepted == 1 && counters.loginsRefused == 4 && counters.loginsSlowed == 1)
     }
 
+    /// They are known, and told what the limit is.
+    @Test func whoReachesALimitIsNoLoginRefused() {
+        var limits = Limits()
+        limits.connectionsPerUser = 1
+        let broker = TestBroker(limits: limits, access: table)
+        _ = broker.logIn("alice", of: table)
+        let second = broker.logIn("alice", of: table)
+        #expect(second.received().first?.contains("the most allowed") == true)
+        let counters = broker.shards[0].counters
+        #expect(counters.loginsAccepted == 2 && counters.loginsRefused == 0 && refusals(broker).isEmpty)
+    }
+
     @Test func statisticsTellOfLogins() {
         let broker = TestBroker(access: table)
         for outcome in [LoginOutcome.wrong, .wrong, .slowed(seconds: 1)] {

@@ -69,6 +69,28 @@ import Testing
         #expect(client.received() == ["1:[1]a", "1:[2]b", "1:[3]c"])
     }
 
+    /// What a connection without a socket had of a message whose stream ended is not counted until there is one.
+    @Test func halfAMessageOfAStreamThatEndedIsNotCounted() {
+        let broker = TestBroker()
+        let client = ResumingClient(broker)
+        client.request("a", "1") {
+            FrameWriter.requestChannel(
+                stream: 1, initialN: 9, complete: false, metadata: $0, data: $1, fragment: 0, into: &$2)
+        }
+        var frames = ByteBuffer()
+        [UInt8](repeating: 120, count: 60_000).withUnsafeBytes {
+            FrameWriter.payload(
+                stream: 1, next: true, complete: false, metadata: nil, data: $0, fragment: 40_000, into: &frames)
+        }
+        client.send { $0.append(frames.readable.slice(0..<3 + frames.readable.u24(at: 0))) }
+        client.lose()
+        let before = broker.memory.used
+        broker.connect().publish("$SYS.topic.delete?name=a", "")
+        broker.advance(seconds: 0.5)
+        #expect(broker.shards[0].currentCounters().detached == 1)
+        #expect(broker.memory.used < before - 30_000)
+    }
+
     /// What a newcomer waits for is kept from its first moment on, though its topic's owner has yet to be told of it.
     @Test func aNewcomersMessagesAreKeptUnderPressure() {
         let broker = TestBroker()

@@ -215,6 +215,18 @@ import Testing
         expect(.lateData, peer, code: 5)
     }
 
+    @Test func nothingIsOnItsWayBehindTheFrameThatEndsAStream() {
+        let peer = Peer()
+        let last = data(1, "abcd", end: true)
+        peer.feed(post(1) + last.prefix(11))
+        peer.respond(1, complete: true)
+        peer.flush()
+        peer.feed(Array(last.dropFirst(11)))
+        #expect(peer.fatal == nil)
+        peer.feed(data(1, "x"))
+        expect(.lateData, peer, code: 5)
+    }
+
     @Test func bodiesOfStreamsThatDrainingIgnoresAreBounded() {
         var limits = HTTP2Limits()
         limits.streamWindow = 65_535

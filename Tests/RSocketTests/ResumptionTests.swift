@@ -240,6 +240,32 @@ import Testing
         }
     }
 
+    /// A RESUME that was late takes the store back; the client goes on behind what it had by then all the same.
+    @Test func itGoesOnBehindWhatAnySocketHasTaken() {
+        for again in 0...34 {
+            let store = store([8, 10, 12])
+            let whole = Array(store.next)
+            store.took(34)
+            #expect(store.rewind(to: 0) && store.unsent == 39)
+            store.took(again)
+            #expect(!store.rewind(to: 17) && !store.rewind(to: 30))
+            #expect(store.rewind(to: 18) && store.position == 18 && store.inFlight == 0)
+            #expect(Array(store.next) == Array(whole[24...]))
+            store.took(15)
+            #expect(store.rewind(to: 30) && store.count == 0)
+        }
+    }
+
+    /// What was sent once and is not to be sent again is not there to go on behind.
+    @Test func whatIsNotToBeSentAgainIsForgotten() {
+        let store = store([8, 10, 12])
+        store.took(39)
+        #expect(store.rewind(to: 0))
+        store.took(1)
+        store.dropUnsent()
+        #expect(!store.rewind(to: 18) && store.rewind(to: 0) && store.count == 11)
+    }
+
     @Test func whatWasGivenUpCannotBeGoneBackTo() {
         let store = store([8, 10, 12])
         store.took(30)

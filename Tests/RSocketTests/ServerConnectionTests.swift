@@ -69,6 +69,21 @@ import Testing
         #expect(oldest == 2)
     }
 
+    @Test func thereAreSoManyUnfinishedMessages() {
+        let peer = Peer()
+        peer.feed(setup)
+        let most = ConnectionLimits().maxPartials
+        for number in 0...most {
+            var bytes = encoded {
+                write(.requestResponse, nil, [1], stream: UInt32(2 * number + 1), complete: false, into: &$0)
+            }
+            bytes[8] |= 0x80  // F
+            #expect(!peer.transcript.contains { $0.hasPrefix("refuse") })
+            peer.feed(bytes)
+        }
+        #expect(peer.transcript.last == "refuse \(2 * most + 1) REJECTED")
+    }
+
     @Test func aHandleComesBackUntilItsStreamEnds() {
         let peer = Peer()
         peer.feed(setup + encoded { write(.requestStream, nil, [1], into: &$0) })

@@ -98,12 +98,14 @@ class Before:
         return {"descriptors": descriptors(self.broker.pid)} | {
             name: len(self.watcher.listing(f"$SYS.{name}")) for name in listings}
 
-    def restored(self, growth: int, timeout: float = 20):
+    def restored(self, growth: int, timeout: float = 40):
         """Descriptors, connections and subscriptions are those of before; memory has grown by `growth` bytes at most:
-        what the allocator keeps for the next time, and the topics that are still there."""
+        what the allocator keeps for the next time, and the topics that are still there. The broker looks now and then
+        whether that is much; and the admin listener may miss that somebody has gone until he was silent for 30 s."""
         eventually(self._figures, lambda seen: seen == self.figures, timeout)
-        grown = self.broker.status("VmRSS") - self.resident
-        assert grown <= growth, f"{grown >> 10} KiB more than before, where {growth >> 10} are allowed"
+        if "ASAN_OPTIONS" in os.environ:
+            return  # The sanitizer keeps what was freed for a while.
+        eventually(lambda: (self.broker.status("VmRSS") - self.resident) >> 10, lambda grown: grown <= growth >> 10, 40)
 
 
 @contextlib.contextmanager

@@ -1,80 +1,12 @@
-"""What a single client can throw at a broker: garbage, by a process of its own (`floods.py HOST PORT KIND SECONDS`),
-and crowds of connections."""
+"""Crowds of connections that a single client opens at once."""
 
-import contextlib
-import json
 import os
 import selectors
 import socket
-import subprocess
-import sys
-import threading
-import time
-from pathlib import Path
 
 import raw
 from common import *
 from curl import path
-from http2 import PREFACE, settings
-
-MIB = 1 << 20
-RATE = 200_000_000  # Bytes a second.
-THREADS = 8
-
-UPLOAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n"
-ENDLESS = b"Content-Length: 1000000000000", b"Transfer-Encoding: chunked"
-SUBSCRIBE = raw.request(raw.REQUEST_STREAM, 1, metadata=raw.route("t.garbage"), n=10)
-# How garbage may begin so as to get further in.
-BEGINNINGS = {
-    "rsocket": [b"", raw.setup(), raw.setup() + SUBSCRIBE, b"\x00\xff\xff", b"\x16\x03\x01"],
-    "http": [b"", PREFACE, PREFACE + settings(), *(UPLOAD % (path("t.garbage", "").encode(), one) for one in ENDLESS)],
-    "admin": [b"", *(UPLOAD % (b"/api/v1/topics/t.garbage/complete", one) for one in ENDLESS)],
-}
-
-
-class Garbage:
-    def __init__(self, address, kind: str, seconds: float):
-        self.address, self.kind = address, kind
-        self.began, self.end = time.monotonic(), time.monotonic() + seconds
-        self.bytes = self.connections = 0
-        self._lock = threading.Lock()
-
-    def run(self):
-        threads = [threading.Thread(target=self._throw, args=(index,)) for index in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return {"bytes": self.bytes, "connections": self.connections, "seconds": time.monotonic() - self.began}
-
-    def _throw(self, index: int):
-        turn, dirt = index, os.urandom(MIB)
-        while time.monotonic() < self.end:
-            turn += 1
-            with contextlib.suppress(OSError), socket.socket() as line:
-                line.settimeout(1)
-                line.connect(self.address)
-                with self._lock:
-                    self.connections += 1
-                line.sendall(BEGINNINGS[self.kind][turn % len(BEGINNINGS[self.kind])])
-                while time.monotonic() < self.end:
-                    self._send(line, dirt)
-
-    def _send(self, line: socket.socket, dirt: bytes):
-        count = line.send(dirt)
-        with self._lock:
-            self.bytes += count
-            ahead = self.bytes / RATE - (time.monotonic() - self.began)
-        if ahead > 0:
-            time.sleep(ahead)  # The pace.
-
-
-def garbage(address, kind: str, seconds: float) -> dict:
-    """By a process of its own, whose work is not the test's; how much it was."""
-    command = [sys.executable, str(Path(__file__)), address[0], str(address[1]), kind, str(seconds)]
-    done = subprocess.run(command, capture_output=True, timeout=seconds + 60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 class Comer:
@@ -152,7 +84,3 @@ def everybody(selector, comers: list[Comer], step):
             if step(key.data):
                 selector.unregister(key.fileobj)
 
-
-if __name__ == "__main__":
-    host, port, kind, seconds = sys.argv[1:]
-    print(json.dumps(Garbage((host, int(port)), kind, float(seconds)).run()))

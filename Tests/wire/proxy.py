@@ -6,18 +6,24 @@ import contextlib
 import random
 import socket
 import struct
+import sys
 import threading
+
+import tls
 
 PIECE = 8 << 10
 RETRANSMISSION = 0.2  # Seconds: the least that Linux waits before it sends again.
 
 
 class Proxy:
-    """`delay` and `jitter` are seconds each way; one of `loss` pieces comes late by a retransmission."""
+    """`delay` and `jitter` are seconds each way; one of `loss` pieces comes late by a retransmission. `place` is
+    (direction, count): behind so many bytes that went "in", to the client, or "out" the first connection ends for both
+    sides; by a reset where their number is odd."""
 
-    def __init__(self, address, delay=0.0, jitter=0.0, loss=0):
-        self.to, self.delay, self.jitter, self.loss = address, delay, jitter, loss
+    def __init__(self, address, delay=0.0, jitter=0.0, loss=0, place=(None, 0)):
+        self.to, self.delay, self.jitter, self.loss, self.place = address, delay, jitter, loss, place
         self.connections = self.pieces = self.lost = 0
+        self.bytes = {"in": 0, "out": 0}  # Of all connections.
         self._dice, self._transports = random.Random(7), set()
         self._loop, self._started = asyncio.new_event_loop(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -66,6 +72,8 @@ class Proxy:
         self._open.set()
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.address = self._server.sockets[0].getsockname()
+        # The port may have been a broker's.
+        (tls.secured.add if self.to[1] in tls.secured else tls.secured.discard)(self.address[1])
 
     async def _accept(self, *client):
         server = await asyncio.open_connection(*self.to)
@@ -75,20 +83,26 @@ class Proxy:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._transports.add(writer.transport)
+        direction, count = self.place if self.connections == 1 else (None, 0)
+        most = {one: count if one == direction else sys.maxsize for one in self.bytes}
+        writers = client[1], server[1]
         with contextlib.suppress(asyncio.CancelledError):  # As the proxy was closed.
-            await asyncio.gather(self._carry(client[0], server[1]), self._carry(server[0], client[1]))
+            await asyncio.gather(self._carry("out", client[0], server[1], most["out"], writers),
+                                 self._carry("in", server[0], client[1], most["in"], writers))
 
-    async def _carry(self, reader, writer):
+    async def _carry(self, direction, reader, writer, most, writers):
         pieces = asyncio.Queue(64)
-        await asyncio.gather(self._take(reader, pieces), self._give(pieces, writer))
+        await asyncio.gather(self._take(direction, reader, pieces, most), self._give(pieces, writer, writers))
 
-    async def _take(self, reader, pieces):
+    async def _take(self, direction, reader, pieces, most):
         due = 0.0
         while True:
             try:
-                piece = await reader.read(PIECE)
+                piece = await reader.read(min(PIECE, most)) if most else None
             except OSError:
                 piece = b""
+            self.bytes[direction] += len(piece or b"")
+            most -= len(piece or b"")
             late = self.delay + self._dice.random() * self.jitter
             self.pieces += 1
             if self.loss and self.pieces % self.loss == 0:
@@ -99,11 +113,20 @@ class Proxy:
             if not piece:
                 return
 
-    async def _give(self, pieces, writer):
+    def _cut_at_place(self, writers):
+        for writer in writers:
+            writer.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", self.place[1] % 2, 0))
+            writer.transport.close()
+
+    async def _give(self, pieces, writer, writers):
         while True:
             due, piece = await pieces.get()
-            await asyncio.sleep(due - self._loop.time())
+            if (early := due - self._loop.time()) > 0:
+                await asyncio.sleep(early)
             await self._open.wait()
+            if piece is None:
+                return self._cut_at_place(writers)
             if not piece:
                 return writer.transport.abort()
             writer.write(piece)

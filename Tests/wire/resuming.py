@@ -1,5 +1,6 @@
-"""A client that can resume, over sockets that break after as many bytes as a test says. Made of `raw.py` alone."""
+"""A client that can resume, and a conversation for it. Made of `raw.py` alone."""
 
+import contextlib
 import secrets
 import socket
 import struct
@@ -8,6 +9,8 @@ import time
 import raw
 import tls
 from raw import DEADLINE
+
+LONG = bytes(range(200))
 
 
 class Refused(Exception):
@@ -19,18 +22,15 @@ class Refused(Exception):
 
 
 class Broken(Exception):
-    """The socket has broken where it was to."""
+    """The socket has broken."""
 
 
 class Resuming:
-    """`cut` is (direction, count): the first socket breaks after `count` bytes "in" (from the broker) or "out". When it
-    does, the client comes back by another one. Frames of streams are in `frames`, by stream, in order.
+    """Frames of streams are in `frames`, by stream, in order. One that `comes_back` resumes by itself when it finds its
+    socket broken."""
 
-    A socket that breaks "in" leaves unread what else has come, so that the kernel resets the connection; one that
-    breaks "out" ends as a program's does that was told to end."""
-
-    def __init__(self, address, cut=None, token: bytes | None = None, pair=None, **setup):
-        self.address, self.cut, self.pair = address, cut, pair
+    def __init__(self, address, token: bytes | None = None, pair=None, comes_back=False, **setup):
+        self.address, self.pair, self.comes_back = address, pair, comes_back
         self.token = token or secrets.token_bytes(16)
         self.frames: dict[int, list[raw.Frame]] = {}
         self.sent: list[bytes] = []  # Frames of streams, with their lengths, that the broker may lack.
@@ -38,7 +38,6 @@ class Resuming:
         self.received = 0  # The position of what has come whole.
         self.refusal: Refused | None = None
         self.resumed = 0
-        self.bytes = {"in": 0, "out": 0}
         self.answers = 0  # KEEPALIVEs that came without R.
         self.asked = 0  # Those with R.
         self.lives = True  # It answers those.
@@ -60,7 +59,6 @@ class Resuming:
 
     def end(self):
         """Says that this is the end: there is nothing to resume any more."""
-        self.cut = None
         self._write(raw.error(0, raw.CONNECTION_CLOSE, "goodbye"))
         self.close()
 
@@ -87,39 +85,33 @@ class Resuming:
         except Broken:
             self.resume()
 
-    def _left(self, direction: str, count: int) -> int:
-        """How many of so many bytes still pass."""
-        if self.cut is None or self.cut[0] != direction:
-            return count
-        return min(count, self.cut[1] - self.bytes[direction])
+    @contextlib.contextmanager
+    def _breaking(self):
+        try:
+            yield
+        except ConnectionError:
+            if not self.comes_back:
+                raise
+            raise Broken from None
 
     def _write(self, data: bytes):
-        part = self._left("out", len(data))
-        self.socket.sendall(data[:part])
-        self.bytes["out"] += part
-        self._check("out")
-
-    def _check(self, direction: str):
-        if self.cut and self.cut[0] == direction and self.bytes[direction] == self.cut[1]:
-            self.cut = None
-            self.close()
-            raise Broken
+        with self._breaking():
+            self.socket.sendall(data)
 
     def _read(self, end: float, what: str):
         left = end - time.monotonic()
         if left <= 0:
             raise TimeoutError(f"no sign of {what}")
         self.socket.settimeout(left)
-        try:
-            chunk = self.socket.recv(max(1, self._left("in", 1 << 18)))
-        except TimeoutError:
-            raise TimeoutError(f"no sign of {what}") from None
-        if not chunk:
-            raise raw.Closed(what)
-        self.bytes["in"] += len(chunk)
+        with self._breaking():
+            try:
+                chunk = self.socket.recv(1 << 18)
+            except TimeoutError:
+                raise TimeoutError(f"no sign of {what}") from None
+            if not chunk:
+                raise raw.Closed(what)
         self._rest += chunk
         self._split()
-        self._check("in")
 
     # Frames
 
@@ -185,9 +177,50 @@ class Resuming:
                 return
             self.asked += 1
             if self.lives:
-                self.socket.sendall(raw.keepalive(this.data, respond=False, position=self.received))
+                self._write(raw.keepalive(this.data, respond=False, position=self.received))
 
     def _forget(self, position: int):
         """The broker has what came before."""
         while self.sent and self.first + len(self.sent[0]) - 3 <= position:
             self.first += len(self.sent.pop(0)) - 3
+
+
+def converse(this: Resuming, topic: str) -> Resuming:
+    """A subscription by credits, an acknowledged publish, a channel, a publish in fragments, a replay that is
+    cancelled, and the end of the topic, all on one connection."""
+    # The other thread may see RESUME before this one has seen SETUP.
+    this.greet()
+    route = raw.route(topic)
+    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(f"{topic}?meta=on"), n=2))
+    this.send(raw.request(raw.REQUEST_RESPONSE, 3, b"a", route))
+    this.until(lambda: this.count(3) == 1 and this.count(1) == 1, "a")
+    this.send(raw.request(raw.REQUEST_CHANNEL, 5, b"b", route, n=100))
+    this.until(lambda: this.count(1) == 2 and any(one.n for one in this.frames.get(5, [])), "the channel's credit")
+    this.keepalive()
+    this.send(raw.payload(5, b"c"), raw.payload(5, b"d", flags=raw.N | raw.C))
+    this.until(lambda: this.count(5) and this.frames[5][-1].has(raw.C), "the end of the channel")
+    this.send(raw.request_n(1, 3))
+    this.until(lambda: this.count(1) == 4, "d")
+    this.send(*raw.fragments(raw.REQUEST_RESPONSE, 7, LONG, route))
+    this.until(lambda: this.count(7) == 1 and this.count(1) == 5, "what came in fragments")
+    this.send(raw.request_n(1, 9), raw.request(raw.REQUEST_STREAM, 9, b"", raw.route(f"{topic}?replay=all"), n=1))
+    this.until(lambda: this.count(9) == 1, "the replay")
+    this.keepalive()
+    this.send(raw.cancel(9), raw.request(raw.REQUEST_RESPONSE, 11, b"e", route))
+    this.until(lambda: this.count(11) == 1 and this.count(1) == 6, "e")
+    this.send(raw.request(raw.REQUEST_RESPONSE, 13, b"", raw.route(f"$SYS.topic.complete?name={topic}")))
+    this.until(lambda: this.count(13) == 1 and this.count(1) == 7, "the end")
+    this.greet()
+    return this
+
+
+def check(this: Resuming):
+    """Each message once, in both directions: the broker says where it put those that it was sent."""
+    assert this.data(1) == [b"a", b"b", b"c", b"d", LONG, b"e"] and this.frames[1][-1].has(raw.C)
+    told = [struct.unpack_from(">QQqQ", raw.entries(one.metadata)[0][1]) for one in this.frames[1][:-1]]
+    assert [(sequence, dropped) for _, sequence, _, dropped in told] == [(n, 0) for n in range(1, 7)]
+    assert len({epoch for epoch, *_ in told}) == 1
+    assert [this.data(stream) for stream in (3, 7, 11)] == [[b"1"], [b"5"], [b"6"]]
+    acknowledged = [int(one) for one in this.data(5)]
+    assert acknowledged == sorted(set(acknowledged)) and acknowledged[-1] == 4
+    assert [(one.data, one.kind) for one in this.frames[9]] == [(b"a", raw.PAYLOAD)]

@@ -190,6 +190,45 @@ def test_a_silent_connection_does_not_keep_others_out(admin):
     until(answers, "it answers again")
 
 
+POST = b"POST /api/v1/topics/t/complete HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n"
+UNFINISHED = {"a body that does not come": (POST % b"Content-Length: 100", False),
+              "chunks that do not come": (POST % b"Transfer-Encoding: chunked", False),
+              "an end in place of chunks": (POST % b"Transfer-Encoding: chunked", True),
+              "answers that are not read": (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500, False)}
+
+
+@pytest.mark.parametrize("what", UNFINISHED)
+def test_requests_that_come_to_no_end_do_not_keep_others_out(admin, what):
+    """Longer than it takes to see that nothing moves: they would be ended for their silence after 30 seconds."""
+    request, half_closes = UNFINISHED[what]
+    held = []
+
+    def hold(count: int):
+        for _ in range(count):
+            one = socket.socket()
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 10)
+            one.connect(admin.broker.admin)
+            one.sendall(request)
+            if half_closes:
+                one.shutdown(socket.SHUT_WR)
+            held.append(one)
+
+    def answers():
+        admin.session.close()
+        try:
+            return admin("healthz").status_code == 200
+        except requests.ConnectionError:
+            return False
+
+    hold(64)
+    for _ in range(8):  # The first time may be before all of those were looked at.
+        until(answers, "it answers")
+        hold(1)
+    for one in held:
+        one.close()
+    until(answers, "it answers again")
+
+
 def ended(one):
     one.setblocking(False)
     try:

@@ -1,11 +1,10 @@
-"""Connections that are resumed: wherever a socket breaks, nothing is lost and nothing is doubled, in either direction;
-and what bounds those that wait to be resumed."""
+"""Connections that are resumed, again and again; what they have meanwhile, and what bounds those that wait for it. That
+a socket may break anywhere is test_cuts.py's."""
 
 import secrets
 import socket
 import struct
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,74 +14,6 @@ from client import *
 from resuming import Refused, Resuming
 
 pytestmark = pytest.mark.rsocket
-
-AT_ONCE = 12
-LONG = bytes(range(200))
-
-
-def converse(address, topic: str, cut=None) -> Resuming:
-    """A subscription by credits, an acknowledged publish, a channel, a publish in fragments, a replay that is
-    cancelled, and the end of the topic, all on one connection."""
-    this = Resuming(address, cut)
-    # The other thread may see RESUME before this one has seen SETUP.
-    this.greet()
-    route = raw.route(topic)
-    this.send(raw.request(raw.REQUEST_STREAM, 1, b"", raw.route(f"{topic}?meta=on"), n=2))
-    this.send(raw.request(raw.REQUEST_RESPONSE, 3, b"a", route))
-    this.until(lambda: this.count(3) == 1 and this.count(1) == 1, "a")
-    this.send(raw.request(raw.REQUEST_CHANNEL, 5, b"b", route, n=100))
-    this.until(lambda: this.count(1) == 2 and any(one.n for one in this.frames.get(5, [])), "the channel's credit")
-    this.keepalive()
-    this.send(raw.payload(5, b"c"), raw.payload(5, b"d", flags=raw.N | raw.C))
-    this.until(lambda: this.count(5) and this.frames[5][-1].has(raw.C), "the end of the channel")
-    this.send(raw.request_n(1, 3))
-    this.until(lambda: this.count(1) == 4, "d")
-    this.send(*raw.fragments(raw.REQUEST_RESPONSE, 7, LONG, route))
-    this.until(lambda: this.count(7) == 1 and this.count(1) == 5, "what came in fragments")
-    this.send(raw.request_n(1, 9), raw.request(raw.REQUEST_STREAM, 9, b"", raw.route(f"{topic}?replay=all"), n=1))
-    this.until(lambda: this.count(9) == 1, "the replay")
-    this.keepalive()
-    this.send(raw.cancel(9), raw.request(raw.REQUEST_RESPONSE, 11, b"e", route))
-    this.until(lambda: this.count(11) == 1 and this.count(1) == 6, "e")
-    this.send(raw.request(raw.REQUEST_RESPONSE, 13, b"", raw.route(f"$SYS.topic.complete?name={topic}")))
-    this.until(lambda: this.count(13) == 1 and this.count(1) == 7, "the end")
-    this.greet()
-    return this
-
-
-def check(this: Resuming):
-    """Each message once, in both directions: the broker says where it put those that it was sent."""
-    assert this.data(1) == [b"a", b"b", b"c", b"d", LONG, b"e"] and this.frames[1][-1].has(raw.C)
-    told = [struct.unpack_from(">QQqQ", raw.entries(one.metadata)[0][1]) for one in this.frames[1][:-1]]
-    assert [(sequence, dropped) for _, sequence, _, dropped in told] == [(n, 0) for n in range(1, 7)]
-    assert len({epoch for epoch, *_ in told}) == 1
-    assert [this.data(stream) for stream in (3, 7, 11)] == [[b"1"], [b"5"], [b"6"]]
-    acknowledged = [int(one) for one in this.data(5)]
-    assert acknowledged == sorted(set(acknowledged)) and acknowledged[-1] == 4
-    assert [(one.data, one.kind) for one in this.frames[9]] == [(b"a", raw.PAYLOAD)]
-
-
-@pytest.mark.parametrize("direction", ["in", "out"])
-def test_a_socket_that_breaks_anywhere_loses_and_doubles_nothing(broker, topic, direction):
-    whole = converse(broker.address, f"{topic}.whole")
-    check(whole)
-    assert whole.resumed == 0
-
-    def cut(at: int):
-        this = converse(broker.address, f"{topic}.{at}", (direction, at))
-        check(this)
-        # What acknowledgements conflate to, and so the whole, is not always as long.
-        assert this.resumed == 1 or (this.cut and at > this.bytes[direction])
-        this.end()
-
-    # What breaks before SETUP is taken was never begun.
-    first = len(raw.keepalive())
-    if direction == "out":
-        first += len(raw.setup(flags=raw.R, token=bytes(16)))
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        places = range(first + 1, whole.bytes[direction] + 1)
-        assert len(list(threads.map(cut, places))) > 300
-    whole.end()
 
 
 def test_sockets_that_break_again_and_again(broker, b, topic):

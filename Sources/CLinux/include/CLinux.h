@@ -65,6 +65,8 @@ int fb_send_datagram(const char *path, const void *bytes, size_t count);
 // Fills `bytes` from the kernel's random generator; at most 256 bytes.
 int fb_random(void *bytes, size_t count);
 int fb_name_thread(const char *name);
+// Gives the memory that was freed back to the kernel.
+void fb_return_memory(void);
 // CPUs that this process may run on.
 int fb_cpu_count(void);
 

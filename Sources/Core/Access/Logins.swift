@@ -106,6 +106,8 @@ extension Shard {
             guard let principal = unasked(connection) else { throw LoginOutcome.neededRefusal }
             try welcome(connection, principal)
         } catch {
+            // Who has reached a limit is known.
+            if error.kind == .unauthenticated { refused(connection, error) }
             turnAway(connection, error, now: now)
         }
     }
@@ -121,7 +123,6 @@ extension Shard {
     }
 
     private func turnAway(_ connection: Connection, _ refusal: Refusal, now: Instant) {
-        refused(connection, refusal)
         fatal(
             connection, RSocketError(code: .rejectedSetup, message: refusal.message, scope: .connection), now: now)
     }
@@ -139,7 +140,6 @@ extension Shard {
         do throws(Refusal) {
             return try lookUp(exchange, authorization, http)
         } catch {
-            // Who has reached a limit is known.
             if error.kind == .unauthenticated { refused(exchange.connection, error) }
             throw error
         }
@@ -234,7 +234,9 @@ extension Shard {
                 return turnAway(connection, error, now: now)
             }
             resume(connection, now: now)
-        case .failure(let refusal): turnAway(connection, refusal, now: now)
+        case .failure(let refusal):
+            refused(connection, refusal)
+            turnAway(connection, refusal, now: now)
         }
     }
 

@@ -41,6 +41,8 @@ final class BlockPool {
         return Block(capacity: Swift.max(capacity, Block.size), budget: budget)
     }
 
+    func forEachSpare(_ body: (Block) -> Void) { free.forEach(body) }
+
     /// A segment of `block` has gone; the block can be used again after its last.
     func release(_ block: Block) {
         block.segments -= 1

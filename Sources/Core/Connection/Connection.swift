@@ -206,6 +206,9 @@ final class Connection {
         return nil
     }
 
+    /// Calls `body` with all who are in the list, those among them whose turn has been or who left.
+    func forEachHungry(_ body: (Subscriber) -> Void) { hungry.forEach(body) }
+
     func removeHungry() {
         hungry.removeAll()
         firstHungry = 0

@@ -76,6 +76,18 @@ struct Output: ~Copyable {
         return roomToKeep(kept, limit)
     }
 
+    /// Calls `body` with all that keeps memory for what waits here, some of it more than once.
+    func forEachOwner(_ body: (AnyObject) -> Void) {
+        for segment in segments[first...] {
+            switch segment.owner {
+            case .shared(let owner): body(owner)
+            case .block(let block): body(block)
+            case .none: break
+            }
+        }
+        if let current { body(current) }
+    }
+
     // Handing over
 
     /// Whole frames that lie in `chunk`, to be sent from there, on `stream`.

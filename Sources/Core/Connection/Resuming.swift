@@ -95,6 +95,8 @@ extension Shard {
         if connection.isExpelled || connection.principal?.expires.map({ now.wall >= $0 }) == true {
             return close(connection, reason: "the user is no longer let in", now: now)
         }
+        // A stream that has ended may have been in the midst of a message.
+        charge(connection)
         guard now.monotonic - since >= limits.resumeTime else { return }
         reached(.resumeTime)
         close(connection, reason: "it was not resumed in time", now: now)

@@ -23,6 +23,13 @@ struct BodyQueue: ~Copyable {
     /// Bytes of memory held for this stream alone.
     var memory: Int { own.capacity }
 
+    /// Calls `body` with whose shared memory is named here, some of it more than once.
+    func forEachOwner(_ body: (AnyObject) -> Void) {
+        for piece in pieces[first...] {
+            if let owner = piece.owner { body(owner) }
+        }
+    }
+
     /// Bytes that stay where they are as long as `owner` does.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: AnyObject) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }

@@ -94,6 +94,8 @@ struct EntryCache {
     /// Bytes of the next run: a topic with few messages is to take little.
     private var nextCapacity = EntryRun.smallest
 
+    func forEachRun(_ body: (EntryRun) -> Void) { runs.forEach(body) }
+
     /// The run that holds `sequence`, which `log` has.
     mutating func run(for sequence: SequenceNumber, in log: Log, budget: MemoryBudget) -> EntryRun {
         uses += 1

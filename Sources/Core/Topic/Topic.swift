@@ -42,6 +42,8 @@ final class Topic {
     var turns: [Channel] = []
     var nextTurn = 0
     var parked: ParkedQueue
+    /// Whose turn it is where both wait for room: a parked publish had the last one.
+    var isChannelsTurn = false
     /// When it was last without publisher and subscriber, on the monotonic clock; nil while it has one.
     var idleSince: UInt64?
     /// When a message came or a subscription moved on.

@@ -9,9 +9,14 @@ extension Topic {
         isDirty = false
         if retention.age > 0 { ages.note(end: log.end, age: retention.age, now: now.monotonic) }
         advanceViews(now: now)
+        // Where both wait for room, channels are granted some whenever publishes that were parked have had theirs.
+        if isChannelsTurn, !parked.isEmpty, freeRoom > 0 {
+            isChannelsTurn = false
+            grant(now: now)
+        }
         serveParked(now: now)
         for channel in turns { tellNews(channel) }
-        grant(now: now)
+        if parked.isEmpty { grant(now: now) }
         noteBlocking(now)
     }
 
@@ -94,6 +99,7 @@ extension Topic {
             }
             guard freeRoom > 0, bytesFit(charge) else { return }
             parked.removeFirst()
+            isChannelsTurn = true
             waiting.message.forEach { metadata, payload in
                 let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
                 if let channel = channels[waiting.key] {
@@ -108,16 +114,18 @@ extension Topic {
         }
     }
 
-    /// Grants each channel in turn its share of the room.
-    func grant(now: Instant) {
-        guard state.isLive, parked.isEmpty, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
+    /// Grants each channel in turn its share of the room, of which publishes that are parked have one as well.
+    private func grant(now: Instant) {
+        guard state.isLive, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
         let most = room.largestGrant(
             messages: Swift.min(shard.limits.grant, shard.rates.largestGrant),
             bytes: Swift.min(shard.limits.grantBytes, retention.bytes / 4))
-        let wanting = turns.count { $0.outstanding <= most / 2 }
+        // What is granted may not overtake the message that opened the channel.
+        func isWanting(_ channel: Channel) -> Bool { channel.outstanding <= most / 2 && !channel.isParked }
+        let wanting = turns.count(where: isWanting)
         guard wanting > 0 else { return }
         var free = freeRoom
-        let share = Swift.min(most, Swift.max(1, free / wanting))
+        let share = Swift.min(most, Swift.max(1, free / (wanting + (parked.isEmpty ? 0 : 1))))
         for _ in turns.indices {
             guard free > 0 else { return }
             let channel = turns[nextTurn % turns.count]
@@ -125,7 +133,7 @@ extension Topic {
             // What was granted earlier and lost its reservation counts against the share: an idle channel gathers none.
             let target = Swift.min(most, share + channel.reserved)
             let count = Swift.min(target - channel.outstanding, free)
-            guard channel.outstanding <= most / 2, count > 0 else { continue }
+            guard isWanting(channel), count > 0 else { continue }
             channel.outstanding += count
             channel.reserved += count
             channel.reservedUntil = now.monotonic + Limits.grantReservation

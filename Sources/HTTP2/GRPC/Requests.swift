@@ -206,12 +206,13 @@ public enum PublishAction: Equatable, Sendable {
                 var (topic, completesTopic) = ("", false)
                 if case .open(let before, let completes)? = request { (topic, completesTopic) = (before, completes) }
                 try parseOpen(inner, &topic, &completesTopic)
+                message.clear()
                 request = .open(topic: topic, completesTopic: completesTopic)
             case (2, .bytes(let inner)):
-                if request != .message { message.clear() }
                 try message.merge(inner)
                 request = .message
             case (3, .bytes(let text)):
+                message.clear()
                 request = .failTopic(try checkedText(text, "PublishRequest.fail_topic").text)
             default: break
             }

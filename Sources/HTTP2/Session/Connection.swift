@@ -130,6 +130,7 @@ final class Connection {
             let index = streams.find(head.stream)
             let isLate = index == nil && head.stream % 2 == 1 && head.stream <= lastStream
             let isAnswered = index.map { streams[$0].headSent } ?? false
+            if let index, head.endsStream { streams[index].remoteEnding = true }
             if let error = flood.received(head, late: isLate, answered: isAnswered, now: now) ?? misplaced(head) {
                 die(error)
                 return true
@@ -243,7 +244,7 @@ final class Connection {
         if entry.blocked { blocked -= 1 }
         if entry.body == .held { held -= 1 }
         if entry.unconsumed > 0 { _ = nghttp2_session_consume_connection(session, entry.unconsumed) }
-        if !entry.remoteDone {
+        if !entry.remoteDone && !entry.remoteEnding {
             let window = nghttp2_session_get_stream_local_window_size(session, Int32(bitPattern: entry.id))
             // It may have heard of a larger window without our knowing yet.
             flood.streamEnded(window: isAcknowledged ? Int(window) : max(Int(window), freshWindow))

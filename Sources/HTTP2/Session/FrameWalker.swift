@@ -30,6 +30,9 @@ struct FrameHead {
     static let endStream: UInt8 = 1
     static let endHeaders: UInt8 = 4
     static let size = 9
+
+    /// Its sender will send nothing more on the stream behind it, but for CONTINUATION.
+    var endsStream: Bool { (type == Kind.data || type == Kind.headers) && flags & Self.endStream != 0 }
 }
 
 struct FrameWalker {

@@ -27,6 +27,8 @@ struct HTTPStream {
     var finishing = false
     /// The end of the owner's half has been written.
     var localDone = false
+    /// The head of the frame that ends the peer's half has come: it may send nothing behind that frame.
+    var remoteEnding = false
     /// The peer's half has ended.
     var remoteDone = false
     /// An error of the peer's, for which the stream ends, has been counted.

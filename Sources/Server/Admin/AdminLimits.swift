@@ -11,6 +11,8 @@ enum AdminLimits {
     static let jobs = 4
     /// Nanoseconds that the shards have to answer. What is missing then is told to be missing.
     static let patience: UInt64 = 2_000_000_000
+    /// Nanoseconds that a client may take nothing of its answer before it gives way to who comes.
+    static let pause: UInt64 = 2_000_000_000
     /// Nanoseconds that a connection may be without a request, or take to send one or to read an answer.
     static let silence: UInt64 = 30_000_000_000
     /// Bytes of a request's target.

@@ -182,16 +182,22 @@ final class AdminLoop {
         }
     }
 
-    /// Ends the connection that has been in its handshake or without a request for longest, so that nobody keeps others
-    /// out by connections on which he asks for nothing. False when each of them has a request.
+    /// Ends the connection that has been in its handshake or without a whole request for longest, or that takes nothing
+    /// of its answer, so that nobody keeps others out by connections on which he asks for nothing. False when each of
+    /// them is being served.
     private func makeRoom() -> Bool {
-        let longest = clients.values.filter { $0.call == nil }.min { $0.lastSign < $1.lastSign }
+        let longest = clients.values.filter { givesWay($0) }.min { $0.lastSign < $1.lastSign }
         if gate?.dropOldest(before: longest?.lastSign ?? .max) == true { return true }
         guard let longest else { return false }
         driver.drop(longest.micro)
         // The library takes it out; the relay before it ends by itself.
         driver.run()
         return gate != nil || clients.count < AdminLimits.connections
+    }
+
+    private func givesWay(_ client: AdminClient) -> Bool {
+        if client.call == nil || client.micro.stage == .uploading { return true }
+        return client.job == nil && now - min(now, client.lastSign) >= AdminLimits.pause
     }
 
     private func serve(_ admitted: AdminGate.Admitted) {

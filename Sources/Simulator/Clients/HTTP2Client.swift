@@ -47,6 +47,7 @@ final class HTTP2Client: VirtualClient {
     let retain: Int
     let output: Int
     let isPaced: Bool
+    let givesUp = true
     let canFire = false
     let journal: Journal
     let referee: Referee

@@ -47,6 +47,8 @@ protocol VirtualClient: AnyObject {
 
     /// Windows of the protocol may hold up what is handed over to it.
     var isPaced: Bool { get }
+    /// What it is to be sent on a stream, and has not been sent, is given up when it cancels that.
+    var givesUp: Bool { get }
     /// Bytes that it has to send, and that the broker's windows do not let go.
     var unsent: Int { get }
     /// Single messages may be published without an answer.
@@ -68,6 +70,7 @@ enum TopicCall: String, CaseIterable { case complete, fail, delete }
 
 extension VirtualClient {
     var isPaced: Bool { false }
+    var givesUp: Bool { false }
     var unsent: Int { 0 }
     var canFire: Bool { true }
     func adapt(_ request: inout SubscribeRequest) {}

@@ -36,6 +36,7 @@ final class TopicLedger {
     var numbers: [UInt64: Int] = [:]
     var charges: [UInt64: Int] = [:]
     /// As last seen.
+    var head: UInt64 = 1
     var lost: UInt64 = 1
     var forgotten: UInt64 = 1
     var horizon: UInt64?

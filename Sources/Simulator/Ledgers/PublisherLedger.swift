@@ -18,6 +18,8 @@ final class AcknowledgedLedger: StreamLedger {
         super.init(client, "acknowledged publish of m\(number)", referee)
     }
 
+    func waits(for topic: String) -> Bool { !isAnswered && journal.messages[number].topic == topic }
+
     override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
         referee.expect(!isAnswered, "\(name) was answered twice")
         isAnswered = true
@@ -47,6 +49,7 @@ final class ChannelLedger: StreamLedger {
     private(set) var sent: [Int] = []
     /// What the broker lets it send.
     private(set) var credit = 0
+    private(set) var wasGranted = false
     var acknowledgementsAsked = 0
     /// It did so from the start.
     var asksForAll = false
@@ -91,6 +94,7 @@ final class ChannelLedger: StreamLedger {
             isOpenedAlone || journal.mayStand(sent[0]),
             "\(name) was granted \(n) before its first message was in the topic")
         credit += n
+        wasGranted = true
     }
 
     override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
@@ -113,8 +117,7 @@ final class ChannelLedger: StreamLedger {
     override func ended(_ metadata: [UInt8]?, _ error: String?) {
         super.ended(metadata, error)
         // Its last acknowledgement comes before the end, if there is credit for it: what is beyond was not accepted.
-        // Not if the connection could not put its fragments together, of which the topic does not know.
-        if asksForAll, !isMistaken, !isOfUnfinished(error) {
+        if asksForAll, !isMistaken, error.map(StreamLedger.isOfFragments) != true {
             for number in sent[accepted...] { journal.refused(number) }
         }
         if let error {

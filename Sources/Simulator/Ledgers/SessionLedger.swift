@@ -1,6 +1,6 @@
-// SessionLedger: a session of RSocket's RESUME, from both sides. The client's: what it keeps to send again, and what came
-// to it. The engine's, after each input: how far it has dealt with what was sent, what it keeps, and whether it lives –
-// by the rules of Protocol/rsocket.md, and by where the broker has read and the client has acknowledged.
+// SessionLedger: a session of RSocket's RESUME, from both sides. The client's: what it keeps to send again, and what it
+// has received. The engine's, after each input: how far it has dealt with what was sent, what it keeps, and whether it
+// lives – by the rules of Protocol/rsocket.md, and by where the broker has read and the client has acknowledged.
 
 import Bytes
 import Core
@@ -275,6 +275,12 @@ final class SessionLedger {
         guard let kept = connection.kept else { return .max }
         if plan.has(.shortMemory), kept.count > 0 { return 0 }
         return plan.limits.resumeBuffer - kept.sent
+    }
+
+    /// Bytes that came to the client and that it has not acknowledged, lengths included.
+    var unacknowledged: Int {
+        let last = socket.marks.acknowledged ?? 0
+        return history.reduce(0) { $0 + ($1.start >= Swift.max(last, position) ? 3 + $1.size : 0) }
     }
 
     // The engine's side

@@ -38,16 +38,18 @@ class StreamLedger {
         end = error ?? ""
     }
 
-    /// The connection had no room to put messages together: over RSocket it ends, a call of gRPC fails alone.
-    func isOfUnfinished(_ error: String?) -> Bool {
-        ["unfinished fragmented messages", "unfinished messages need more than"].contains {
-            error?.contains($0) == true
-        }
+    /// The connection could not put a message together, of which its topic does not know. Over RSocket it ends; a call
+    /// of gRPC fails alone.
+    static func isOfFragments(_ error: String) -> Bool {
+        [
+            "unfinished fragmented messages", "fragments of a message took too long",
+            "unfinished messages need more than",
+        ].contains { error.contains($0) }
     }
 
     /// It was ended by an error that holds one of these texts, or made a mistake.
     func expectError(_ error: String, among texts: [String]) {
-        if isMistaken || isOfUnfinished(error) { return }
+        if isMistaken || StreamLedger.isOfFragments(error) { return }
         referee.expect(texts.contains { error.contains($0) }, "\(name) failed without a reason to: \(error)")
     }
 }
@@ -70,11 +72,11 @@ final class CallLedger: StreamLedger {
 /// A list of what there is.
 final class ListLedger: StreamLedger {
     var asked = 0
-    private(set) var rows = 0
+    private(set) var texts: [[UInt8]] = []
 
     override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
-        rows += 1
-        referee.expect(rows <= asked, "\(name) sent \(rows) rows of \(asked) that were asked for")
+        texts.append(data)
+        referee.expect(texts.count <= asked, "\(name) sent \(texts.count) rows of \(asked) that were asked for")
     }
 
     override func ended(_ metadata: [UInt8]?, _ error: String?) {

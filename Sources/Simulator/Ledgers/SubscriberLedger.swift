@@ -57,6 +57,8 @@ final class SubscriberLedger: StreamLedger {
     var known: Place?
     private(set) var cursor: NaiveCursor?
     private(set) var epoch: UInt64 = 0
+    /// Messages that it named and that were gone before it joined.
+    private(set) var missed = 0
     /// Handed over, and not received by the client yet.
     private var owed: [Lot] = []
     private var handed = 0
@@ -172,6 +174,7 @@ final class SubscriberLedger: StreamLedger {
         let counted = request.policy == "fail" ? now.waiting.last?.upper.value ?? now.viewEnd : now.viewEnd
         let begin = counted &- now.delivered &- now.dropped &- UInt64(waiting)
         let (wanted, missed) = expectedBegin(now, begin)
+        self.missed = missed
         checkBegin(begin, wanted, now, topic)
         var cursor = NaiveCursor(
             policy: request.policy, buffer: request.buffer, begin: begin, joined: now.joined, missed: missed)

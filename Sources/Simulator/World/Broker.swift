@@ -84,6 +84,16 @@ final class Broker {
 
     func wire(_ id: ConnectionID, on shard: Int) -> Wire? { wiresByID[shard][id] }
 
+    /// All memory that is referred to by shards and by mail between them.
+    var tally: MemoryTally {
+        var tally = MemoryTally()
+        for shard in shards { shard.add(to: &tally) }
+        for case .mail(let batch) in inboxes.joined() {
+            for mail in batch { mail.add(to: &tally) }
+        }
+        return tally
+    }
+
     /// What is gone at the client's end is so at the broker's.
     func tellOfCuts() {
         for wire in wires.joined() { wire.isMute = false }

@@ -92,6 +92,21 @@ final class Examiner {
         epochs[shard] = now
     }
 
+    /// What is counted is there, and no more of it than may be; to be asked when no shard has its turn.
+    func examineMemory() {
+        let tally = broker.tally
+        referee.expect(
+            // Where HTTP/2 is spoken, something may hold a region that the tally does not go over.
+            tally.bytes == broker.memory.used || plan.has(.http2) && tally.bytes < broker.memory.used,
+            "\(broker.memory.used) bytes of memory are counted, and \(tally.bytes) are there: \(tally)")
+        // Nothing is taken above the limit and a fourth of it; the last message may have begun a region of a log.
+        let most = plan.limits.memory + plan.limits.memory / 4
+        referee.expect(
+            tally.logs - tally.ownLogs + tally.parked <= most + tally.largestChunk,
+            "\(tally.logs - tally.ownLogs) bytes of logs and \(tally.parked) of publishes that wait are held, and "
+                + "\(most) may be taken: \(tally)")
+    }
+
     // Topics
 
     private func examine(_ topic: Inspection.Topic, _ shard: Int, isBatch: Bool) {
@@ -102,6 +117,7 @@ final class Examiner {
         // It may have ended otherwise in the moment in which it was deleted.
         if !topic.isNamed { ledger.states.formUnion(["completed", "failed"]) }
         ledger.end = topic.end
+        ledger.head = topic.head
         ledger.forgotten = topic.forgotten
         for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {
             guard let (payload, charge) = broker.shards[shard].message(sequence, of: topic.epoch) else {

@@ -66,17 +66,20 @@ struct Plan {
         if drawn.contains(.trickle) {
             // Subscriptions are to live long.
             drawn.subtract([.cancels, .resets, .halfCloses, .ends, .deletion, .mistakes])
+            // And what waits for them is not to be lost by the log.
+            drawn.subtract([.shortLogs, .shortMemory])
         }
         features = drawn
         steps = drawn.contains(.trickle) ? 3000 : chance.pick([60, 200, 200, 600])
-        topics = Array(["a", "b", "c.d"].prefix(1 + chance.below(3)))
+        topics = Array(["a", "b", "c.d"].prefix(1 + (drawn.contains(.trickle) ? 0 : chance.below(3))))
         let separate = ["drop-newest", "replace-newest"]
         let all =
             drawn.contains(.trickle)
             ? separate : ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
         let few = (0..<1 + chance.below(3)).map { _ in chance.pick(all) }
         policies = chance.isOne(in: 2) ? all : few
-        buffers = chance.isOne(in: 3) ? [1] : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
+        let small = drawn.contains(.trickle) ? [2, 5] : [1]
+        buffers = chance.isOne(in: 3) ? small : chance.pick([[1, 2, 3], [2, 7, 50], [1, 4, 150]])
         splitsMail = chance.isOne(in: 2)
         drawLimits(chance)
     }

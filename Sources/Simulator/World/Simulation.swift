@@ -64,19 +64,22 @@ public final class Simulation {
 
     private func run() -> Outcome {
         trouble()
-        let phases = [settle, feed, finish, leave, vanish]
+        let phases = [settle, compareLists, feed, compareLists, finish, leave, vanish]
         for phase in phases where referee.fault == nil { phase() }
         return Outcome(
             seed: seed, plan: plan.description, fault: referee.fault, step: step, hash: trace.hash,
             published: journal.messages.count { $0.place != nil },
-            received: workload.subscribers.reduce(0) { $0 + $1.received },
+            received: received,
             resumed: workload.clients.reduce(0) { $0 + ($1.session?.resumptions ?? 0) })
     }
+
+    private var received: Int { workload.subscribers.reduce(0) { $0 + $1.received } }
 
     /// Clients act, shards have turns, time passes, in any order.
     private func trouble() {
         while step < plan.steps, referee.fault == nil {
             step += 1
+            if step % 8 == 0 { examiner.examineMemory() }
             switch chance.below(10) {
             case 0...3: workload.act()
             case 4...6: broker.turn(chance.below(plan.shards), isPartial: chance.below(3) > 0)
@@ -92,6 +95,7 @@ public final class Simulation {
     private func rest() {
         for _ in 0..<10_000 where referee.fault == nil {
             step += 1
+            examiner.examineMemory()
             for shard in 0..<plan.shards { broker.turn(shard, isPartial: false) }
             for client in workload.clients where !client.isOver { client.read(.max) }
             if broker.isAtRest, !workload.clients.contains(where: { !$0.isOver && $0.wire.arrived > 0 }) { return }
@@ -140,6 +144,34 @@ public final class Simulation {
         pass(seconds: Double(plan.limits.resumeTime / Limits.second) + 1)
         referee.expect(
             !examiner.hasDetached, "a session outlives the time that it has for a socket")
+    }
+
+    /// While nothing happens, lists tell what the ledgers know.
+    private func compareLists() {
+        guard plan.has(.lists), let reader = workload.connect(mayResume: false) else { return }
+        reader.calm()
+        // What subscriptions were handed their topics learn with time, in which they may be handed more.
+        rest()
+        var before = -1
+        while before != received, referee.fault == nil {
+            before = received
+            pass(seconds: 0.25)
+        }
+        referee.expect(broker.tally.stale == 0, "a connection is counted with bytes of requests that it does not hold")
+        let lists = ["$SYS.subscriptions", "$SYS.topics", "$SYS.connections"].map { what in
+            let list = ListLedger(reader, what, referee)
+            reader.list(what, list, n: SubscriberLedger.everything)
+            rest()
+            referee.expect(list.end == "", "\(list.name) was not told to its end")
+            return list
+        }
+        guard referee.fault == nil else { return }
+        let check = ListCheck(
+            plan: plan, journal: journal, referee: referee, clients: workload.clients,
+            subscribers: workload.subscribers, channels: workload.channels, singles: workload.singles, reader: reader)
+        check.check(subscriptions: lists[0])
+        check.check(topics: lists[1])
+        check.check(connections: lists[2])
     }
 
     /// Everybody asks for everything. What was parked finds room or gives up; credit agrees on both sides.

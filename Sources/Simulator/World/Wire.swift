@@ -14,6 +14,8 @@ final class Wire {
     /// Bytes that the client sent, and the broker read, in all.
     private(set) var sent = 0
     private(set) var read = 0
+    /// Bytes that the broker wrote, in all.
+    private(set) var written = 0
     /// From the broker to the client.
     private var down = ByteBuffer()
     /// Bytes that may be on their way to a client that does not read.
@@ -84,6 +86,7 @@ final class Wire {
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) {
+        written += bytes.count
         if !isCut { down.append(bytes) }
     }
 

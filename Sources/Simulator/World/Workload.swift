@@ -34,10 +34,7 @@ final class Workload {
     func act() {
         let act = chance.below(36)
         trace.add(.act, act)
-        if plan.has(.trickle), chance.isOne(in: 2) {
-            if let ledger = any(subscribers) { ask(ledger) }
-            return
-        }
+        if plan.has(.trickle), chance.isOne(in: 2) { return trickle() }
         if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
         switch act {
         case 0...2 where subscribers.count { $0.isOpen } < (plan.has(.trickle) ? 2 : 12): subscribe()
@@ -61,6 +58,19 @@ final class Workload {
         case 26 where plan.has(.channels): if let ledger = any(channels) { finish(ledger) }
         case 27...28 where plan.has(.http2): if let client = anyClient() { client.stir() }
         default: if let ledger = any(channels) { send(ledger) }
+        }
+    }
+
+    /// More is published than is asked for, so that what waits falls into ranges and the first of them go.
+    private func trickle() {
+        if chance.isOne(in: 3) {
+            if let ledger = any(subscribers) { ask(ledger) }
+        } else if plan.has(.fire) {
+            fire()
+        } else if plan.has(.acknowledged) {
+            publish()
+        } else if let ledger = any(channels) {
+            send(ledger)
         }
     }
 

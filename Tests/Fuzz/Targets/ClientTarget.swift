@@ -41,6 +41,9 @@ private final class ClientScript {
     private var requested: [StreamID: UInt64] = [:]
     private var granted: [StreamID: UInt64] = [:]
     private var over: Set<StreamID> = []
+    private var channels: Set<StreamID> = []
+    /// Channels on which the broker sends no more; it may still grant, decline or fail what comes from here.
+    private var halfOver: Set<StreamID> = []
     private var now: UInt64 = 0
     private var isDead = false
 
@@ -80,6 +83,7 @@ private final class ClientScript {
                     "a", completesTopic: false, first: text, isOnly: action & 0x10 != 0,
                     acknowledged: action & 0x20 != 0)
                 open(id, .max)
+                channels.insert(id)
             case 5: open(try connection.publish("a", input.piece()), .max)
             case 6: open(try connection.call(.info), .max)
             case 7, 8:
@@ -196,14 +200,14 @@ private final class ClientScript {
             mustHold(left > 0, "a message comes that was not asked for")
             if left < .max { requested[id] = left - 1 }
             mustHold(message.data.count <= 300, "a message of \(message.data.count) bytes")
-            seen(id)
+            received(id)
         case .acknowledged(let id, let told):
             note("acknowledged \(id.value) \(told)")
-            seen(id)
+            received(id)
         case .completed(let id, let dropped):
             note("completed \(id.value) \(dropped)")
-            seen(id)
-            over.insert(id)
+            received(id)
+            if channels.contains(id) && !isHTTP2 { halfOver.insert(id) } else { over.insert(id) }
         case .failed(let id, let error):
             note("failed \(id.value) \(error.message)")
             seen(id)
@@ -217,6 +221,11 @@ private final class ClientScript {
         case .pong(let data): note("pong \(Array(data))")
         case .closing(let why): note("closing \(why)")
         }
+    }
+
+    private func received(_ id: StreamID) {
+        seen(id)
+        mustHold(!halfOver.contains(id), "more comes behind the completion of \(id.value): \(events.last ?? "")")
     }
 
     private func seen(_ id: StreamID) {

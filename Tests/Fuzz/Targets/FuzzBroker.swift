@@ -195,12 +195,9 @@ final class FuzzBroker {
 
     private func post(_ shard: Shard) -> Bool {
         var posted = false
-        for lane in [\Effects.mail, \Effects.lateMail] {
-            for (target, mail) in shard.effects[keyPath: lane].enumerated() where !mail.isEmpty {
-                shard.effects[keyPath: lane][target].removeAll()
-                inboxes[target].append(mail)
-                posted = true
-            }
+        shard.effects.takeMail { batch, target in
+            inboxes[target].append(batch)
+            posted = true
         }
         return posted
     }

@@ -149,11 +149,11 @@ private final class HTTP2Script: BrokerScript {
         case 12: post(place, peer, &input)
         case 13, 14:
             let (stream, n) = (stream(&input), UInt64(input.number(below: 9)))
-            peer.say(stream, Message.field(2, n == 8 ? 0x7FFF_FFFF : n), end: input.byte() == 0)
+            peer.say(stream, Proto.field(2, n == 8 ? 0x7FFF_FFFF : n), end: input.byte() == 0)
         case 15, 16:
             let stream = stream(&input)
             let text = Array(input.piece())
-            peer.say(stream, Message.field(2, Message.field(2, text)), end: false)
+            peer.say(stream, Proto.field(2, Proto.field(2, text)), end: false)
         case 17: peer.say(stream(&input), Array(input.piece()), end: input.byte() == 0)
         case 18: peer.send(data(stream(&input), Array(input.piece()), end: true))
         case 19: peer.send(reset(stream(&input), UInt32(input.number(below: 14))))
@@ -203,26 +203,26 @@ private final class HTTP2Script: BrokerScript {
         let topic = topic(&input)
         let n = UInt64(1 + input.number(below: 5))
         let kind = input.byte()
-        var open = Message.field(1, Array(topic.utf8)) + Message.field(2, n == 5 ? 0x7FFF_FFFF : n)
+        var open = Proto.field(1, Array(topic.utf8)) + Proto.field(2, n == 5 ? 0x7FFF_FFFF : n)
         switch kind & 7 {
-        case 1: open += Message.field(3, UInt64(input.byte()))
-        case 2: open += Message.field(4, 1)
-        case 3: open += Message.field(5, UInt64(input.byte()))
-        case 4: open += Message.field(5, 2) + Message.field(6, UInt64(input.byte()))
+        case 1: open += Proto.field(3, UInt64(input.byte()))
+        case 2: open += Proto.field(4, 1)
+        case 3: open += Proto.field(5, UInt64(input.byte()))
+        case 4: open += Proto.field(5, 2) + Proto.field(6, UInt64(input.byte()))
         default: break
         }
-        open += Message.field(8, UInt64(kind >> 3 & 7))
-        if kind & 0x40 != 0 { open += Message.field(7, UInt64(input.number(below: 5))) }
-        if kind & 0x80 != 0 { open += Message.field(9, 1) }
+        open += Proto.field(8, UInt64(kind >> 3 & 7))
+        if kind & 0x40 != 0 { open += Proto.field(7, UInt64(input.number(below: 5))) }
+        if kind & 0x80 != 0 { open += Proto.field(9, 1) }
         let stream = grpc(place, peer, .subscribe, credentials(&input))
-        peer.say(stream, Message.field(1, open), end: input.byte() == 0xEE)
+        peer.say(stream, Proto.field(1, open), end: input.byte() == 0xEE)
     }
 
     private func publish(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
         let topic = topic(&input)
         let stream = grpc(place, peer, .publish, credentials(&input))
-        let completes = input.byte() & 1 == 0 ? [] : Message.field(2, 1)
-        peer.say(stream, Message.field(1, Message.field(1, Array(topic.utf8)) + completes), end: false)
+        let completes = input.byte() & 1 == 0 ? [] : Proto.field(2, 1)
+        peer.say(stream, Proto.field(1, Proto.field(1, Array(topic.utf8)) + completes), end: false)
     }
 
     private func call(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
@@ -231,7 +231,7 @@ private final class HTTP2Script: BrokerScript {
         let stream = grpc(place, peer, method, credentials(&input))
         let text = Array(input.piece())
         let isText = input.byte() & 1 == 0
-        let message = Message.field(1, Array(topic.utf8)) + Message.field(2, isText ? text : Message.field(2, text))
+        let message = Proto.field(1, Array(topic.utf8)) + Proto.field(2, isText ? text : Proto.field(2, text))
         peer.say(stream, method == .publishOne || isText ? message : text, end: true)
     }
 
@@ -265,23 +265,5 @@ private final class HTTP2Script: BrokerScript {
         let head = [(":method", method), (":scheme", "http"), (":path", path)]
         let field = (input.part(before: 0).asText, input.part(before: 0).asText)
         peer.sendRaw(headers(stream, head + [field], end: input.byte() & 1 == 0))
-    }
-}
-
-/// Fields of protobuf.
-enum Message {
-    static func varint(_ value: UInt64) -> [UInt8] {
-        var bytes: [UInt8] = []
-        var rest = value
-        while rest >= 128 {
-            bytes.append(UInt8(rest & 127) | 128)
-            rest >>= 7
-        }
-        return bytes + [UInt8(rest)]
-    }
-
-    static func field(_ number: UInt64, _ value: UInt64) -> [UInt8] { varint(number << 3) + varint(value) }
-    static func field(_ number: UInt64, _ bytes: [UInt8]) -> [UInt8] {
-        varint(number << 3 | 2) + varint(UInt64(bytes.count)) + bytes
     }
 }

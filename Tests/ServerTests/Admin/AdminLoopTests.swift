@@ -47,4 +47,32 @@ struct AdminLoopTests {
         admin.stop()
         context.log.close()
     }
+
+    /// Of a shard that does not answer; what comes later waits until those are given up.
+    @Test func fewQuestionsAreAskedAtATime() throws {
+        let limits = Limits()
+        var context = LoopContext(
+            limits: limits, memory: MemoryBudget(limit: limits.memory), inboxes: [try Inbox()],
+            acceptor: try Inbox(), connections: ConnectionCount(limit: 1), log: try silentLog())
+        var admin = try AdminThread(binding: Endpoint(host: "127.0.0.1", port: 0))
+        context.admin = admin.inbox
+        try admin.start(context, Server.Configuration(), [])
+        let began = Clock.monotonic()
+        func ask(_ path: String) throws -> TestClient {
+            let client = try TestClient(port: admin.addresses[0].port)
+            try client.send(Array("GET \(path) HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".utf8))
+            return client
+        }
+        let waiting = try (0..<AdminLimits.jobs + 2).map { _ in try ask("/metrics") }
+        // What takes no shard is answered at once, and so after all of those were looked at.
+        #expect(String(decoding: try ask("/style.css").receiveAll(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
+        var questions = 0
+        context.inboxes[0].drain { if case .inquiry = $0 { questions += 1 } }
+        if Clock.monotonic() - began < AdminLimits.patience { #expect(questions == AdminLimits.jobs) }
+        for client in waiting {
+            #expect(String(decoding: try client.receiveAll(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
+        }
+        admin.stop()
+        context.log.close()
+    }
 }

@@ -3,7 +3,9 @@ nothing."""
 
 import json
 import signal
+from collections import Counter
 
+from commands import LIMIT
 from faults import beside
 
 BODY = bytes(10_000)
@@ -33,6 +35,37 @@ def test_a_stopped_subscriber(begin, reach, topic):
         assert (lost, count) == (row_of(publisher, topic)["dropped"], published - lost) and lost
         process.kill()
         publisher.close()
+    broker.stop()
+
+
+def test_a_stopped_publisher(begin, reach, topic):
+    """In the middle of a channel, with credit in its hands: a subscription that holds publishers to what it can take
+    goes on getting what another one publishes. Both lose nothing."""
+    broker, count, asked = begin(), 2000, 100
+    forebay = reach(broker)
+    with beside(broker, growth=16 << 20):
+        reader, got = broker.peer(), Counter()
+        sub = reader.subscribe(f"{topic}?overflow=block&buffer={2 * asked}", n=asked)
+        reader.joined(topic, 1)
+
+        def read(until):
+            while not until():
+                got.update(one.data for one in sub.take(1))
+                if sub.asked - sub.received < asked // 2:
+                    sub.request(asked // 2)
+
+        stopped = forebay.start("pub", topic, "stopped", "--count", str(count))
+        read(lambda: got[b"stopped"] >= asked)
+        stopped.send_signal(signal.SIGSTOP)
+        other = forebay.start("pub", topic, "other", "--count", str(count))
+        read(lambda: got[b"other"] == count)
+        assert other.wait(LIMIT) == 0 and got[b"stopped"] < count
+        stopped.send_signal(signal.SIGCONT)
+        read(lambda: got[b"stopped"] == count)
+        assert stopped.wait(LIMIT) == 0
+        row, published = row_of(reader, topic), reader.info(topic)["published"]
+        assert (row["delivered"], row["dropped"], row["waiting"], published) == (2 * count, 0, 0, 2 * count)
+        reader.close()
     broker.stop()
 
 

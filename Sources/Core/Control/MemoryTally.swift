@@ -1,0 +1,90 @@
+// MemoryTally: what counts as the broker's memory, found by going over all that is there, for a simulation that holds
+// it against `MemoryBudget.used`. No part of the broker looks at it.
+
+/// Regions of memory, each counted once, however many refer to it.
+package struct MemoryTally {
+    private var seen: Set<ObjectIdentifier> = []
+    /// Bytes of logs, of the broker's own topics among them, and the largest of their regions.
+    package private(set) var logs = 0
+    package private(set) var ownLogs = 0
+    package private(set) var largestChunk = 0
+    /// Bytes of publishes that wait for room.
+    package private(set) var parked = 0
+    /// Bytes of all else: what connections hold, and what is kept at hand for them.
+    package private(set) var others = 0
+
+    /// Connections that are counted with other bytes of requests than they hold: a tick puts that right.
+    package fileprivate(set) var stale = 0
+
+    package init() {}
+
+    package var bytes: Int { logs + parked + others }
+
+    fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false) {
+        guard seen.insert(ObjectIdentifier(region)).inserted else { return }
+        switch region {
+        case let chunk as Chunk:
+            logs += chunk.capacity
+            if isOwn { ownLogs += chunk.capacity }
+            largestChunk = Swift.max(largestChunk, chunk.capacity)
+        case let block as Block: others += block.capacity
+        case let run as EntryRun: others += run.memory
+        default: break
+        }
+    }
+
+    fileprivate mutating func add(_ pieces: [LogPiece], isOwn: Bool = false) {
+        for piece in pieces { add(piece.chunk, isOwn: isOwn) }
+    }
+
+    fileprivate mutating func add(parked bytes: Int) { parked += bytes }
+    fileprivate mutating func add(_ bytes: Int) { others += bytes }
+}
+
+extension Shard {
+    /// Adds what this shard refers to; mail that has left it is another's to add.
+    package func add(to tally: inout MemoryTally) {
+        for topic in topics.values {
+            tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
+            tally.add(parked: topic.parked.bytes)
+        }
+        for mirror in mirrors.values { tally.add(mirror.log.allPieces) }
+        for mirror in mirrorsByEpoch.values {
+            tally.add(mirror.log.allPieces)
+            mirror.entries.forEachRun { tally.add($0) }
+        }
+        for meter in meters.values { tally.add(parked: meter.parked.bytes) }
+        pool.forEachSpare { tally.add($0) }
+        for place in 0..<connections.bound {
+            if let connection = connections.at(place) { add(connection, to: &tally) }
+        }
+        for place in 0..<streams.bound {
+            guard let stream = streams.at(place), stream.kind == .publisher else { continue }
+            tally.add(parked: unsafeDowncast(stream, to: Publisher.self).early.bytes.count)
+        }
+        for mail in effects.mail.joined() { mail.add(to: &tally) }
+        for mail in effects.lateMail.joined() { mail.add(to: &tally) }
+    }
+
+    private func add(_ connection: Connection, to tally: inout MemoryTally) {
+        tally.add(connection.charged)
+        let buffered = connection.http?.bufferedBytes ?? connection.rsocket.bufferedBytes
+        if !connection.isClosed, connection.charged != buffered { tally.stale += 1 }
+        tally.add(connection.output.kept?.store.capacity ?? 0)
+        connection.output.forEachOwner { tally.add($0) }
+        // Their views may be gone.
+        connection.forEachHungry { tally.add($0.mirror.log.allPieces) }
+        for exchange in connection.http?.all ?? [] { exchange.body.forEachOwner { tally.add($0) } }
+    }
+}
+
+extension Mail {
+    /// Adds the parts of logs that it brings.
+    package func add(to tally: inout MemoryTally) {
+        switch content {
+        case .attached(_, let view): tally.add(view.pieces)
+        case .advance(_, let advance): tally.add(advance.fresh)
+        default: break
+        }
+    }
+}

@@ -1,0 +1,166 @@
+// ListCheck: what $SYS.subscriptions, $SYS.topics and $SYS.connections tell, while nothing happens, held against what
+// the ledgers know: who is there, and no one else, and each figure that a ledger has too.
+
+struct ListCheck {
+    let plan: Plan
+    let journal: Journal
+    let referee: Referee
+    let clients: [any VirtualClient]
+    let subscribers: [SubscriberLedger]
+    let channels: [ChannelLedger]
+    let singles: [StreamLedger]
+    /// Who asked for the lists, which changes its own figures.
+    let reader: any VirtualClient
+
+    private static func name(_ client: any VirtualClient) -> String {
+        "\(client.home.shard)-\(client.home.id.index)-\(client.home.id.generation)"
+    }
+
+    /// The rows by the fields that name them; the same twice is a fault.
+    private func table(_ list: ListLedger, by names: [String]) -> [String: Row] {
+        var table: [String: Row] = [:]
+        for bytes in list.texts {
+            guard let row = Row(bytes) else {
+                referee.fail("\(list.name) sent a row that is none: \(String(decoding: bytes, as: UTF8.self))")
+                return [:]
+            }
+            let key = names.map { row[$0] ?? "" }.joined(separator: "/")
+            referee.expect(table[key] == nil, "\(list.name) tells of \(key) twice")
+            table[key] = row
+        }
+        return table
+    }
+
+    private func compare(_ row: Row?, _ name: String, _ expected: [(name: String, value: String)]) {
+        guard let row else { return referee.fail("no list tells of \(name)") }
+        if let difference = row.difference(from: expected) {
+            referee.fail("of \(name) it is listed that \(difference)")
+        }
+    }
+
+    // Subscriptions
+
+    func check(subscriptions list: ListLedger) {
+        var table = table(list, by: ["connection", "stream"])
+        for ledger in subscribers where ledger.isAwaited {
+            let row = table.removeValue(forKey: "\(ListCheck.name(ledger.client))/\(ledger.stream)")
+            compare(row, ledger.name, figures(of: ledger))
+        }
+        referee.expect(table.isEmpty, "subscriptions are listed that nobody has: \(table.values)")
+    }
+
+    private func figures(of ledger: SubscriberLedger) -> [(name: String, value: String)] {
+        guard let cursor = ledger.cursor, let topic = journal.topic(ledger.epoch) else {
+            return [("delivered", "known, as it has joined")]
+        }
+        let (asked, left) = (ledger.asked, ledger.asked - ledger.received)
+        let waiting = cursor.waiting.count
+        let next = cursor.waiting.first ?? cursor.next
+        let reason = waiting == 0 ? "nothing" : !ledger.isUnbounded && left == 0 ? "credit" : "socket"
+        return [
+            ("topic", ledger.request.topic), ("policy", ledger.request.policy), ("buffer", "\(ledger.request.buffer)"),
+            ("meta", "\(ledger.request.hasMeta)"),
+            ("requested", ledger.isUnbounded ? "unbounded" : "\(asked)"),
+            ("outstanding", ledger.isUnbounded ? "unbounded" : "\(left)"),
+            ("delivered", "\(ledger.received)"), ("dropped", "\(cursor.dropped)"), ("missed", "\(ledger.missed)"),
+            ("waiting", "\(waiting)"), ("next", "\(next)"), ("waits_for", reason),
+            ("lag", waiting == 0 ? "0" : "\(topic.end - next)"),
+        ]
+    }
+
+    // Topics
+
+    func check(topics list: ListLedger) {
+        for (name, row) in table(list, by: ["name"]) where !name.hasPrefix("$SYS.") {
+            guard let topic = row["epoch"].flatMap({ UInt64($0) }).flatMap({ journal.topic($0) }) else {
+                referee.fail("a topic is listed that there is not: \(row.description)")
+                return
+            }
+            compare(row, "'\(name)'", figures(of: topic))
+            checkSums(row, topic)
+        }
+        let listed = Set(list.texts.compactMap { Row($0)?["name"] })
+        // Who has not been handed all of a topic that was deleted is still there.
+        for ledger in subscribers where ledger.isAwaited && !journal.deleted.contains(ledger.request.topic) {
+            referee.expect(listed.contains(ledger.request.topic), "\(ledger.name) has a topic that is not listed")
+        }
+        for ledger in channels where ledger.isAwaited {
+            referee.expect(listed.contains(ledger.topic), "\(ledger.name) has a topic that is not listed")
+        }
+    }
+
+    private func figures(of topic: TopicLedger) -> [(name: String, value: String)] {
+        let forgotten = Swift.min(topic.forgotten, topic.end)
+        let retained = Swift.min(UInt64(plan.limits.retain), topic.end - topic.head)
+        let first = Swift.max(topic.end - retained, forgotten)
+        let bytes = (topic.head..<topic.end).reduce(0) { $0 + (topic.charges[$1] ?? 0) }
+        let open = channels.filter { $0.isAwaited && $0.topic == topic.name }
+        return [
+            ("name", topic.name), ("next", "\(topic.end)"), ("first", "\(first)"), ("retained", "\(topic.end - first)"),
+            ("bytes", "\(bytes)"), ("published", "\(topic.end - 1)"), ("publishers", "\(open.count)"),
+            ("subscriptions", "\(subscribers.count { $0.isAwaited && $0.epoch == topic.epoch })"),
+            ("retain", "\(plan.limits.retain)"), ("retain_bytes", "\(plan.limits.retainBytes)"),
+        ]
+    }
+
+    /// What all subscriptions were handed, and what they lost. Of one that is gone for its client not all is known.
+    private func checkSums(_ row: Row, _ topic: TopicLedger) {
+        let all = subscribers.filter { $0.epoch == topic.epoch && $0.cursor != nil }
+        let (delivered, dropped) = (Int(row["delivered"] ?? "") ?? -1, Int(row["dropped"] ?? "") ?? -1)
+        let received = all.reduce(0) { $0 + $1.received }
+        let lost = all.reduce(0) { $0 + ($1.cursor?.dropped ?? 0) }
+        let isWhole = subscribers.allSatisfy {
+            $0.request.topic != topic.name
+                || !$0.client.isOver && $0.cursor != nil && !($0.isCancelled && $0.client.givesUp)
+        }
+        referee.expect(
+            delivered == received || !isWhole && delivered > received,
+            "'\(topic.name)' is listed with \(delivered) messages delivered, and \(received) were received")
+        let isOpen = all.allSatisfy { $0.leaving == nil } && isWhole
+        referee.expect(
+            dropped == lost || !isOpen && dropped > lost,
+            "'\(topic.name)' is listed with \(dropped) messages dropped, and \(lost) were")
+        let waiting = singles.count { ($0 as? AcknowledgedLedger)?.waits(for: topic.name) == true && $0.isAwaited }
+        // Of a channel without credit it is not known.
+        let silent = channels.count { $0.isAwaited && $0.topic == topic.name && !$0.wasGranted }
+        let parked = Int(row["parked"] ?? "") ?? -1
+        referee.expect(
+            waiting <= parked && parked <= waiting + silent,
+            "'\(topic.name)' is listed with \(parked) publishes that wait, and \(waiting) do")
+        let unplaced = journal.messages.count { $0.strength == .fire && $0.topic == topic.name && $0.place == nil }
+        let fire = Int(row["fire_dropped"] ?? "") ?? -1
+        referee.expect(
+            fire >= 0 && fire <= unplaced,
+            "'\(topic.name)' is listed with \(fire) messages refused that were fired, and \(unplaced) have no place")
+    }
+
+    // Connections
+
+    func check(connections list: ListLedger) {
+        var table = table(list, by: ["id"])
+        for client in clients where !client.isOver {
+            let row = table.removeValue(forKey: ListCheck.name(client))
+            compare(row, "connection \(ListCheck.name(client))", figures(of: client))
+        }
+        referee.expect(table.isEmpty, "connections are listed that nobody has: \(table.values)")
+    }
+
+    private func figures(of client: any VirtualClient) -> [(name: String, value: String)] {
+        let streams: [StreamLedger] = subscribers + channels + singles
+        var figures = [
+            ("state", "attached"), ("shard", "\(client.home.shard)"),
+            ("subscriptions", "\(subscribers.count { $0.isAwaited && $0.client === client })"),
+            ("publishers", "\(channels.count { $0.isAwaited && $0.client === client })"),
+        ]
+        guard client !== reader else { return figures }
+        figures += [
+            ("streams", "\(streams.count { $0.isAwaited && $0.client === client })"), ("output", "0"), ("control", "0"),
+        ]
+        if client.session == nil {
+            figures += [("bytes_in", "\(client.wire.read)"), ("bytes_out", "\(client.wire.written)")]
+        } else {
+            figures.append(("unacknowledged", "\(client.session?.unacknowledged ?? 0)"))
+        }
+        return figures
+    }
+}

@@ -1,0 +1,46 @@
+// Row: a row of a list, as far as the broker writes such: an object of JSON that holds no others.
+
+struct Row {
+    private var fields: [String: String] = [:]
+    private let text: String
+
+    /// Nil if it is not one.
+    init?(_ bytes: [UInt8]) {
+        text = String(decoding: bytes, as: UTF8.self)
+        var rest = bytes[...]
+        guard rest.popFirst() == UInt8(ascii: "{"), rest.popLast() == UInt8(ascii: "}") else { return nil }
+        while !rest.isEmpty {
+            guard let name = Row.string(&rest), rest.popFirst() == UInt8(ascii: ":") else { return nil }
+            guard let value = rest.first == UInt8(ascii: "\"") ? Row.string(&rest) : Row.word(&rest) else { return nil }
+            fields[name] = value
+            if !rest.isEmpty, rest.popFirst() != UInt8(ascii: ",") { return nil }
+        }
+    }
+
+    private static func string(_ rest: inout ArraySlice<UInt8>) -> String? {
+        guard rest.popFirst() == UInt8(ascii: "\"") else { return nil }
+        var value: [UInt8] = []
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "\"") { return String(decoding: value, as: UTF8.self) }
+            value.append(byte == UInt8(ascii: "\\") ? rest.popFirst() ?? 0 : byte)
+        }
+        return nil
+    }
+
+    private static func word(_ rest: inout ArraySlice<UInt8>) -> String? {
+        let word = rest.prefix { $0 != UInt8(ascii: ",") }
+        rest.removeFirst(word.count)
+        return word.isEmpty ? nil : String(decoding: word, as: UTF8.self)
+    }
+
+    subscript(name: String) -> String? { fields[name] }
+    var description: String { text }
+
+    /// What differs from this row; nil if nothing does.
+    func difference(from expected: [(name: String, value: String)]) -> String? {
+        for (name, value) in expected where fields[name] != value {
+            return "'\(name)' is \(fields[name] ?? "missing"), and \(value) is so: \(text)"
+        }
+        return nil
+    }
+}

@@ -1,0 +1,174 @@
+"""Garbage for every port of a broker, as fast as one wants, by processes of its own whose work is not the test's:
+`garbage.py HOST PORT KIND SECONDS RATE`, with bytes a second. Noise ends its connection at the first frame, so there is
+also what the protocols have a server read on: frames that are to be ignored, frames longer than any message, bodies of
+requests that are refused. What goes wrong with a connection is not told: the next one is opened."""
+
+import collections
+import contextlib
+import itertools
+import json
+import os
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import raw
+from common import *
+from curl import path
+from http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, frame, settings
+
+MIB = 1 << 20
+RATE = 200_000_000  # Bytes a second.
+PROCESSES, THREADS = 2, 16  # As many threads as there are kinds, or more.
+NOISE = os.urandom(MIB)
+TCP_INFO_ACKED = 120  # Where struct tcp_info has tcpi_bytes_acked, of 64 bits.
+
+# RSocket
+
+UNKNOWN_TYPE, CLOSED = 0x2A, 0x7FFFFFFF  # The stream is one that nobody has opened.
+
+
+def some(make, length: int) -> bytes:
+    """About a MiB of frames, each around so many bytes of noise."""
+    return b"".join(make(NOISE[at:at + length]) for at in range(0, MIB, length))
+
+
+IGNORED = {
+    "a type that there is not": some(lambda noise: raw.frame(0, UNKNOWN_TYPE, raw.I, noise), 50_000),
+    "extensions": some(lambda noise: raw.frame(7, raw.EXT, raw.I, noise), 100),
+    "payloads of no stream": some(lambda noise: raw.payload(CLOSED, noise), 1000),
+    "demand of no stream": raw.request_n(CLOSED, 1) * 20_000,
+    "payloads longer than any message": raw.payload(CLOSED, (NOISE * 16)[:0xFFFFFF - 6]),
+    "fires without a route": some(lambda noise: raw.request(raw.REQUEST_FNF, 1, noise, noise[:9]), 4000),
+}
+SUBSCRIBE = raw.request(raw.REQUEST_STREAM, 1, metadata=raw.route("t.garbage"), n=10)
+RSOCKET = [(b"", NOISE), (raw.setup(), NOISE), (raw.setup() + SUBSCRIBE, NOISE), (b"\x00\xff\xff", NOISE),
+           (raw.u24(0xFFFFFF) + raw.setup()[3:], NOISE), *((raw.setup(), frames) for frames in IGNORED.values())]
+
+# HTTP
+
+UPLOAD = b"%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n"
+ENDLESS = b"Content-Length: 1000000000000", b"Transfer-Encoding: chunked"
+REFUSED = path("not..a..name").encode()
+HEAD = b"".join(b"\x00" + b"".join(bytes([len(one)]) + one for one in field) for field in (
+    (b":method", b"POST"), (b":scheme", b"http"), (b":path", REFUSED), (b":authority", b"localhost")))
+# A request that is over, which more of a body follows, and one whose body minds no window.
+OVER = PREFACE + settings() + frame(HEADERS, END_HEADERS | END_STREAM, 1, HEAD)
+OPEN = PREFACE + settings() + frame(HEADERS, END_HEADERS, 1, HEAD)
+LONGEST = 16 << 10
+
+
+def uploads(where: bytes) -> list[tuple[bytes, bytes]]:
+    """By requests that are refused, one after the other, and by one that never ends."""
+    whole = UPLOAD % (b"POST", where, b"Content-Length: %d" % MIB) + NOISE
+    chunks = b"%x\r\n" % MIB + NOISE + b"\r\n"
+    return [(b"", whole), *((UPLOAD % (b"POST", where, one), NOISE) for one in ENDLESS),
+            (UPLOAD % (b"POST", where, ENDLESS[1]), chunks)]
+
+
+HTTP = [(b"", NOISE), (PREFACE, NOISE), (PREFACE + settings(), NOISE),
+        (PREFACE + settings(), some(lambda noise: frame(0xFA, 0, 0, noise), LONGEST)),
+        (OVER, some(lambda noise: frame(DATA, 0, 1, noise), LONGEST)),
+        (OPEN, some(lambda noise: frame(DATA, 0, 1, noise), LONGEST)),
+        *uploads(REFUSED), uploads(path("t.garbage").encode())[-1]]
+# It refuses every body; pages that there are not it looks for one after the other.
+NOWHERE = some(lambda noise: b"GET /%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % noise.hex().encode(), 3500)
+ADMIN = [(b"", NOISE), *uploads(b"/api/v1/topics/t.garbage/complete"), *uploads(b"/nothing"), (b"", NOWHERE)]
+
+# TLS: bytes under it, before its handshake and after; and garbage that comes over it.
+
+HELLO = bytes.fromhex("16030100c8010000c40303")  # The beginning of one of 200 bytes.
+RECORDS = some(lambda noise: b"\x17\x03\x03" + len(noise).to_bytes(2, "big") + noise, LONGEST)
+UNDER = [(b"", NOISE), (HELLO, NOISE), (b"", RECORDS), (b"\x16\x03\x03\x40\x00", NOISE)]
+
+KINDS = {"rsocket": RSOCKET, "http": HTTP, "admin": ADMIN}
+
+
+class Garbage:
+    def __init__(self, address, kind: str, seconds: float, rate: float):
+        """A kind that ends in `s` is spoken over TLS."""
+        self.address, self.tls = address, kind.endswith("s")
+        self.kinds = KINDS[kind.removesuffix("s")]
+        self.began, self.end, self.rate = time.monotonic(), time.monotonic() + seconds, rate
+        self.told, self._lock = collections.Counter(offered=0, taken=0, connections=0), threading.Lock()
+
+    def run(self) -> dict:
+        threads = [threading.Thread(target=self._throw, args=(index,)) for index in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return self.told
+
+    def _throw(self, index: int):
+        ways = [(one, self.tls, False) for one in self.kinds]
+        if self.tls:
+            ways += [(one, False, False) for one in UNDER] + [((b"", RECORDS), True, True)]
+        assert len(ways) <= THREADS
+        for turn in itertools.count(index):
+            if time.monotonic() >= self.end:
+                return
+            with contextlib.suppress(OSError), socket.socket() as plain:
+                plain.settimeout(1)
+                plain.connect(self.address)
+                try:
+                    self._connected(plain, *ways[turn % len(ways)])
+                finally:
+                    (taken,) = struct.unpack_from("Q", plain.getsockopt(
+                        socket.IPPROTO_TCP, socket.TCP_INFO, 256), TCP_INFO_ACKED)
+                    self._count(taken=taken, connections=1)
+
+    def _connected(self, plain: socket.socket, texts: tuple[bytes, bytes], tls: bool, beneath: bool):
+        """`beneath`: what is sent behind the handshake is not wrapped."""
+        beginning, chunk = texts
+        with contextlib.ExitStack() as stack:
+            line = plain
+            if tls:
+                # A copy of the descriptor, as the socket above is asked in the end what became of it.
+                wrapped = ssl._create_unverified_context().wrap_socket(plain.dup())
+                line = plain if beneath else stack.enter_context(wrapped)
+                line.settimeout(1)
+            self._send(line, beginning, plain)
+            while time.monotonic() < self.end:
+                self._send(line, chunk, plain)
+
+    def _send(self, line: socket.socket, text: bytes, plain: socket.socket):
+        left = memoryview(text)
+        while left and time.monotonic() < self.end:
+            count = line.send(left[:MIB])
+            left = left[count:]
+            with contextlib.suppress(BlockingIOError):  # An answer that is not read would hold up what comes next.
+                while os.read(plain.fileno(), 1 << 16):
+                    pass
+            ahead = self._count(offered=count) / self.rate - (time.monotonic() - self.began)
+            if ahead > 0:
+                time.sleep(ahead)  # The pace.
+
+    def _count(self, **more) -> int:
+        with self._lock:
+            self.told.update(more)
+            return self.told["offered"]
+
+
+def throw(address, kind: str, seconds: float, rate: float = RATE) -> dict[str, float]:
+    """How much it was: bytes `offered` to the kernel, and those of them `taken` by the broker's side of the
+    connections, in MB a second, on how many `connections`."""
+    command = [sys.executable, str(Path(__file__)), address[0], str(address[1]), kind, str(seconds),
+               str(rate / PROCESSES)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(PROCESSES)]
+    total = collections.Counter()
+    for process in running:
+        out, errors = process.communicate(timeout=seconds + 60)
+        assert process.returncode == 0, errors.decode()
+        total.update(json.loads(out))
+    return {name: count if name == "connections" else count / seconds / 1e6 for name, count in total.items()}
+
+
+if __name__ == "__main__":
+    host, port, kind, seconds, rate = sys.argv[1:]
+    print(json.dumps(Garbage((host, int(port)), kind, float(seconds), float(rate)).run()))
