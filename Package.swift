@@ -18,7 +18,7 @@ import PackageDescription
 //                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
 //   forebay, bench ─ Measure      (no I/O)
-//   forebay-sim ─ Simulator ─ Core, RSocket, Replay      (no I/O)
+//   forebay-sim ─ Simulator ─ Core, RSocket, HTTP2, Replay      (no I/O)
 //   forebay, Server ─ Manual      (no I/O)
 //
 // `make build` passes --explicit-target-dependency-import-check error, so an import that is not
@@ -136,7 +136,9 @@ let package = Package(
             name: "CoreTests",
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
-        .target(name: "Simulator", dependencies: ["Core", "RSocket", "Replay", "Bytes"], swiftSettings: strict),
+        .target(
+            name: "Simulator", dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes"],
+            swiftSettings: strict),
         .executableTarget(name: "forebay-sim", dependencies: ["Simulator"], swiftSettings: strict),
         .testTarget(
             name: "SimulatorTests", dependencies: ["Simulator"], exclude: ["seeds.txt"], swiftSettings: strict),

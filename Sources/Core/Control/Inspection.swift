@@ -61,6 +61,8 @@ package struct Inspection {
         package var viewHead: UInt64
         package var viewLost: UInt64
         package var sharesLog: Bool
+        /// Over HTTP: what was handed over has not gone, or the peer's windows are closed.
+        package var isHeldUp: Bool
     }
 
     package struct Connection {
@@ -109,7 +111,7 @@ extension Shard {
             guard let connection = connections.at(place) else { continue }
             inspection.connections.append(
                 Inspection.Connection(
-                    id: connection.id, output: connection.output.count, control: connection.output.controlCount,
+                    id: connection.id, output: connection.handedOver, control: connection.output.controlCount,
                     isBlocked: connection.output.blocked, isFlushing: connection.isFlushing,
                     isHeld: connection.isHeld, isOpen: connection.isOpen, forwarded: connection.forwarded,
                     parked: connection.parkedCount, received: connection.rsocket.received,
@@ -154,7 +156,8 @@ extension Shard {
             delivered: subscriber.known { $0.delivered } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             droppedSinceDelivery: subscriber.known { $0.droppedSinceDelivery } ?? 0,
             viewEnd: subscriber.mirror.log.end.value, viewHead: subscriber.mirror.log.head.value,
-            viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog)
+            viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog,
+            isHeldUp: subscriber.exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false)
     }
 
     /// The payload of a message that this shard's topic holds, and what it is charged in bytes; nil if it holds none.

@@ -168,8 +168,8 @@ final class RSocketClient: VirtualClient {
         }
     }
 
-    func call(_ route: String, _ ledger: CallLedger) {
-        request(route, nil) {
+    func control(_ call: TopicCall, of topic: String, _ ledger: CallLedger) {
+        request("$SYS.topic.\(call)?name=\(topic)", nil) {
             FrameWriter.requestResponse(stream: ledger.stream, metadata: $0, data: $1, fragment: fragment, into: &$2)
         }
     }

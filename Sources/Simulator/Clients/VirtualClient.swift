@@ -31,7 +31,7 @@ protocol VirtualClient: AnyObject {
     func send(_ numbers: [Int], _ ledger: ChannelLedger)
     func complete(_ ledger: ChannelLedger)
     func fail(_ ledger: ChannelLedger, _ reason: String)
-    func call(_ route: String, _ ledger: CallLedger)
+    func control(_ call: TopicCall, of topic: String, _ ledger: CallLedger)
     func list(_ route: String, _ ledger: ListLedger, n: Int)
 
     /// The broker has read up to so far: frames that are whole by then are with it.
@@ -42,9 +42,43 @@ protocol VirtualClient: AnyObject {
     func lose()
     /// What it loses from now on it does not come back for.
     func leaves()
+
+    // What some protocols have, and others not
+
+    /// Windows of the protocol may hold up what is handed over to it.
+    var isPaced: Bool { get }
+    /// What it is to be sent on a stream, and has not been sent, is given up when it cancels that.
+    var givesUp: Bool { get }
+    /// Bytes that it has to send, and that the broker's windows do not let go.
+    var unsent: Int { get }
+    /// Single messages may be published without an answer.
+    var canFire: Bool { get }
+    /// Leaves out what a subscription cannot ask for.
+    func adapt(_ request: inout SubscribeRequest)
+    /// A subscription's last request has been sent: it gets what it asked for, and then ends.
+    func halfClose(_ ledger: SubscriberLedger) -> Bool
+    /// Does something that no stream asks for.
+    func stir()
+    /// Says that it ends the connection.
+    func sayGoodbye() -> Bool
+    /// From now on nothing that it does holds the broker up.
+    func calm()
 }
 
+/// Control calls that name a topic.
+enum TopicCall: String, CaseIterable { case complete, fail, delete }
+
 extension VirtualClient {
+    var isPaced: Bool { false }
+    var givesUp: Bool { false }
+    var unsent: Int { 0 }
+    var canFire: Bool { true }
+    func adapt(_ request: inout SubscribeRequest) {}
+    func halfClose(_ ledger: SubscriberLedger) -> Bool { false }
+    func stir() {}
+    func sayGoodbye() -> Bool { false }
+    func calm() {}
+
     var session: SessionLedger? { nil }
     var isAway: Bool { false }
     func leaves() {}

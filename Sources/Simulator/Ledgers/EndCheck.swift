@@ -2,13 +2,16 @@
 
 struct EndCheck {
     private let ledger: SubscriberLedger
-    private let metadata: [UInt8]?
     private let error: String?
+    /// How many were lost since the last delivery, as the end tells.
+    private let told: UInt64
+    private let isSpent: Bool
 
-    init(_ ledger: SubscriberLedger, _ metadata: [UInt8]?, _ error: String?) {
+    init(_ ledger: SubscriberLedger, _ error: String?, lost: UInt64, isSpent: Bool) {
         self.ledger = ledger
-        self.metadata = metadata
         self.error = error
+        told = lost
+        self.isSpent = isSpent
     }
 
     private var name: String { ledger.name }
@@ -26,6 +29,7 @@ struct EndCheck {
         }
         let kind = kind()
         if kind == "blocked" { return checkLosses() }
+        if kind == "spent" { return checkSpent() }
         if case .ended(let rest, let isExact)? = ledger.leaving, isExact, kind != "refused" {
             expect(
                 restFirst == rest.count,
@@ -38,6 +42,7 @@ struct EndCheck {
     private func kind() -> String {
         let request = ledger.request
         let topic = ledger.journal.topic(ledger.epoch)
+        if isSpent { return "spent" }
         guard let error else {
             expect(topic?.states.contains("completed") ?? true, "\(name) was completed, and its topic was not")
             return "completed"
@@ -70,7 +75,6 @@ struct EndCheck {
             return
         }
         if topic.isGone { return }
-        let told = told()
         expect(
             last.sequence + told + 1 == topic.end,
             "\(name) was ended after \(last.sequence) and told of \(told) lost; the topic's next was \(topic.end)")
@@ -80,19 +84,27 @@ struct EndCheck {
         guard case .ended(let rest, _)? = ledger.leaving, let cursor = ledger.cursor else { return }
         // Those that came in the same moment may be among them.
         let least = UInt64(cursor.untoldCount + cursor.waiting.count)
-        let told = told()
         expect(
             told >= least && told <= UInt64(cursor.untoldCount + rest.count),
             "\(name) was told of \(told) lost, and \(least) waited")
     }
 
-    /// How many were lost since the last delivery, as the end tells.
-    private var toldByText: UInt64 {
-        guard let error, let open = error.lastIndex(of: "(") else { return 0 }
-        return UInt64(error[error.index(after: open)...].prefix { $0.isNumber }) ?? 0
+    /// It got what it asked for, and could ask for no more.
+    private func checkSpent() {
+        expect(
+            ledger.isHalfClosed && !ledger.isUnbounded && ledger.received == ledger.asked,
+            "\(name) was ended as if it had all that it asked for: \(ledger.received) of \(ledger.asked)")
+        guard let last = ledger.last, let topic = ledger.journal.topic(last.epoch), !topic.isGone else { return }
+        expect(
+            last.sequence + told < topic.end,
+            "\(name) was ended after \(last.sequence) and told of \(told) lost; the topic's next was \(topic.end)")
     }
 
-    private func told() -> UInt64 { error == nil ? MessageFigures(metadata)?.dropped ?? 0 : toldByText }
+    /// How many messages a text tells of as lost.
+    static func lost(_ error: String) -> UInt64 {
+        guard let open = error.lastIndex(of: "(") else { return 0 }
+        return UInt64(error[error.index(after: open)...].prefix { $0.isNumber }) ?? 0
+    }
 }
 
 /// What `meta=on` tells of a message.
@@ -100,8 +112,15 @@ struct MessageFigures {
     let epoch: UInt64
     let sequence: UInt64
     let dropped: UInt64
-    /// What the publisher sent with it.
-    let carried: [UInt8]
+    /// What the publisher sent with it. Nil where that is not told.
+    let carried: [UInt8]?
+
+    init(epoch: UInt64, sequence: UInt64, dropped: UInt64, carried: [UInt8]?) {
+        self.epoch = epoch
+        self.sequence = sequence
+        self.dropped = dropped
+        self.carried = carried
+    }
 
     init?(_ metadata: [UInt8]?) {
         let mime = Array("application/vnd.forebay.message".utf8)
@@ -119,8 +138,12 @@ struct MessageFigures {
 
 /// Metadata that some messages bring: an entry of the known mime 0x7A, content types, with the message's number.
 enum ContentType {
-    static func entry(_ number: Int) -> [UInt8] {
-        let text = Array("t/\(number)".utf8)
-        return [0xFA, 0, 0, UInt8(text.count)] + text
+    static func text(_ number: Int) -> String { "t/\(number)" }
+
+    static func entry(_ number: Int) -> [UInt8] { entry(text(number)) }
+
+    static func entry(_ type: String) -> [UInt8] {
+        let text = Array(type.utf8)
+        return [0xFA, 0, 0, UInt8(text.count + 1), UInt8(text.count - 1)] + text
     }
 }

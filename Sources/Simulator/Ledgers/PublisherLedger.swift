@@ -55,7 +55,11 @@ final class ChannelLedger: StreamLedger {
     var asksForAll = false
     private(set) var acknowledgements = 0
     private(set) var accepted = 0
-    private var last: UInt64 = 0
+    private(set) var last: UInt64 = 0
+    /// It was opened ahead of its first message, and may have credit before that.
+    var isOpenedAlone = false
+    /// The broker has taken its end, which is its topic's.
+    var hasEndedTopic = false
     /// The client's half is over.
     var isComplete = false
 
@@ -74,10 +78,21 @@ final class ChannelLedger: StreamLedger {
         sent.append(number)
     }
 
+    /// Where its end is the topic's, the topic has ended; unless it is not known which one it was.
+    func checkTopic() {
+        guard hasEndedTopic, let place = sent.lazy.compactMap({ self.journal.messages[$0].place }).first,
+            let topic = journal.topic(place.epoch)
+        else { return }
+        referee.expect(
+            topic.isGone || topic.states != ["live"], "\(name) has ended, and its topic has not, as it should")
+    }
+
     override func granted(_ n: Int) {
         referee.expect(n > 0, "\(name) was granted nothing")
         referee.expect(end == nil, "\(name) was granted \(n) after its end")
-        referee.expect(journal.mayStand(sent[0]), "\(name) was granted \(n) before its first message was in the topic")
+        referee.expect(
+            isOpenedAlone || journal.mayStand(sent[0]),
+            "\(name) was granted \(n) before its first message was in the topic")
         credit += n
         wasGranted = true
     }
@@ -102,12 +117,13 @@ final class ChannelLedger: StreamLedger {
     override func ended(_ metadata: [UInt8]?, _ error: String?) {
         super.ended(metadata, error)
         // Its last acknowledgement comes before the end, if there is credit for it: what is beyond was not accepted.
-        if asksForAll, error.map(StreamLedger.isOfFragments) != true {
+        if asksForAll, !isMistaken, error.map(StreamLedger.isOfFragments) != true {
             for number in sent[accepted...] { journal.refused(number) }
         }
         if let error {
             expectError(error, among: refusals)
         } else {
+            hasEndedTopic = completesTopic
             referee.expect(isComplete, "\(name) was completed by the broker before the client had completed its half")
             for number in sent {
                 referee.expect(journal.mayStand(number), "\(name) was completed, and m\(number) is not in its topic")

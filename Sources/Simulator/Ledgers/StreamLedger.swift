@@ -24,8 +24,10 @@ class StreamLedger {
     }
 
     var name: String { "stream \(stream) of connection \(client.wire.shard)-\(client.wire.id.index) (\(title))" }
+    /// Its end is still to come.
+    var isAwaited: Bool { end == nil && !isCancelled && !isMistaken && !client.isOver }
     /// It may still be used.
-    var isOpen: Bool { end == nil && !isCancelled && !isMistaken && !client.isOver }
+    var isOpen: Bool { isAwaited }
 
     func item(_ metadata: [UInt8]?, _ data: [UInt8]) {}
     func granted(_ n: Int) {}
@@ -36,9 +38,13 @@ class StreamLedger {
         end = error ?? ""
     }
 
-    /// The connection could not put a message together, of which its topic does not know.
+    /// The connection could not put a message together, of which its topic does not know. Over RSocket it ends; a call
+    /// of gRPC fails alone.
     static func isOfFragments(_ error: String) -> Bool {
-        error.contains("unfinished fragmented messages") || error.contains("fragments of a message took too long")
+        [
+            "unfinished fragmented messages", "fragments of a message took too long",
+            "unfinished messages need more than",
+        ].contains { error.contains($0) }
     }
 
     /// It was ended by an error that holds one of these texts, or made a mistake.

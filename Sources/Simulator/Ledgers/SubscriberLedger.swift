@@ -49,6 +49,8 @@ final class SubscriberLedger: StreamLedger {
     private(set) var asked = 0
     var askedFed: UInt64 = 0
     private(set) var isUnbounded = false
+    /// The client has said that it asks for no more.
+    var isHalfClosed = false
     var isUnboundedFed = false
     var isFed = false
     /// An acknowledged message of its topic that it must not begin before, as it was asked for later.
@@ -78,6 +80,8 @@ final class SubscriberLedger: StreamLedger {
         self.journal = journal
         super.init(client, "subscription \(request.route)", referee)
     }
+
+    override var isOpen: Bool { isAwaited && !isHalfClosed }
 
     func asks(_ n: Int) {
         asked += n
@@ -148,7 +152,7 @@ final class SubscriberLedger: StreamLedger {
         let mayGo = now.isUnbounded || now.outstanding > 0
         referee.expect(
             cursor.waiting.isEmpty || !mayGo || connection.output > 0 || connection.isBlocked
-                || connection.isFlushing || client.window(connection) <= 0,
+                || connection.isFlushing || now.isHeldUp || client.window(connection) <= 0,
             "\(name) has credit, its connection has room, and messages wait: \(now)")
     }
 
@@ -236,7 +240,7 @@ final class SubscriberLedger: StreamLedger {
         let rest = cursor.waiting + (isOver ? [] : Array(cursor.next..<Swift.max(cursor.next, topic.end)))
         // One that finds no room in its connection's output may be dropped for a smaller one behind it.
         let size = rest.reduce(0) { $0 + (topic.charges[$1] ?? client.output) + 64 }
-        let hasRoom = size < room
+        let hasRoom = size < room && !client.isPaced
         let hasCredit = seen.isUnbounded || seen.outstanding >= UInt64(rest.count)
         let isExact = (hasCredit && hasRoom || rest.isEmpty) && topic.lost == seen.viewLost && cursor.policy != "fail"
         leaving = .ended(rest: rest, isExact: isExact)
@@ -245,26 +249,26 @@ final class SubscriberLedger: StreamLedger {
     // The client's side
 
     override func item(_ metadata: [UInt8]?, _ data: [UInt8]) {
+        let figures = request.hasMeta ? MessageFigures(metadata) : nil
+        if request.hasMeta, figures == nil { referee.fail("\(name) received a message without its metadata") }
+        item(figures, data)
+    }
+
+    /// A message, and what is told of it unless it was asked for without.
+    func item(_ figures: MessageFigures?, _ data: [UInt8]) {
         received += 1
         referee.expect(
             isUnbounded || received <= asked, "\(name) received \(received) messages and asked for \(asked)")
         referee.expect(end == nil, "\(name) received a message after its end")
         if isCancelled, client.isOver { return }
-        var told: (place: Place, dropped: Int)?
-        if request.hasMeta {
-            guard let figures = MessageFigures(metadata) else {
-                return referee.fail("\(name) received a message without its metadata")
-            }
-            told = (Place(epoch: figures.epoch, sequence: figures.sequence), Int(figures.dropped))
-            checkCarried(figures, data)
-        }
-        take(data, told)
+        if let figures { checkCarried(figures, data) }
+        take(data, figures.map { (Place(epoch: $0.epoch, sequence: $0.sequence), Int($0.dropped)) })
     }
 
     private func checkCarried(_ figures: MessageFigures, _ data: [UInt8]) {
-        guard let number = journal.known(data) else { return }
+        guard let known = figures.carried, let number = journal.known(data) else { return }
         let carried = journal.messages[number].hasMetadata ? ContentType.entry(number) : []
-        referee.expect(figures.carried == carried, "\(name) received m\(number) with other metadata than it came with")
+        referee.expect(known == carried, "\(name) received m\(number) with other metadata than it came with")
     }
 
     private func take(_ data: [UInt8], _ told: (place: Place, dropped: Int)?) {
@@ -331,9 +335,17 @@ final class SubscriberLedger: StreamLedger {
     }
 
     override func ended(_ metadata: [UInt8]?, _ error: String?) {
-        super.ended(metadata, error)
+        ended(error, lost: error.map(EndCheck.lost) ?? MessageFigures(metadata)?.dropped ?? 0, isSpent: false)
+    }
+
+    /// - Parameters:
+    ///   - lost: messages that it was told of as lost since the last one.
+    ///   - isSpent: it was told that all it asked for has come.
+    func ended(_ error: String?, lost: UInt64, isSpent: Bool) {
+        super.ended(nil, error)
         if !isCancelled {
-            EndCheck(self, metadata, error).run(owed: handed - Swift.min(received, handed), restFirst: restFirst)
+            EndCheck(self, error, lost: lost, isSpent: isSpent).run(
+                owed: handed - Swift.min(received, handed), restFirst: restFirst)
         }
     }
 }

@@ -69,12 +69,12 @@ final class Broker {
     }
 
     /// A client connects.
-    func open(on shard: Int) -> Wire? {
+    func open(on shard: Int, _ face: Face = .rsocket) -> Wire? {
         opened += 1
         let peer = "127.0.0.1:\(1000 + opened)"
         // The engine may give out the place of a connection that it has just closed.
         carryOut(shard)
-        guard let id = shards[shard].open(peer: peer, face: .rsocket, now: now) else { return nil }
+        guard let id = shards[shard].open(peer: peer, face: face, now: now) else { return nil }
         let wire = Wire(shard: shard, id: id)
         wires[shard].append(wire)
         wiresByID[shard][id] = wire

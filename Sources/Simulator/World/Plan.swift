@@ -31,6 +31,8 @@ public enum Feature: String, CaseIterable, Sendable {
     case mistakes
     /// Lists of what there is.
     case lists
+    /// Clients that speak HTTP/2 beside those that speak RSocket.
+    case http2
     /// Long runs in which few subscribers ask for one message at a time, so that what waits falls into many ranges.
     case trickle
 }
@@ -97,6 +99,7 @@ struct Plan {
         limits.parkTime = UInt64(chance.pick([1, 10])) * Limits.second
         limits.blockLimit = UInt64(chance.pick([2, 30])) * Limits.second
         limits.topicIdle = 20 * Limits.second
+        limits.beyondWindows = chance.pick([300, 4 << 20])
         limits.lifetime = (1 * Limits.second)...(100_000 * Limits.second)
         if has(.shortLogs) { limits.retainBytes = chance.pick([300, 1000, 3000, 20_000]) }
         if has(.shortMemory) { limits.memory = chance.pick([40_000, 100_000, 1 << 20]) }

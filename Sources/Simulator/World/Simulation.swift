@@ -116,6 +116,7 @@ public final class Simulation {
         for client in workload.clients {
             client.wire.isStalled = false
             client.wire.capacity = .max
+            client.calm()
         }
         rest()
         settleSessions()
@@ -150,6 +151,7 @@ public final class Simulation {
     /// While nothing happens, lists tell what the ledgers know.
     private func compareLists() {
         guard plan.has(.lists), let reader = workload.connect(mayResume: false) else { return }
+        reader.calm()
         // What subscriptions were handed their topics learn with time, in which they may be handed more.
         rest()
         var before = -1
@@ -194,15 +196,27 @@ public final class Simulation {
         pass(seconds: 12)
         guard referee.fault == nil else { return }
         for ledger in workload.subscribers where isUsable(ledger) { checkFed(ledger) }
+        for ledger in workload.subscribers where isOwed(ledger) && ledger.received == ledger.asked {
+            referee.fail("\(ledger.name) had all that it asked for, could ask for no more, and was not ended")
+        }
+        for client in workload.clients where !client.isOver && !client.wire.isHalfClosed && client.unsent > 0 {
+            referee.fail("\(client.unsent) bytes of connection \(client.wire.name) wait for the broker's windows")
+        }
         for ledger in workload.singles where isUsable(ledger) { referee.fail("\(ledger.name) was never answered") }
         for ledger in workload.channels where isUsable(ledger) {
             referee.expect(!ledger.isComplete, "\(ledger.name) was completed by the client, and never by the broker")
         }
+        for ledger in workload.channels { ledger.checkTopic() }
         checkChannels()
         RoomCheck(examiner, plan, journal, referee).expectNothingReserved()
     }
 
     private func isUsable(_ ledger: StreamLedger) -> Bool { ledger.isOpen && !ledger.client.wire.isHalfClosed }
+
+    /// It asks for nothing more, and gets what it asked for.
+    private func isOwed(_ ledger: SubscriberLedger) -> Bool {
+        ledger.isHalfClosed && ledger.isAwaited && !ledger.client.wire.isHalfClosed
+    }
 
     private func checkFed(_ ledger: SubscriberLedger) {
         guard let seen = ledger.seen, seen.hasJoined else {
@@ -262,12 +276,12 @@ public final class Simulation {
         }
         guard chance.below(4) > 0, let client = workload.connect(mayResume: false) else { return }
         for topic in plan.topics {
-            let end = chance.pick(["complete", "fail", "delete"])
-            if end == "delete" { journal.deleted.insert(topic) }
-            client.call("$SYS.topic.\(end)?name=\(topic)", CallLedger(client, "\(end) '\(topic)'", referee))
+            let end = chance.pick(TopicCall.allCases)
+            if end == .delete { journal.deleted.insert(topic) }
+            client.control(end, of: topic, CallLedger(client, "\(end) '\(topic)'", referee))
         }
         rest()
-        for ledger in workload.subscribers where isUsable(ledger) {
+        for ledger in workload.subscribers where isUsable(ledger) || isOwed(ledger) {
             referee.fail("\(ledger.name) was not told of its topic's end")
         }
         for ledger in workload.channels where isUsable(ledger) {

@@ -8,6 +8,7 @@ final class Wire {
     /// The connection whose socket it is; another one's once a session has been resumed by it.
     private(set) var shard: Int
     private(set) var id: ConnectionID
+    var name: String { "\(shard)-\(id.index)" }
     /// From the client to the broker.
     private var up = ByteBuffer()
     /// Bytes that the client sent, and the broker read, in all.

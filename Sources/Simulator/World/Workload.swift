@@ -34,7 +34,7 @@ final class Workload {
 
     /// Something that clients do, or nothing if what was drawn cannot be done now.
     func act() {
-        let act = chance.below(34)
+        let act = chance.below(36)
         trace.add(.act, act)
         if plan.has(.trickle), chance.below(4) > 0 { return trickle() }
         if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
@@ -52,12 +52,13 @@ final class Workload {
         case 14 where plan.has(.mistakes) && chance.isOne(in: 6):
             if let ledger = any(subscribers) { ledger.client.request(0, ledger) }
         case 15 where plan.has(.lists) && chance.isOne(in: 3): list()
-        case 16 where plan.has(.ends) && chance.isOne(in: 5): control(chance.isOne(in: 2) ? "complete" : "fail")
-        case 17 where plan.has(.deletion) && chance.isOne(in: 4): control("delete")
+        case 16 where plan.has(.ends) && chance.isOne(in: 5): control(chance.isOne(in: 2) ? .complete : .fail)
+        case 17 where plan.has(.deletion) && chance.isOne(in: 4): control(.delete)
         case 18...21 where plan.has(.acknowledged): publish()
         case 22...24 where plan.has(.fire): fire()
         case 25 where plan.has(.channels): openChannel()
         case 26 where plan.has(.channels): if let ledger = any(channels) { finish(ledger) }
+        case 27...28 where plan.has(.http2): if let client = anyClient() { client.stir() }
         default: if let ledger = any(channels) { send(ledger) }
         }
     }
@@ -94,11 +95,14 @@ final class Workload {
 
     /// - Parameter mayResume: it may be refused for that.
     func connect(mayResume: Bool = true) -> (any VirtualClient)? {
-        guard let wire = broker.open(on: chance.below(plan.shards)) else { return nil }
-        let session = mayResume ? session(wire) : nil
-        let client = RSocketClient(wire, session, plan, chance, journal, referee, trace) {
-            [unowned self] in learn($0)
-        }
+        let isHTTP = plan.has(.http2) && chance.isOne(in: 2)
+        guard let wire = broker.open(on: chance.below(plan.shards), isHTTP ? .http : .rsocket) else { return nil }
+        let session = mayResume && !isHTTP ? session(wire) : nil
+        let learn: (Published) -> Void = { [unowned self] in self.learn($0) }
+        let client: any VirtualClient =
+            isHTTP
+            ? HTTP2Client(wire, plan, chance, journal, referee, trace, learn: learn)
+            : RSocketClient(wire, session, plan, chance, journal, referee, trace, learn: learn)
         clients.append(client)
         examiner.add(client)
         return client
@@ -131,6 +135,8 @@ final class Workload {
 
     private func subscribe(_ request: SubscribeRequest) {
         guard let client = client() else { return }
+        var request = request
+        client.adapt(&request)
         let ledger = SubscriberLedger(client, request, journal, referee)
         ledger.known = known[request.topic]
         subscribers.append(ledger)
@@ -145,7 +151,10 @@ final class Workload {
 
     private func ask(_ ledger: SubscriberLedger) { ledger.client.request(demand(), ledger) }
 
-    private func cancel(_ ledger: StreamLedger) { ledger.client.cancel(ledger) }
+    private func cancel(_ ledger: StreamLedger) {
+        if let ledger = ledger as? SubscriberLedger, chance.isOne(in: 3), ledger.client.halfClose(ledger) { return }
+        ledger.client.cancel(ledger)
+    }
 
     /// Who received messages with their places, and is gone, comes again where it was.
     private func rejoin() {
@@ -179,6 +188,7 @@ final class Workload {
 
     private func fire() {
         guard let client = client() else { return }
+        guard client.canFire else { return publish(by: client) }
         let topic = chance.pick(plan.topics)
         for _ in 0..<chance.size(upTo: 6) {
             let number = message(.fire, topic)
@@ -188,7 +198,10 @@ final class Workload {
     }
 
     private func publish() {
-        guard let client = client() else { return }
+        if let client = client() { publish(by: client) }
+    }
+
+    private func publish(by client: any VirtualClient) {
         let topic = chance.pick(plan.topics)
         for _ in 0..<chance.size(upTo: 4) {
             let ledger = AcknowledgedLedger(client, message(.acknowledged, topic), journal, referee)
@@ -235,13 +248,13 @@ final class Workload {
 
     // Others
 
-    private func control(_ call: String) {
+    private func control(_ call: TopicCall) {
         guard let client = client() else { return }
         let topic = chance.pick(plan.topics)
         let ledger = CallLedger(client, "\(call) '\(topic)'", referee)
         singles.append(ledger)
-        if call == "delete" { journal.deleted.insert(topic) }
-        client.call("$SYS.topic.\(call)?name=\(topic)", ledger)
+        if call == .delete { journal.deleted.insert(topic) }
+        client.control(call, of: topic, ledger)
     }
 
     private func list() {
@@ -258,6 +271,7 @@ final class Workload {
     }
 
     func lose(_ client: any VirtualClient) {
+        if chance.isOne(in: 3), client.sayGoodbye() { return }
         broker.reset(client.wire)
         client.lose()
     }

@@ -1,0 +1,180 @@
+// HTTP2Client+Answers: what comes of a client's requests, out of frames and gRPC's messages, for the ledgers.
+
+import Bytes
+import HTTP2
+import HTTP2Frames
+
+extension HTTP2Client {
+    func take(_ frame: Received) {
+        guard let call = calls[frame.stream] else { return }
+        let name = call.ledger.name
+        if frame.type == Type.reset { return takeReset(frame, call) }
+        referee.expect(!call.isOver, "\(name) was sent \(frame) after its end")
+        if frame.type == Type.headers {
+            referee.expect(frame.fields["error"] == nil, "\(name) was sent headers that cannot be read")
+            if call.status == nil {
+                call.status = frame.fields[":status"] ?? ""
+                checkHead(frame, call)
+            } else {
+                referee.expect(frame.isEnd, "\(name) was sent \(frame) behind the head of its answer")
+            }
+        } else {
+            referee.expect(call.status != nil, "\(name) was sent \(frame) before the head of its answer")
+            call.body += frame.payload
+            if !call.form.isPlain { takeMessages(call) } else { takeRecords(call) }
+        }
+        guard frame.isEnd else { return }
+        call.isOver = true
+        end(call, frame)
+        // Who has had the answer need not send the rest; a broker that does not want it says so too.
+        if chance.isOne(in: 2) { link.reset(frame.stream) }
+    }
+
+    private func takeReset(_ frame: Received, _ call: Call) {
+        let isCrossing = call.ledger.isCancelled || call.isForsaken
+        referee.expect(
+            call.isOver || isCrossing, "\(call.ledger.name) was reset before its end: \(frame.code)")
+        call.isOver = true
+    }
+
+    private func checkHead(_ frame: Received, _ call: Call) {
+        guard !call.form.isPlain else { return call.id = frame.fields["forebay-subscription"] }
+        referee.expect(
+            call.status == "200" && frame.fields["content-type"] == "application/grpc",
+            "\(call.ledger.name) was answered by \(frame)")
+        referee.expect(
+            frame.isEnd == (frame.fields["grpc-status"] != nil), "\(call.ledger.name) was answered by \(frame)")
+    }
+
+    /// gRPC's messages, as far as they are whole.
+    private func takeMessages(_ call: Call) {
+        var start = 0
+        while call.body.count - start >= 5 {
+            let length = Int(bigEndian(call.body[(start + 1)...].prefix(4)))
+            guard call.body.count - start >= 5 + length else { break }
+            referee.expect(call.body[start] == 0, "\(call.ledger.name) was sent a message with a strange prefix")
+            let message = Array(call.body[start + 5..<start + 5 + length])
+            start += 5 + length
+            guard !call.isForsaken else { continue }
+            do {
+                try message.withUnsafeBytes { try takeMessage($0, call) }
+            } catch {
+                referee.fail("\(call.ledger.name) was sent a message that cannot be read: \(error)")
+            }
+        }
+        call.body.removeFirst(start)
+    }
+
+    private func takeMessage(_ bytes: UnsafeRawBufferPointer, _ call: Call) throws(GRPCError) {
+        switch (call.form, call.ledger) {
+        case (.subscribe, let ledger as SubscriberLedger): try takeDelivery(bytes, ledger, call)
+        case (.channel, let ledger as ChannelLedger): take(try PublishResponse(bytes), ledger)
+        case (.single, let ledger as AcknowledgedLedger):
+            let response = try PublishOneResponse(bytes)
+            acknowledge(ledger, response.sequence, response.epoch)
+        case (.control, _): call.ledger.item(nil, [])
+        default: call.ledger.item(nil, Array(try AdminAnswer.json(bytes)))
+        }
+    }
+
+    // Subscriptions
+
+    private func takeDelivery(
+        _ bytes: UnsafeRawBufferPointer, _ ledger: SubscriberLedger, _ call: Call
+    ) throws(GRPCError) {
+        var response = try ReceivedMessages(bytes)
+        if call.epoch == 0 {
+            call.epoch = response.epoch
+            referee.expect(call.epoch != 0, "\(ledger.name) was answered without an epoch")
+        }
+        referee.expect(
+            response.epoch == call.epoch, "\(ledger.name) of epoch \(call.epoch) was told of \(response.epoch)")
+        // What was lost is told once, ahead of the messages.
+        var dropped = response.dropped
+        while let message = try response.next() {
+            var carried = ByteBuffer()
+            var scratch = PublishedMessage()
+            try message.appendMetadata(&scratch, limit: 1000, into: &carried)
+            ledger.item(
+                MessageFigures(
+                    epoch: response.epoch, sequence: message.sequence, dropped: dropped,
+                    carried: Array(carried.readable)),
+                Array(message.payload))
+            dropped = 0
+        }
+        referee.expect(dropped == 0, "\(ledger.name) was told of \(dropped) lost without a message")
+        checkCredit(response.outstandingCredit, ledger, call)
+    }
+
+    /// What the broker says that it may still send, and what it has sent, is what it has been asked for so far.
+    private func checkCredit(_ outstanding: UInt64, _ ledger: SubscriberLedger, _ call: Call) {
+        if outstanding >= UInt64(SubscriberLedger.everything) {
+            return referee.expect(ledger.isUnbounded, "\(ledger.name) is unbounded for the broker alone")
+        }
+        let credit = outstanding + UInt64(ledger.received)
+        referee.expect(
+            credit <= UInt64(ledger.asked) && credit >= call.credit,
+            "\(ledger.name) was told of \(outstanding) credit left after \(ledger.received) messages; it asked for "
+                + "\(ledger.asked), and \(call.credit) was told before")
+        call.credit = credit
+    }
+
+    // Publishers
+
+    private func take(_ response: PublishResponse, _ ledger: ChannelLedger) {
+        let count = Int(clamping: response.acceptedCount)
+        if count == ledger.accepted {
+            referee.expect(
+                response.acknowledgedSequence == ledger.last,
+                "\(ledger.name) was told of \(response.acknowledgedSequence) after \(ledger.last), of no more messages")
+            referee.expect(response.grantedCredit > 0, "\(ledger.name) was told nothing")
+        } else {
+            ledger.item(
+                (0..<8).map { UInt8(truncatingIfNeeded: count >> (56 - 8 * $0)) },
+                Array(String(response.acknowledgedSequence).utf8))
+        }
+        if response.grantedCredit > 0 { ledger.granted(Int(clamping: response.grantedCredit)) }
+    }
+
+    func acknowledge(_ ledger: AcknowledgedLedger, _ sequence: UInt64, _ epoch: UInt64) {
+        referee.expect(link.hasEnded(ledger.stream), "\(ledger.name) was acknowledged before its request had ended")
+        ledger.item(nil, Array(String(sequence).utf8))
+        let place = journal.messages[ledger.number].place
+        referee.expect(
+            epoch != 0 && place?.epoch ?? epoch == epoch,
+            "\(ledger.name) was acknowledged in epoch \(epoch), and stands at \(place.map { "\($0)" } ?? "")")
+    }
+
+    // Ends
+
+    /// Requests have to be whole in time, which may pass in leaps.
+    func noteLimit(_ error: String?, _ ledger: StreamLedger) {
+        if isHurried, error?.contains(" within 30 s") == true { ledger.isMistaken = true }
+    }
+
+    private func end(_ call: Call, _ frame: Received) {
+        let ledger = call.ledger
+        if call.form.isPlain { return endPlain(call) }
+        referee.expect(call.body.isEmpty, "\(ledger.name) was ended within a message")
+        guard let text = frame.fields["grpc-status"], let status = Int(text) else {
+            return referee.fail("\(ledger.name) was ended without a status: \(frame)")
+        }
+        let error = status == 0 ? nil : GRPCMessageText.decode(frame.fields["grpc-message"] ?? "")
+        guard !call.isForsaken else {
+            (ledger as? ChannelLedger)?.hasEndedTopic = status == 0
+            return
+        }
+        noteLimit(error, ledger)
+        guard let ledger = ledger as? SubscriberLedger else { return ledger.ended(nil, error) }
+        let lost = frame.fields["forebay-dropped"].flatMap { UInt64($0) } ?? 0
+        let end = frame.fields["forebay-end"]
+        let ends = [0: ["completed", "credit-spent"], 8: ["overflow"], 10: ["failed"]]
+        let isKnown = end.map { ends[status]?.contains($0) == true } ?? (status != 0 && status != 10)
+        referee.expect(isKnown, "\(ledger.name) was ended by status \(status) as \(end ?? "nothing")")
+        if let error, end != nil {
+            referee.expect(
+                EndCheck.lost(error) == lost, "\(ledger.name) was told of \(lost) lost in a trailer, and: \(error)")
+        }
+        ledger.ended(error, lost: lost, isSpent: end == "credit-spent")
+    }
+}

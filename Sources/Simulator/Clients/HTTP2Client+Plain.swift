@@ -1,0 +1,178 @@
+// HTTP2Client+Plain: what a client does over plain HTTP: single messages, and subscriptions that come as events or as
+// lines of JSON and are given credit by requests of their own.
+
+import HTTP2Frames
+
+extension HTTP2Client {
+    // Requests
+
+    private func ask(_ stream: UInt32, _ method: String, _ path: String, _ more: [(String, String)], end: Bool) {
+        link.request(
+            stream, [(":method", method), (":scheme", "http"), (":authority", "broker"), (":path", path)] + more,
+            end: end)
+    }
+
+    func post(_ topic: String, _ text: [UInt8], contentType: String, _ ledger: AcknowledgedLedger) {
+        calls[ledger.stream] = Call(.post, ledger)
+        ask(
+            ledger.stream, "POST", "/v1/topics/\(topic)/messages",
+            contentType.isEmpty ? [] : [("content-type", contentType)], end: false)
+        link.send(ledger.stream, text)
+        endSoon(ledger)
+    }
+
+    func get(_ ledger: SubscriberLedger, n: Int) {
+        let form = chance.pick([Call.Form.events, .lines])
+        calls[ledger.stream] = Call(form, ledger)
+        let query = ledger.request.route.dropFirst(ledger.request.topic.count + 1)
+        ask(
+            ledger.stream, "GET", "/v1/topics/\(ledger.request.topic)/messages?\(query)&request=\(n)",
+            [("accept", form == .events ? "text/event-stream" : "application/x-ndjson")], end: true)
+        link.whenFed { ledger.fed(n) }
+    }
+
+    /// Gives credit to a stream that has told its id. There is no demand of 0, which would harm that request alone.
+    func credit(_ n: Int, _ ledger: SubscriberLedger, _ call: Call) {
+        guard n > 0, let id = call.id else { return }
+        ledger.asks(n)
+        let request = CreditLedger(self, ledger, referee)
+        calls[request.stream] = Call(.credit, request)
+        ask(request.stream, "POST", "/v1/subscriptions/\(id)/request?n=\(n)", [], end: true)
+        link.whenFed { ledger.fed(n) }
+    }
+
+    // Answers
+
+    /// What a stream has sent, as far as it is whole.
+    func takeRecords(_ call: Call) {
+        guard call.status == "200", let ledger = call.ledger as? SubscriberLedger else { return }
+        let isEvents = call.form == .events
+        // A line's end, or an empty line.
+        let mark = isEvents ? 2 : 1
+        var start = 0
+        while let end = recordEnd(call, mark) {
+            let text = String(decoding: call.body[start..<end], as: UTF8.self)
+            start = end + mark
+            call.looked = start
+            referee.expect(call.end == nil, "\(ledger.name) was sent '\(text)' behind its end")
+            if isEvents { takeEvent(text, ledger, call) } else { takeLine(text, ledger, call) }
+        }
+        call.body.removeFirst(start)
+        call.looked -= start
+    }
+
+    /// Where the next `mark` line feeds begin; what has been looked at is not looked at again.
+    private func recordEnd(_ call: Call, _ mark: Int) -> Int? {
+        var place = call.looked
+        let end = call.body.withUnsafeBufferPointer { bytes -> Int? in
+            while place + mark <= bytes.count {
+                if bytes[place] == 10, bytes[place + mark - 1] == 10 { return place }
+                place += 1
+            }
+            return nil
+        }
+        call.looked = place
+        return end
+    }
+
+    private func takeEvent(_ text: String, _ ledger: SubscriberLedger, _ call: Call) {
+        var fields: [String: String] = [:]
+        for line in text.split(separator: "\n") {
+            guard let colon = line.firstIndex(of: ":"), colon > line.startIndex else { continue }
+            fields[String(line[..<colon])] = String(line[colon...].dropFirst(2))
+        }
+        let data = fields["data"] ?? ""
+        switch fields["event"] {
+        case nil where fields["id"] != nil:
+            let id = fields["id"]!.split(separator: "-").compactMap { UInt64($0) }
+            guard id.count == 2 else { return referee.fail("\(ledger.name) was sent '\(text)'") }
+            let figures = MessageFigures(epoch: id[0], sequence: id[1], dropped: call.dropped, carried: nil)
+            call.dropped = 0
+            ledger.item(figures, Array(data.utf8))
+        case nil: break
+        case "gap":
+            referee.expect(call.dropped == 0, "\(ledger.name) was told of a gap twice")
+            call.dropped = number(data, "dropped") ?? 0
+        case "subscribed":
+            referee.expect(value(data, "subscription") == call.id, "\(ledger.name) was told another id: \(data)")
+        case "complete"?: call.end = (nil, number(data, "dropped") ?? 0)
+        case "failed"?: call.end = (value(data, "message") ?? "", number(data, "dropped") ?? 0)
+        default: referee.fail("\(ledger.name) was sent '\(text)'")
+        }
+    }
+
+    private func takeLine(_ text: String, _ ledger: SubscriberLedger, _ call: Call) {
+        if let end = value(text, "end") {
+            return call.end = (end == "complete" ? nil : value(text, "message") ?? end, number(text, "dropped") ?? 0)
+        }
+        guard let sequence = number(text, "sequence"), let epoch = value(text, "epoch").flatMap({ UInt64($0) }),
+            let payload = value(text, "payload")
+        else { return referee.fail("\(ledger.name) was sent '\(text)'") }
+        let carried = value(text, "content_type").map { ContentType.entry($0) } ?? []
+        ledger.item(
+            MessageFigures(
+                epoch: epoch, sequence: sequence, dropped: number(text, "dropped") ?? 0, carried: carried),
+            Array(payload.utf8))
+    }
+
+    func endPlain(_ call: Call) {
+        let text = String(decoding: call.body, as: UTF8.self)
+        let isDone = call.status == "200" || call.status == "201" || call.status == "204"
+        // Of a problem.
+        let error = isDone ? nil : value(text, "detail") ?? text
+        noteLimit(error, call.ledger)
+        switch call.ledger {
+        case let ledger as AcknowledgedLedger where isDone:
+            guard let sequence = number(text, "sequence"), let epoch = value(text, "epoch").flatMap({ UInt64($0) })
+            else { return referee.fail("\(ledger.name) was answered by \(text)") }
+            acknowledge(ledger, sequence, epoch)
+            ledger.ended(nil, nil)
+        case let ledger as SubscriberLedger where isDone:
+            guard let end = call.end, text.isEmpty else {
+                return referee.fail("\(ledger.name) ended without saying why, but '\(text)'")
+            }
+            if let error = end.error {
+                referee.expect(
+                    EndCheck.lost(error) == end.lost, "\(ledger.name) was told of \(end.lost) lost, and: \(error)")
+            }
+            ledger.ended(end.error, lost: end.lost, isSpent: false)
+        case let ledger as SubscriberLedger: ledger.ended(error, lost: 0, isSpent: false)
+        default: call.ledger.ended(nil, error)
+        }
+    }
+
+    /// A text of a JSON object that has no escapes.
+    private func value(_ text: String, _ key: String) -> String? {
+        let parts = text.components(behind: "\"\(key)\":\"")
+        return parts.map { String($0.prefix { $0 != "\"" }) }
+    }
+
+    private func number(_ text: String, _ key: String) -> UInt64? {
+        text.components(behind: "\"\(key)\":").flatMap { UInt64($0.prefix { $0.isNumber }) }
+    }
+}
+
+extension String {
+    /// What stands behind the first `mark`.
+    fileprivate func components(behind mark: String) -> Substring? {
+        firstRange(of: mark).map { self[$0.upperBound...] }
+    }
+}
+
+/// A request for credit, which is given to a subscription that is there.
+final class CreditLedger: StreamLedger {
+    private let subscriber: SubscriberLedger
+
+    init(_ client: any VirtualClient, _ subscriber: SubscriberLedger, _ referee: Referee) {
+        self.subscriber = subscriber
+        super.init(client, "credit for stream \(subscriber.stream)", referee)
+    }
+
+    override func ended(_ metadata: [UInt8]?, _ error: String?) {
+        super.ended(metadata, error)
+        guard let error else { return }
+        referee.expect(
+            error.hasPrefix("There is no subscription") && subscriber.leaving != nil,
+            "\(name) was refused, and the subscription is there: \(error)")
+    }
+}

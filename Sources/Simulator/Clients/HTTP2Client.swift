@@ -1,0 +1,307 @@
+// HTTP2Client: a client that speaks HTTP/2: gRPC, and plain HTTP now and then. What its calls send is here; what comes
+// of them is in HTTP2Client+Answers.swift, and frames and windows in HTTP2Link.swift.
+
+import Bytes
+import HTTP2
+import HTTP2Frames
+
+final class HTTP2Client: VirtualClient {
+    /// A stream as a request and what comes of it.
+    final class Call {
+        enum Form {
+            /// Calls of gRPC.
+            case subscribe, channel, single, control, list
+            /// Requests of plain HTTP: subscriptions in either form, single messages, credit.
+            case events, lines, post, credit
+
+            var isPlain: Bool { [.events, .lines, .post, .credit].contains(self) }
+        }
+
+        let form: Form
+        let ledger: StreamLedger
+        /// What has come of the body and is not dealt with.
+        var body: [UInt8] = []
+        /// Bytes of it in which there is no end of a record.
+        var looked = 0
+        /// The head of the answer has come; its status.
+        var status: String?
+        var isOver = false
+        /// The client does not look at what comes any more.
+        var isForsaken = false
+        /// Of a subscription: the topic's epoch, and the credit that it has had in all, as the broker told them last.
+        var epoch: UInt64 = 0
+        var credit: UInt64 = 0
+        /// Of a subscription over plain HTTP: its id, what was lost before the next message, and how it ended.
+        var id: String?
+        var dropped: UInt64 = 0
+        var end: (error: String?, lost: UInt64)?
+
+        init(_ form: Form, _ ledger: StreamLedger) {
+            self.form = form
+            self.ledger = ledger
+        }
+    }
+
+    let wire: Wire
+    private(set) var isOver = false
+    let retain: Int
+    let output: Int
+    let isPaced: Bool
+    let givesUp = true
+    let canFire = false
+    let journal: Journal
+    let referee: Referee
+    let chance: Chance
+    private let trace: Trace
+    private let learn: (Published) -> Void
+    let link: HTTP2Link
+    var calls: [UInt32: Call] = [:]
+    /// Single messages whose requests have not ended.
+    private var unended: [AcknowledgedLedger] = []
+    private var nextStream: UInt32 = 1
+    /// Limits of time may be met on the way.
+    let isHurried: Bool
+
+    init(
+        _ wire: Wire, _ plan: Plan, _ chance: Chance, _ journal: Journal, _ referee: Referee, _ trace: Trace,
+        learn: @escaping (Published) -> Void
+    ) {
+        self.wire = wire
+        self.journal = journal
+        self.referee = referee
+        self.chance = chance
+        self.trace = trace
+        self.learn = learn
+        retain = plan.limits.retain
+        output = plan.limits.output
+        isHurried = plan.has(.leaps) || plan.has(.stalls)
+        link = HTTP2Link(wire, plan, chance, referee)
+        isPaced = !link.isWide || plan.has(.fragments)
+        link.take = { [unowned self] in take($0) }
+    }
+
+    func freshStream() -> UInt32 {
+        defer { nextStream += 2 }
+        return nextStream
+    }
+
+    /// Its request names it.
+    func add(_ ledger: StreamLedger) {}
+    func learnt(_ message: Published) { learn(message) }
+    func fed() { link.fed() }
+    func lose() { isOver = true }
+
+    // Requests
+
+    private func begin(_ form: Call.Form, _ method: GRPCMethod, _ ledger: StreamLedger) {
+        calls[ledger.stream] = Call(form, ledger)
+        link.request(
+            ledger.stream,
+            [
+                (":method", "POST"), (":scheme", "http"), (":authority", "broker"), (":path", method.path),
+                ("te", "trailers"), ("content-type", "application/grpc"),
+            ])
+    }
+
+    private func bytes(_ write: (inout ByteBuffer) -> Void) -> [UInt8] {
+        var buffer = ByteBuffer()
+        write(&buffer)
+        return Array(buffer.readable)
+    }
+
+    /// A message with gRPC's prefix that is one field alone, even if that is 0 or empty.
+    private func message(field tag: UInt8, _ value: [UInt8]) -> [UInt8] {
+        [0] + u32(UInt32(value.count + 1)) + [tag] + value
+    }
+
+    // Subscribing
+
+    func adapt(_ request: inout SubscribeRequest) {
+        request.hasMeta = true
+        request.isCumulative = false
+    }
+
+    func subscribe(_ ledger: SubscriberLedger, n: Int) {
+        let request = ledger.request
+        ledger.asks(n)
+        if chance.isOne(in: 3) { return get(ledger, n: n) }
+        var open = SubscribeOpen(topic: request.topic, requestN: UInt32(n))
+        switch request.start {
+        case .next: break
+        case .all: open.start = .all
+        case .last(let count): open.start = .last(UInt32(count))
+        case .from(let sequence, let epoch): open.start = .from(sequence, epoch: epoch)
+        }
+        open.buffer = UInt32(request.buffer)
+        open.gapFails = request.gapFails
+        let policies = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
+        open.overflow = GRPCOverflow(rawValue: Int32(policies.firstIndex(of: request.policy)!))!
+        begin(.subscribe, .subscribe, ledger)
+        link.send(ledger.stream, bytes { open.append(to: &$0) }) { ledger.fed(n) }
+    }
+
+    func request(_ n: Int, _ ledger: StreamLedger) {
+        // Acknowledgements and rows cost nothing here.
+        guard let ledger = ledger as? SubscriberLedger, let call = calls[ledger.stream] else { return }
+        if call.form != .subscribe { return credit(n, ledger, call) }
+        ledger.asks(n)
+        if n == 0 {
+            ledger.isMistaken = true
+            return link.send(ledger.stream, message(field: 2 << 3, [0])) { ledger.isCancelFed = true }
+        }
+        link.send(ledger.stream, bytes { ClientRequests.appendCredit(UInt32(n), to: &$0) }) { ledger.fed(n) }
+    }
+
+    func halfClose(_ ledger: SubscriberLedger) -> Bool {
+        guard calls[ledger.stream]?.form == .subscribe else { return false }
+        ledger.isHalfClosed = true
+        link.end(ledger.stream)
+        return true
+    }
+
+    func cancel(_ ledger: StreamLedger) {
+        ledger.isCancelled = true
+        // It is not in the topic, and never will be.
+        if let ledger = ledger as? AcknowledgedLedger, !link.hasEnded(ledger.stream) {
+            journal.withdrawn(ledger.number)
+        }
+        link.reset(ledger.stream)
+        link.whenFed { ledger.isCancelFed = true }
+    }
+
+    // Publishing
+
+    /// A fire publish is one without an answer, which there is not.
+    func fire(_ topic: String, _ number: Int) { preconditionFailure("fire is not asked of a client that cannot") }
+
+    private func properties(_ number: Int) -> MessageProperties {
+        MessageProperties(contentType: journal.messages[number].hasMetadata ? ContentType.text(number) : "")
+    }
+
+    private func payload(_ number: Int) -> [UInt8] {
+        Array(Journal.text(number, size: journal.messages[number].size).utf8)
+    }
+
+    func publish(_ topic: String, _ ledger: AcknowledgedLedger) {
+        let text = payload(ledger.number)
+        let properties = properties(ledger.number)
+        if chance.isOne(in: 3) { return post(topic, text, contentType: properties.contentType, ledger) }
+        begin(.single, .publishOne, ledger)
+        let request = text.withUnsafeBytes { text in
+            bytes { ClientRequests.appendPublishOne(topic: topic, text, properties, to: &$0) }
+        }
+        link.send(ledger.stream, request)
+        endSoon(ledger)
+    }
+
+    /// The request of a single message ends, which the broker has to wait for; now, or in a while.
+    func endSoon(_ ledger: AcknowledgedLedger) {
+        if chance.isOne(in: 3) { unended.append(ledger) } else { link.end(ledger.stream) }
+    }
+
+    /// The first message goes behind the opening, and spends no credit. The loss of a channel is no failure here.
+    func open(_ ledger: ChannelLedger, _ route: String, first: Int, n: Int) {
+        ledger.isOpenedAlone = true
+        ledger.asksForAll = true
+        ledger.acknowledgementsAsked = .max
+        begin(.channel, .publish, ledger)
+        link.send(
+            ledger.stream,
+            bytes {
+                ClientRequests.appendPublishOpen(
+                    topic: ledger.topic, completesTopic: ledger.completesTopic, to: &$0)
+            })
+        send([first], ledger)
+        if ledger.isComplete { link.end(ledger.stream) }
+    }
+
+    func send(_ numbers: [Int], _ ledger: ChannelLedger) {
+        for number in numbers {
+            ledger.sends(number)
+            let request = payload(number).withUnsafeBytes { text in
+                bytes { ClientRequests.appendMessage(text, properties(number), to: &$0) }
+            }
+            link.send(ledger.stream, request)
+        }
+    }
+
+    func complete(_ ledger: ChannelLedger) {
+        ledger.isComplete = true
+        link.end(ledger.stream)
+    }
+
+    func fail(_ ledger: ChannelLedger, _ reason: String) {
+        guard ledger.completesTopic else { return cancel(ledger) }
+        ledger.isCancelled = true
+        calls[ledger.stream]?.isForsaken = true
+        link.send(ledger.stream, message(field: 3 << 3 | 2, [UInt8(reason.utf8.count)] + reason.utf8))
+        link.end(ledger.stream)
+    }
+
+    // Others
+
+    func control(_ call: TopicCall, of topic: String, _ ledger: CallLedger) {
+        let request: AdminRequest =
+            switch call {
+            case .complete: .completeTopic(topic: topic)
+            case .fail: .failTopic(topic: topic, message: "")
+            case .delete: .deleteTopic(topic: topic)
+            }
+        ask(request, .control, ledger)
+    }
+
+    func list(_ route: String, _ ledger: ListLedger, n: Int) {
+        ledger.asked = .max / 2
+        let lists: [String: AdminRequest] = [
+            "$SYS.topics": .listTopics, "$SYS.subscriptions": .listSubscriptions, "$SYS.connections": .listConnections,
+        ]
+        ask(lists[route]!, .list, ledger)
+    }
+
+    private func ask(_ request: AdminRequest, _ form: Call.Form, _ ledger: StreamLedger) {
+        begin(form, request.method, ledger)
+        link.send(ledger.stream, bytes { request.append(to: &$0) })
+        link.end(ledger.stream)
+    }
+
+    var unsent: Int { link.unsent }
+
+    func stir() {
+        if unended.isEmpty || chance.isOne(in: 2) { return link.stir() }
+        link.end(unended.removeFirst().stream)
+    }
+
+    func calm() {
+        for ledger in unended { link.end(ledger.stream) }
+        unended.removeAll()
+        link.calm()
+    }
+
+    func sayGoodbye() -> Bool {
+        // Any code but NO_ERROR ends the connection at once.
+        link.sendGoodbye(chance.pick([1, 2, 8]))
+        lose()
+        return true
+    }
+
+    // Receiving
+
+    func read(_ most: Int) {
+        let count = Swift.min(most, wire.arrived)
+        if count > 0 { trace.add(.take, wire.shard, count, "by \(wire.id.index)") }
+        var inbox = ByteBuffer()
+        wire.take(count, into: &inbox)
+        link.read(Array(inbox.readable))
+        guard wire.isClosed, wire.arrived == 0 else { return }
+        referee.expect(
+            !link.hasPart || wire.isReset || wire.isHalfClosed || isHurried,
+            "connection \(wire.name) was closed within a frame")
+        if let goodbye = link.goodbye {
+            // The broker's limits end connections; that the client breaks rules is not drawn.
+            referee.expect(
+                [0, 11].contains(goodbye.code),
+                "connection \(wire.name) was ended with HTTP/2's error \(goodbye.code): \(goodbye.text)")
+        }
+        lose()
+    }
+}

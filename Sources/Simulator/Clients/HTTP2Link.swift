@@ -1,0 +1,320 @@
+// HTTP2Link: the frames and the windows of HTTP/2 as a client has them (RFC 9113), over a wire. It shares nothing with
+// the broker's end: what both had wrong in common would not be seen. It sends nothing that the broker's windows do not
+// allow, and opens its own early or late, wide or in drops; a broker that sends more than they allow breaks a rule.
+
+import Bytes
+import HTTP2Frames
+
+final class HTTP2Link {
+    /// A stream as far as bytes go.
+    final class Stream {
+        let id: UInt32
+        /// What is to be sent, and how much of it has gone.
+        fileprivate var queue: [UInt8] = []
+        fileprivate var gone = 0
+        /// Nothing comes behind that; and the broker has been told so.
+        fileprivate var isEnding = false
+        fileprivate var isEnded = false
+        /// What the broker has read of it when it has read so many of its bytes.
+        fileprivate var feeds: [(offset: Int, tell: () -> Void)] = []
+        /// Windows, beside what each stream has from its beginning.
+        fileprivate var mayTake = 0
+        fileprivate var mayGive = 0
+        /// Bytes that came and were not given back.
+        fileprivate var owed = 0
+        /// No more comes from the broker; or is wanted.
+        fileprivate var isClosed = false
+        fileprivate var isReset = false
+
+        init(_ id: UInt32) { self.id = id }
+        fileprivate var waiting: Int { queue.count - gone }
+    }
+
+    let wire: Wire
+    private let chance: Chance
+    private let referee: Referee
+    /// What comes on streams: HEADERS, DATA and RST_STREAM.
+    var take: (Received) -> Void = { _ in }
+    private let reader = FrameReader()
+    private var streams: [UInt32: Stream] = [:]
+    /// Those that are not over in both directions, in the order in which they were opened.
+    private var open: [Stream] = []
+    private var lastOpened: UInt32 = 0
+    /// What is to be told when the broker has read so far.
+    private var unfed: [(offset: Int, tell: () -> Void)] = []
+    /// GOAWAY has come: its code and text.
+    private(set) var goodbye: (code: UInt32, text: String)?
+
+    // To the broker: what its windows allow on the connection, and on a stream from its beginning
+    private var room = 65_535
+    private var initialRoom = 65_535
+    /// The longest DATA frame, and whether it is padded now and then.
+    private let frameSize: Int
+    private let isPadding: Bool
+
+    // From the broker
+    private var window = 65_535
+    private var owed = 0
+    /// What a stream has from its beginning, as the broker has acknowledged it, and what it has been told since.
+    private var initialWindow = 65_535
+    private var told: [Int]
+    private var isLazy: Bool
+    /// What it takes when it does not dally.
+    private let calmWindow: Int
+    /// Its windows are never in the way of a few small messages.
+    let isWide: Bool
+
+    init(_ wire: Wire, _ plan: Plan, _ chance: Chance, _ referee: Referee) {
+        self.wire = wire
+        self.chance = chance
+        self.referee = referee
+        frameSize = plan.has(.splits) ? chance.pick([40, 300, 16_384]) : 16_384
+        isPadding = chance.isOne(in: 4)
+        isWide = chance.isOne(in: 2)
+        // In smaller pieces long messages would take for ever, and what is below 512 bytes is held back for a while.
+        calmWindow = isWide ? 1 << 20 : chance.pick(plan.has(.fragments) ? [20_000, 1 << 20] : [600, 5_000, 1 << 20])
+        isLazy = !isWide && chance.isOne(in: 2)
+        let first = isWide ? 1 << 20 : chance.pick([0, 10, 600, 5_000, 65_535])
+        told = [first]
+        write(preface + settings((4, UInt32(first))))
+        if isWide { widen(1 << 20) }
+    }
+
+    // Sending
+
+    private func write(_ bytes: [UInt8]) {
+        // Behind a FIN nothing comes.
+        if !wire.isHalfClosed { wire.send { $0.append(bytes) } }
+    }
+
+    /// The broker has read what has been sent so far, which is when this is told.
+    func whenFed(_ tell: @escaping () -> Void) { unfed.append((wire.sent, tell)) }
+
+    func fed() {
+        let count = unfed.prefix { $0.offset <= wire.read }.count
+        for feed in unfed[..<count] { feed.tell() }
+        unfed.removeFirst(count)
+    }
+
+    func request(_ id: UInt32, _ fields: [(String, String)], end: Bool = false) {
+        referee.expect(id > lastOpened, "stream \(id) was opened behind \(lastOpened)")
+        lastOpened = id
+        let stream = Stream(id)
+        streams[id] = stream
+        open.append(stream)
+        stream.isEnded = end
+        write(headers(id, fields, end: end))
+    }
+
+    /// Sends a part of a request's body as soon as the windows allow. `tell`: the broker has read all of it.
+    func send(_ id: UInt32, _ bytes: [UInt8], _ tell: (() -> Void)? = nil) {
+        guard let stream = streams[id], !stream.isEnding, !stream.isEnded else { return }
+        stream.queue += bytes
+        if let tell { stream.feeds.append((stream.queue.count, tell)) }
+        pump()
+    }
+
+    /// The request ends behind what was sent.
+    func end(_ id: UInt32) {
+        guard let stream = streams[id], !stream.isEnded else { return }
+        stream.isEnding = true
+        pump()
+    }
+
+    /// The broker has been sent all of it.
+    func hasEnded(_ id: UInt32) -> Bool { streams[id]?.isEnded ?? true }
+
+    func reset(_ id: UInt32) {
+        guard let stream = streams[id], !stream.isReset, !stream.isClosed || !stream.isEnded else { return }
+        write(HTTP2Frames.reset(id))
+        stream.isEnded = true
+        stream.isReset = true
+        drop(stream)
+        whenFed { stream.isClosed = true }
+    }
+
+    func sendGoodbye(_ code: UInt32) { write(frame(Type.goAway, 0, u32(0) + u32(code))) }
+
+    /// Bytes that wait for the broker's windows.
+    var unsent: Int { open.reduce(0) { $0 + $1.waiting } }
+
+    private func pump() {
+        var isMoving = true
+        while isMoving {
+            isMoving = false
+            for stream in open where sendPiece(of: stream) { isMoving = true }
+        }
+        open.removeAll { $0.isEnded && $0.isClosed }
+    }
+
+    /// A DATA frame of a stream, if there is something that may go.
+    private func sendPiece(of stream: Stream) -> Bool {
+        guard !stream.isEnded else { return false }
+        let allowed = Swift.min(room, initialRoom + stream.mayGive, frameSize)
+        if stream.waiting == 0 {
+            guard stream.isEnding else { return false }
+            stream.isEnded = true
+            write(data(stream.id, [UInt8](), end: true))
+            return false
+        }
+        guard allowed > 0 else { return false }
+        let padding = isPadding && allowed > 30 && chance.isOne(in: 3) ? chance.below(20) : nil
+        let count = Swift.min(stream.waiting, allowed - (padding.map { $0 + 1 } ?? 0))
+        // A frame's bytes are dealt with before its end has come.
+        let start = wire.sent + 9 + (padding == nil ? 0 : 1)
+        for feed in stream.feeds.prefix(while: { $0.offset <= stream.gone + count }) {
+            unfed.append((start + feed.offset - stream.gone, feed.tell))
+        }
+        stream.feeds.removeAll { $0.offset <= stream.gone + count }
+        var payload = Array(stream.queue[stream.gone..<stream.gone + count])
+        if let padding { payload = [UInt8(padding)] + payload + [UInt8](repeating: 0, count: padding) }
+        stream.gone += count
+        stream.mayGive -= payload.count
+        room -= payload.count
+        stream.isEnded = stream.isEnding && stream.waiting == 0 && chance.isOne(in: 2)
+        write(
+            frame(
+                Type.data, (stream.isEnded ? Flag.end : 0) | (padding == nil ? 0 : Flag.padded), stream: stream.id,
+                payload))
+        if stream.waiting == 0 {
+            stream.queue = []
+            stream.gone = 0
+            precondition(stream.feeds.isEmpty)
+        }
+        return true
+    }
+
+    /// What has not gone does not go any more.
+    private func drop(_ stream: Stream) {
+        stream.queue = []
+        stream.gone = 0
+        stream.feeds = []
+    }
+
+    // Receiving
+
+    var hasPart: Bool { reader.hasPart }
+
+    func read(_ bytes: [UInt8]) {
+        for frame in reader.read(bytes) {
+            referee.expect(goodbye == nil || goodbye?.code == 0, "\(name) was sent \(frame) behind its end")
+            receive(frame)
+        }
+        pump()
+    }
+
+    private var name: String { "connection \(wire.name)" }
+
+    private func receive(_ frame: Received) {
+        referee.expect(frame.payload.count <= 16_384, "\(name) was sent a frame of \(frame.payload.count) bytes")
+        switch frame.type {
+        case Type.settings: receiveSettings(frame)
+        case Type.windowUpdate: receiveRoom(frame)
+        case Type.ping:
+            if frame.flags & Flag.ack == 0 { write(HTTP2Frames.frame(Type.ping, Flag.ack, frame.payload)) }
+        case Type.goAway: goodbye = (frame.code, frame.text)
+        case Type.data, Type.headers, Type.reset: receiveOnStream(frame)
+        default: referee.fail("\(name) was sent \(frame)")
+        }
+    }
+
+    private func receiveSettings(_ frame: Received) {
+        if frame.flags & Flag.ack != 0 {
+            guard !told.isEmpty else { return referee.fail("\(name) had more settings acknowledged than it sent") }
+            initialWindow = told.removeFirst()
+            return
+        }
+        for start in stride(from: 0, to: frame.payload.count, by: 6) where frame.payload[start + 1] == 4 {
+            initialRoom = Int(bigEndian(frame.payload[(start + 2)...].prefix(4)))
+        }
+        write(HTTP2Frames.frame(Type.settings, Flag.ack))
+    }
+
+    private func receiveRoom(_ frame: Received) {
+        referee.expect(frame.increment > 0, "\(name) was given a window of 0")
+        if frame.stream == 0 {
+            room += frame.increment
+        } else {
+            streams[frame.stream]?.mayGive += frame.increment
+        }
+    }
+
+    private func receiveOnStream(_ frame: Received) {
+        guard let stream = streams[frame.stream] else {
+            return referee.fail("\(name) was sent \(frame) for a stream that it has not opened")
+        }
+        if frame.type == Type.data, !frame.payload.isEmpty { receiveBody(frame.payload.count, stream) }
+        if frame.isEnd || frame.type == Type.reset {
+            stream.isClosed = true
+            drop(stream)
+            if frame.type == Type.reset { stream.isEnded = true }
+        }
+        take(frame)
+    }
+
+    private func receiveBody(_ count: Int, _ stream: Stream) {
+        window -= count
+        stream.mayTake -= count
+        referee.expect(
+            window >= 0 && initialWindow + stream.mayTake >= 0,
+            "\(name) was sent \(count) bytes on stream \(stream.id), and its windows had "
+                + "\(window + count) and \(initialWindow + stream.mayTake + count)")
+        owed += count
+        stream.owed += count
+        if !isLazy { giveBack(stream) }
+    }
+
+    /// Opens the windows by what came.
+    private func giveBack(_ stream: Stream) {
+        widen(owed)
+        owed = 0
+        widen(stream, stream.owed)
+    }
+
+    private func widen(_ count: Int) {
+        guard count > 0 else { return }
+        window += count
+        write(windowUpdate(0, UInt32(count)))
+    }
+
+    private func widen(_ stream: Stream, _ count: Int) {
+        guard count > 0, !stream.isClosed, !stream.isReset else { return }
+        stream.owed = Swift.max(0, stream.owed - count)
+        stream.mayTake += count
+        write(windowUpdate(stream.id, UInt32(count)))
+    }
+
+    private func tell(_ window: Int) {
+        told.append(window)
+        write(settings((4, UInt32(window))))
+    }
+
+    // Of its own accord
+
+    /// Opens a window, or has all of them be of another size from the beginning.
+    func stir() {
+        switch chance.below(8) {
+        case 0...1:
+            let count = chance.size(upTo: Swift.max(1, owed))
+            owed -= Swift.min(owed, count)
+            widen(count)
+        case 2...5:
+            let streams = open.filter { !$0.isClosed && !$0.isReset }
+            guard !streams.isEmpty else { return }
+            let stream = chance.pick(streams)
+            // In drops too, which a broker may wait to become more.
+            widen(stream, chance.isOne(in: 2) ? Swift.max(1, stream.owed) : chance.size(upTo: 2000))
+        case 6 where !isWide: tell(chance.pick([0, 10, 600, 5_000, 65_535]))
+        default: write(ping(UInt8(chance.below(256))))
+        }
+    }
+
+    /// From now on its windows are opened as soon as something has come.
+    func calm() {
+        isLazy = false
+        tell(calmWindow)
+        widen(owed)
+        owed = 0
+        for stream in open { widen(stream, stream.owed) }
+    }
+}
