@@ -146,6 +146,7 @@ extension Shard {
                 now.monotonic - since >= Limits.acknowledgementTime
             else { continue }
             connection.output.giveUpSent()
+            session.askedAt = nil
         }
     }
 
