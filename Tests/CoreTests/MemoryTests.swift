@@ -69,6 +69,19 @@ import Testing
         #expect(client.received() == ["1:[1]a", "1:[2]b", "1:[3]c"])
     }
 
+    /// A topic below its share is given memory beyond the limit, but for a fourth of it at most.
+    @Test(arguments: [(9, true), (15, false)])
+    func sharesAreGivenUpToAFourthBeyondTheLimit(tenths: Int, isTaken: Bool) {
+        let broker = TestBroker()
+        let client = broker.connect()
+        client.subscribe("t?buffer=1000", n: 1)
+        fill(client, "t", 300)
+        broker.memory.limit = isTaken ? broker.memory.used * tenths / 10 : broker.memory.used * 10 / tenths
+        let other = broker.connect()
+        other.publish("new", "x")
+        #expect((other.received() == ["3:1|"]) == isTaken)
+    }
+
     /// What a connection without a socket had of a message whose stream ended is not counted until there is one.
     @Test func halfAMessageOfAStreamThatEndedIsNotCounted() {
         let broker = TestBroker()
