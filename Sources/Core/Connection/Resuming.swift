@@ -147,6 +147,7 @@ extension Shard {
             else { continue }
             connection.output.giveUpSent()
             session.askedAt = nil
+            if !connection.isDetached { fill(connection, now: now) }
         }
     }
 
