@@ -106,8 +106,9 @@ final class Examiner {
             // Where HTTP/2 is spoken, something may hold a region that the tally does not go over.
             tally.bytes == broker.memory.used || plan.has(.http2) && tally.bytes < broker.memory.used,
             "\(broker.memory.used) bytes of memory are counted, and \(tally.bytes) are there: \(tally)")
-        // Nothing is taken above the limit and a fourth of it; the last message may have begun a region of a log.
-        let most = plan.limits.memory + plan.limits.memory / 4
+        // Nothing is taken above the limit and a fourth of it; the last message may be a long one, and may have begun a
+        // region of a log.
+        let most = plan.limits.memory + plan.limits.memory / 4 + plan.longest
         referee.expect(
             tally.logs - tally.ownLogs + tally.parked <= most + tally.largestChunk,
             "\(tally.logs - tally.ownLogs) bytes of logs and \(tally.parked) of publishes that wait are held, and "
