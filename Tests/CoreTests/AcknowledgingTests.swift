@@ -103,4 +103,37 @@ import Testing
         silent[0].resume(has: 0)
         #expect(silent[0].refusal?.hasPrefix("4 The session cannot go on from position 0") == true)
     }
+
+    @Test func whatIsAcknowledgedCountsAsMemoryNoMore() {
+        var limits = Limits()
+        limits.retain = 1
+        let broker = TestBroker(limits: limits)
+        let client = ResumingClient(broker)
+        client.answers = false
+        client.subscribe("a", n: 99, stream: 1)
+        let other = broker.connect()
+        for n in 0..<5 { other.publish("a", String(repeating: "x", count: 20_000), stream: UInt32(1 + 2 * n)) }
+        client.take()
+        let before = broker.memory.used
+        client.acknowledge()
+        #expect(client.lines.count == 5 && broker.memory.used < before - 100_000)
+    }
+
+    /// Somebody names a connection that is in use, from a position that it cannot go on from.
+    @Test func aResumeThatIsRefusedDisturbsNobody() {
+        let broker = TestBroker()
+        let client = ResumingClient(broker)
+        client.subscribe("a", n: 99, stream: 1)
+        let other = broker.connect()
+        other.publish("a", "1", stream: 1)
+        client.take()
+        TestClient(broker, 0).send {
+            FrameWriter.resume(
+                token: client.token, lastReceivedServerPosition: 0, firstAvailableClientPosition: 1_000_000, into: &$0)
+        }
+        #expect(broker.shards[0].counters.resumptionsRefused == 1)
+        other.publish("a", "2", stream: 3)
+        client.take()
+        #expect(client.lines == ["1:1", "1:2"])
+    }
 }
