@@ -1,0 +1,45 @@
+// What the broker's lists tell of what clients have and were handed.
+
+import Bytes
+import RSocket
+import Testing
+
+@testable import Core
+
+@Suite struct ListingsTests {
+    /// The figure of that name in each row of a list, or nil where a row has none.
+    private func list(_ name: String, _ key: String, _ client: TestClient, stream: UInt32) -> [Int?] {
+        _ = client.received()
+        client.subscribe(name, stream: stream)
+        return client.received().filter { $0.contains("{") }.map { row in
+            guard let start = row.firstRange(of: "\"\(key)\":")?.upperBound else { return nil }
+            return Int(row[start...].prefix { $0.isNumber })
+        }
+    }
+
+    @Test(arguments: [1, 2]) func handedOverMessagesAreCountedOneByOne(shards: Int) {
+        let broker = TestBroker(shards: shards)
+        let (reader, subscriber) = (broker.connect(), broker.connect(shards - 1))
+        for n in 0..<7 { reader.publish("a", "\(n)", stream: UInt32(1 + 2 * n)) }
+        // They go in one piece.
+        subscriber.subscribe("a?replay=all", n: 5)
+        broker.advance(seconds: 0.5)
+        #expect(list("$SYS.topics", "delivered", reader, stream: 101).contains(5))
+        #expect(list("$SYS.subscriptions", "delivered", reader, stream: 103).contains(5))
+        subscriber.cancel()
+        broker.advance(seconds: 0.5)
+        #expect(list("$SYS.topics", "delivered", reader, stream: 105).contains(5))
+    }
+
+    @Test func aSubscriptionThatHasEndedIsNoneOfItsConnection() {
+        let broker = TestBroker()
+        let (reader, subscriber) = (broker.connect(), broker.connect())
+        for stream in [1, 3, 5] as [UInt32] { subscriber.subscribe("a", stream: stream) }
+        #expect(list("$SYS.connections", "subscriptions", reader, stream: 101).contains(3))
+        subscriber.cancel(stream: 3)
+        #expect(list("$SYS.connections", "subscriptions", reader, stream: 103).contains(2))
+        reader.publish("$SYS.topic.complete?name=a", "", stream: 105)
+        // Beside them is only the list itself.
+        #expect(list("$SYS.connections", "subscriptions", reader, stream: 107).allSatisfy { $0 ?? 9 <= 1 })
+    }
+}
