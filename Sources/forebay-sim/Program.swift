@@ -52,7 +52,9 @@ enum Program {
             if let fault = outcome.fault {
                 write("seed \(seed) failed at step \(outcome.step): \(fault)\n")
                 write("  \(outcome.plan)\n")
-                write("  again: \(outcome.command)" + (arguments.features.map { " --features \($0)" } ?? "") + "\n")
+                let features = arguments.features.map { " --features \($0)" } ?? ""
+                let commit = commit().map { ", at commit \($0)" } ?? ""
+                write("  again: \(outcome.command)\(features)\(commit)\n")
                 return 1
             }
             count += 1
@@ -97,6 +99,15 @@ enum Program {
             }
         }
         return arguments
+    }
+
+    /// That of the working directory, if it is in a clone: another one may draw another run from the same seed.
+    private static func commit() -> String? {
+        guard let git = popen("git describe --always --dirty 2>/dev/null", "r") else { return nil }
+        defer { pclose(git) }
+        var line = [CChar](repeating: 0, count: 100)
+        guard fgets(&line, 100, git) != nil else { return nil }
+        return String(decoding: line.prefix { $0 != 10 && $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     private static func now() -> Double {
