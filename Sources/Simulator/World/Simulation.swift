@@ -157,10 +157,9 @@ public final class Simulation {
         var before = -1
         while before != received, referee.fault == nil {
             before = received
-            pass(seconds: 0.25)
+            // Two ticks: the mail of one shard's may end what another one counts, until its next.
+            pass(seconds: 0.5)
         }
-        // The mail of one shard's tick may end what another one counts, until its next.
-        pass(seconds: 0.25)
         referee.expect(broker.tally.stale == 0, "a connection is counted with bytes of requests that it does not hold")
         let lists = ["$SYS.subscriptions", "$SYS.topics", "$SYS.connections"].map { what in
             let list = ListLedger(reader, what, referee)
