@@ -100,14 +100,12 @@ class Resuming:
 
     def _read(self, end: float, what: str):
         left = end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError(f"no sign of {what}")
-        self.socket.settimeout(left)
+        self.socket.settimeout(max(left, 0.001))
         with self._breaking():
             try:
                 chunk = self.socket.recv(1 << 18)
             except TimeoutError:
-                raise TimeoutError(f"no sign of {what}") from None
+                raise TimeoutError(f"no sign of {what}; what came: {self.frames}") from None
             if not chunk:
                 raise raw.Closed(what)
         self._rest += chunk
