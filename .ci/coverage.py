@@ -60,6 +60,7 @@ def main() -> int:
     parser.add_argument("--filter", help="only these tests")
     parser.add_argument("--missing", help="list this module's lines that were not reached")
     options = parser.parse_args()
+    PROFILE.unlink(missing_ok=True)
     passed = tests(options.filter)
     if not PROFILE.exists():
         return 1

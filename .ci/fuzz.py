@@ -72,7 +72,11 @@ class Run:
         self.found: list[Path] = []
 
     def follow(self) -> "Run":
-        work, kept, regressions = (folder / self.target for folder in (CORPUS, FUZZ / "corpus", FUZZ / "regressions"))
+        # Where libFuzzer writes what it finds, and reads what it found before: nothing, to do the same each time.
+        work = SCRATCH / "runs" if self.runs else CORPUS
+        work, kept, regressions = (folder / self.target for folder in (work, FUZZ / "corpus", FUZZ / "regressions"))
+        if self.runs:
+            shutil.rmtree(work, ignore_errors=True)
         for folder in (work, kept, regressions):
             folder.mkdir(parents=True, exist_ok=True)
         before = set(regressions.iterdir())
@@ -82,8 +86,7 @@ class Run:
         command += ["-seed=1", f"-runs={self.runs}"] if self.runs else []
         self.began = self.grew = time.monotonic()
         process = subprocess.Popen(
-            # What other runs have found would have it do something else.
-            [*command, *([] if self.runs else [str(work)]), str(kept), str(regressions)],
+            [*command, str(work), str(kept), str(regressions)],
             env=environment(self.target), cwd=SCRATCH, stderr=subprocess.PIPE, text=True, errors="replace")
         # It ends by itself; but not if an input makes it hang where its own alarm is not heard.
         alarm = threading.Timer(self.seconds + 300, process.kill)

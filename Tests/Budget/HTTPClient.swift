@@ -18,7 +18,7 @@ enum HTTPClient {
         let open =
             Proto.field(1, topic) + Proto.field(2, 0x7fff_ffff) + Proto.field(7, 1_000_000) + Proto.field(8, 5)
         let message = Proto.field(1, open)
-        return headers(1, head) + data(1, [0] + u32(UInt32(message.count)) + message)
+        return headers(1, head) + data(1, framed(message))
     }
 
     /// A publish by POST.

@@ -152,8 +152,6 @@ final class TestGRPC {
         return stream
     }
 
-    static func framed(_ message: [UInt8]) -> [UInt8] { [0] + u32(UInt32(message.count)) + message }
-
     /// Sends messages, in DATA frames of at most `size` bytes.
     func say(_ stream: UInt32, _ messages: [UInt8]..., end: Bool = false, by size: Int = 16_384) {
         say(stream, messages, end: end, by: size)
@@ -161,7 +159,7 @@ final class TestGRPC {
 
     func say(_ stream: UInt32, _ messages: [[UInt8]], end: Bool = false, by size: Int = 16_384) {
         let rest = unsent[stream]
-        unsent[stream] = ((rest?.bytes ?? []) + messages.flatMap { TestGRPC.framed($0) }, size, end)
+        unsent[stream] = ((rest?.bytes ?? []) + messages.flatMap { framed($0) }, size, end)
         sendUnsent()
         read()
     }

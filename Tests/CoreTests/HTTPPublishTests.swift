@@ -62,8 +62,8 @@ import Testing
         let peer = TestGRPC(broker)
         let dribbling = isFirst ? peer.call(.publishOne) : peer.channel("t")
         let steady = peer.channel("t")
-        let long = TestGRPC.framed(TestGRPC.item(String(repeating: "x", count: 200)))
-        let short = TestGRPC.framed(TestGRPC.item("y"))
+        let long = framed(TestGRPC.item(String(repeating: "x", count: 200)))
+        let short = framed(TestGRPC.item("y"))
         var sent = 0
         for second in 0..<36 where peer[dribbling].status == nil {
             // The end of a message, and the beginning of the next.
@@ -245,7 +245,7 @@ import Testing
         let broker = TestBroker(limits: limits)
         let peer = TestGRPC(broker)
         let before = broker.memory.used
-        let part = TestGRPC.framed([UInt8](repeating: 0, count: 50_000)).dropLast(10_000)
+        let part = framed([UInt8](repeating: 0, count: 50_000)).dropLast(10_000)
         var streams: [UInt32] = []
         for _ in 0..<4 {
             let stream = peer.call(.publishOne, [("grpc-timeout", "2S")])

@@ -15,7 +15,7 @@ import Testing
     }
 
     /// Here each comes a microsecond behind the one before: from the 256th on the owner is told after as many
-    /// microseconds as there are members, so twice until there are 512, instead of 257 times.
+    /// microseconds as there are members, so once until there are 512, instead of 257 times.
     @Test func thoseWhoComeAtOnceAreToldTogether() {
         let broker = TestBroker()
         let client = broker.connect()

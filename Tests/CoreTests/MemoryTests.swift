@@ -70,13 +70,13 @@ import Testing
     }
 
     /// A topic below its share is given memory beyond the limit, but for a fourth of it at most.
-    @Test(arguments: [(9, true), (15, false)])
-    func sharesAreGivenUpToAFourthBeyondTheLimit(tenths: Int, isTaken: Bool) {
+    @Test(arguments: [(111, true), (150, false)])
+    func sharesAreGivenUpToAFourthBeyondTheLimit(percent: Int, isTaken: Bool) {
         let broker = TestBroker()
         let client = broker.connect()
         client.subscribe("t?buffer=1000", n: 1)
         fill(client, "t", 300)
-        broker.memory.limit = isTaken ? broker.memory.used * tenths / 10 : broker.memory.used * 10 / tenths
+        broker.memory.limit = broker.memory.used * 100 / percent
         let other = broker.connect()
         other.publish("new", "x")
         #expect((other.received() == ["3:1|"]) == isTaken)

@@ -17,3 +17,6 @@ public enum Proto {
     }
     public static func field(_ number: UInt64, _ text: String) -> [UInt8] { field(number, Array(text.utf8)) }
 }
+
+/// A message behind gRPC's prefix, not compressed.
+public func framed(_ message: [UInt8]) -> [UInt8] { [0] + u32(UInt32(message.count)) + message }

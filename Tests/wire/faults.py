@@ -98,11 +98,11 @@ class Before:
         return {"descriptors": descriptors(self.broker.pid)} | {
             name: len(self.watcher.listing(f"$SYS.{name}")) for name in listings}
 
-    def restored(self, growth: int, timeout: float = 40):
+    def restored(self, growth: int):
         """Descriptors, connections and subscriptions are those of before; memory has grown by `growth` bytes at most:
         what the allocator keeps for the next time, and the topics that are still there. The broker looks now and then
         whether that is much; and the admin listener may miss that somebody has gone until he was silent for 30 s."""
-        eventually(self._figures, lambda seen: seen == self.figures, timeout)
+        eventually(self._figures, lambda seen: seen == self.figures, 40)
         if "ASAN_OPTIONS" in os.environ:
             return  # The sanitizer keeps what was freed for a while.
         eventually(lambda: (self.broker.status("VmRSS") - self.resident) >> 10, lambda grown: grown <= growth >> 10, 40)

@@ -83,4 +83,3 @@ def everybody(selector, comers: list[Comer], step):
         for key, _ in ready:
             if step(key.data):
                 selector.unregister(key.fileobj)
-

@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 
 import raw
-from common import *
 from curl import path
 from http2 import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, frame, settings
 
@@ -52,7 +51,7 @@ RSOCKET = [(b"", NOISE), (raw.setup(), NOISE), (raw.setup() + SUBSCRIBE, NOISE),
 
 # HTTP
 
-UPLOAD = b"%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n"
+UPLOAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n"
 ENDLESS = b"Content-Length: 1000000000000", b"Transfer-Encoding: chunked"
 REFUSED = path("not..a..name").encode()
 HEAD = b"".join(b"\x00" + b"".join(bytes([len(one)]) + one for one in field) for field in (
@@ -65,10 +64,10 @@ LONGEST = 16 << 10
 
 def uploads(where: bytes) -> list[tuple[bytes, bytes]]:
     """By requests that are refused, one after the other, and by one that never ends."""
-    whole = UPLOAD % (b"POST", where, b"Content-Length: %d" % MIB) + NOISE
+    whole = UPLOAD % (where, b"Content-Length: %d" % MIB) + NOISE
     chunks = b"%x\r\n" % MIB + NOISE + b"\r\n"
-    return [(b"", whole), *((UPLOAD % (b"POST", where, one), NOISE) for one in ENDLESS),
-            (UPLOAD % (b"POST", where, ENDLESS[1]), chunks)]
+    return [(b"", whole), *((UPLOAD % (where, one), NOISE) for one in ENDLESS),
+            (UPLOAD % (where, ENDLESS[1]), chunks)]
 
 
 HTTP = [(b"", NOISE), (PREFACE, NOISE), (PREFACE + settings(), NOISE),
@@ -93,7 +92,10 @@ class Garbage:
     def __init__(self, address, kind: str, seconds: float, rate: float):
         """A kind that ends in `s` is spoken over TLS."""
         self.address, self.tls = address, kind.endswith("s")
-        self.kinds = KINDS[kind.removesuffix("s")]
+        self.ways = [(one, self.tls, False) for one in KINDS[kind.removesuffix("s")]]
+        if self.tls:
+            self.ways += [(one, False, False) for one in UNDER] + [((b"", RECORDS), True, True)]
+        assert len(self.ways) <= THREADS
         self.began, self.end, self.rate = time.monotonic(), time.monotonic() + seconds, rate
         self.told, self._lock = collections.Counter(offered=0, taken=0, connections=0), threading.Lock()
 
@@ -106,10 +108,6 @@ class Garbage:
         return self.told
 
     def _throw(self, index: int):
-        ways = [(one, self.tls, False) for one in self.kinds]
-        if self.tls:
-            ways += [(one, False, False) for one in UNDER] + [((b"", RECORDS), True, True)]
-        assert len(ways) <= THREADS
         for turn in itertools.count(index):
             if time.monotonic() >= self.end:
                 return
@@ -117,7 +115,7 @@ class Garbage:
                 plain.settimeout(1)
                 plain.connect(self.address)
                 try:
-                    self._connected(plain, *ways[turn % len(ways)])
+                    self._connected(plain, *self.ways[turn % len(self.ways)])
                 finally:
                     (taken,) = struct.unpack_from("Q", plain.getsockopt(
                         socket.IPPROTO_TCP, socket.TCP_INFO, 256), TCP_INFO_ACKED)

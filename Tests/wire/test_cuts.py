@@ -24,15 +24,15 @@ PAYLOADS = [b"one", b"two", b"three", b"\x00\xff", b"five"]
 BEFORE = 3  # So many of them are there when the reader comes.
 
 
-def at_every_place(address, direction: str, converse, first=1):
+def at_every_place(address, direction: str, hold, first=1):
     """Holds a conversation through a proxy for each byte of it that goes in this direction, from the `first` one on."""
     def cut_at(place: int) -> bool:
         with contextlib.closing(Proxy(address, place=(direction, place))) as proxy:
-            converse(proxy.address, place)
+            hold(proxy.address, place)
         return proxy.connections > 1
 
     with contextlib.closing(Proxy(address)) as proxy:
-        converse(proxy.address, 0)
+        hold(proxy.address, 0)
     places = range(first, proxy.bytes[direction] + 1)
     with ThreadPoolExecutor(AT_ONCE) as threads:
         came_back = sum(threads.map(cut_at, places))
@@ -167,7 +167,7 @@ FACES = [rsocket, grpc, event_stream_1, event_stream_2]
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
 def test_a_reader_by_epoch_and_sequence_misses_nothing_wherever_it_is_cut(broker, topic, face, direction):
     def one(address, place: int):
-        """Reads a topic to its end, over as many connections as it takes. The rest of the topic, and its end, are
+        """Reads a topic to its end, over two connections at most. The rest of the topic, and its end, are
         published when the reader has what is there at first."""
         name, got, over = f"t.{face.__name__}.{direction}.{place}", [], False
         with contextlib.closing(broker.peer()) as publisher:

@@ -28,7 +28,7 @@ extension HTTP2Client {
         ask(
             ledger.stream, "GET", "/v1/topics/\(ledger.request.topic)/messages?\(query)&request=\(n)",
             [("accept", form == .events ? "text/event-stream" : "application/x-ndjson")], end: true)
-        link.whenFed { ledger.fed(n) }
+        wire.whenRead { ledger.fed(n) }
     }
 
     /// Gives credit to a stream that has told its id. There is no demand of 0, which would harm that request alone.
@@ -38,7 +38,7 @@ extension HTTP2Client {
         let request = CreditLedger(self, ledger, referee)
         calls[request.stream] = Call(.credit, request)
         ask(request.stream, "POST", "/v1/subscriptions/\(id)/request?n=\(n)", [], end: true)
-        link.whenFed { ledger.fed(n) }
+        wire.whenRead { ledger.fed(n) }
     }
 
     // Answers
@@ -82,6 +82,7 @@ extension HTTP2Client {
             fields[String(line[..<colon])] = String(line[colon...].dropFirst(2))
         }
         let data = fields["data"] ?? ""
+        let notice = Row(Array(data.utf8))
         switch fields["event"] {
         case nil where fields["id"] != nil:
             let id = fields["id"]!.split(separator: "-").compactMap { UInt64($0) }
@@ -92,39 +93,42 @@ extension HTTP2Client {
         case nil: break
         case "gap":
             referee.expect(call.dropped == 0, "\(ledger.name) was told of a gap twice")
-            call.dropped = number(data, "dropped") ?? 0
+            call.dropped = notice?.number("dropped") ?? 0
         case "subscribed":
-            referee.expect(value(data, "subscription") == call.id, "\(ledger.name) was told another id: \(data)")
-        case "complete"?: call.end = (nil, number(data, "dropped") ?? 0)
-        case "failed"?: call.end = (value(data, "message") ?? "", number(data, "dropped") ?? 0)
+            referee.expect(notice?["subscription"] == call.id, "\(ledger.name) was told another id: \(data)")
+        case "complete"?: call.end = (nil, notice?.number("dropped") ?? 0)
+        case "failed"?: call.end = (notice?["message"] ?? "", notice?.number("dropped") ?? 0)
         default: referee.fail("\(ledger.name) was sent '\(text)'")
         }
     }
 
     private func takeLine(_ text: String, _ ledger: SubscriberLedger, _ call: Call) {
-        if let end = value(text, "end") {
-            return call.end = (end == "complete" ? nil : value(text, "message") ?? end, number(text, "dropped") ?? 0)
+        let line = Row(Array(text.utf8))
+        let dropped = line?.number("dropped") ?? 0
+        if let end = line?["end"] {
+            return call.end = (end == "complete" ? nil : line?["message"] ?? end, dropped)
         }
-        guard let sequence = number(text, "sequence"), let epoch = value(text, "epoch").flatMap({ UInt64($0) }),
-            let payload = value(text, "payload")
+        guard let sequence = line?.number("sequence"), let epoch = line?.number("epoch"), let payload = line?["payload"]
         else { return referee.fail("\(ledger.name) was sent '\(text)'") }
-        let carried = value(text, "content_type").map { ContentType.entry($0) } ?? []
+        let carried = line?["content_type"].map { ContentType.entry($0) } ?? []
         ledger.item(
             MessageFigures(
-                epoch: epoch, sequence: sequence, dropped: number(text, "dropped") ?? 0, carried: carried),
+                epoch: epoch, sequence: sequence, dropped: dropped, carried: carried),
             Array(payload.utf8))
     }
 
     func endPlain(_ call: Call) {
         let text = String(decoding: call.body, as: UTF8.self)
+        let answer = Row(call.body)
         let isDone = call.status == "200" || call.status == "201" || call.status == "204"
         // Of a problem.
-        let error = isDone ? nil : value(text, "detail") ?? text
+        let error = isDone ? nil : answer?["detail"] ?? text
         noteLimit(error, call.ledger)
         switch call.ledger {
         case let ledger as AcknowledgedLedger where isDone:
-            guard let sequence = number(text, "sequence"), let epoch = value(text, "epoch").flatMap({ UInt64($0) })
-            else { return referee.fail("\(ledger.name) was answered by \(text)") }
+            guard let sequence = answer?.number("sequence"), let epoch = answer?.number("epoch") else {
+                return referee.fail("\(ledger.name) was answered by \(text)")
+            }
             acknowledge(ledger, sequence, epoch)
             ledger.ended(nil, nil)
         case let ledger as SubscriberLedger where isDone:
@@ -139,23 +143,6 @@ extension HTTP2Client {
         case let ledger as SubscriberLedger: ledger.ended(error, lost: 0, isSpent: false)
         default: call.ledger.ended(nil, error)
         }
-    }
-
-    /// A text of a JSON object that has no escapes.
-    private func value(_ text: String, _ key: String) -> String? {
-        let parts = text.components(behind: "\"\(key)\":\"")
-        return parts.map { String($0.prefix { $0 != "\"" }) }
-    }
-
-    private func number(_ text: String, _ key: String) -> UInt64? {
-        text.components(behind: "\"\(key)\":").flatMap { UInt64($0.prefix { $0.isNumber }) }
-    }
-}
-
-extension String {
-    /// What stands behind the first `mark`.
-    fileprivate func components(behind mark: String) -> Substring? {
-        firstRange(of: mark).map { self[$0.upperBound...] }
     }
 }
 

@@ -88,7 +88,6 @@ final class HTTP2Client: VirtualClient {
     /// Its request names it.
     func add(_ ledger: StreamLedger) {}
     func learnt(_ message: Published) { learn(message) }
-    func fed() { link.fed() }
     func lose() { isOver = true }
 
     // Requests
@@ -107,11 +106,6 @@ final class HTTP2Client: VirtualClient {
         var buffer = ByteBuffer()
         write(&buffer)
         return Array(buffer.readable)
-    }
-
-    /// A message with gRPC's prefix that is one field alone, even if that is 0 or empty.
-    private func message(field tag: UInt8, _ value: [UInt8]) -> [UInt8] {
-        [0] + u32(UInt32(value.count + 1)) + [tag] + value
     }
 
     // Subscribing
@@ -147,7 +141,7 @@ final class HTTP2Client: VirtualClient {
         ledger.asks(n)
         if n == 0 {
             ledger.isMistaken = true
-            return link.send(ledger.stream, message(field: 2 << 3, [0])) { ledger.isCancelFed = true }
+            return link.send(ledger.stream, framed(Proto.field(2, 0))) { ledger.isCancelFed = true }
         }
         link.send(ledger.stream, bytes { ClientRequests.appendCredit(UInt32(n), to: &$0) }) { ledger.fed(n) }
     }
@@ -166,7 +160,7 @@ final class HTTP2Client: VirtualClient {
             journal.withdrawn(ledger.number)
         }
         link.reset(ledger.stream)
-        link.whenFed { ledger.isCancelFed = true }
+        wire.whenRead { ledger.isCancelFed = true }
     }
 
     // Publishing
@@ -234,7 +228,7 @@ final class HTTP2Client: VirtualClient {
         guard ledger.completesTopic else { return cancel(ledger) }
         ledger.isCancelled = true
         calls[ledger.stream]?.isForsaken = true
-        link.send(ledger.stream, message(field: 3 << 3 | 2, [UInt8(reason.utf8.count)] + reason.utf8))
+        link.send(ledger.stream, framed(Proto.field(3, reason)))
         link.end(ledger.stream)
     }
 

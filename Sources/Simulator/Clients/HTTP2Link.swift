@@ -40,8 +40,6 @@ final class HTTP2Link {
     /// Those that are not over in both directions, in the order in which they were opened.
     private var open: [Stream] = []
     private var lastOpened: UInt32 = 0
-    /// What is to be told when the broker has read so far.
-    private var unfed: [(offset: Int, tell: () -> Void)] = []
     /// GOAWAY has come: its code and text.
     private(set) var goodbye: (code: UInt32, text: String)?
 
@@ -87,15 +85,6 @@ final class HTTP2Link {
         if !wire.isHalfClosed { wire.send { $0.append(bytes) } }
     }
 
-    /// The broker has read what has been sent so far, which is when this is told.
-    func whenFed(_ tell: @escaping () -> Void) { unfed.append((wire.sent, tell)) }
-
-    func fed() {
-        let count = unfed.prefix { $0.offset <= wire.read }.count
-        for feed in unfed[..<count] { feed.tell() }
-        unfed.removeFirst(count)
-    }
-
     func request(_ id: UInt32, _ fields: [(String, String)], end: Bool = false) {
         referee.expect(id > lastOpened, "stream \(id) was opened behind \(lastOpened)")
         lastOpened = id
@@ -130,7 +119,7 @@ final class HTTP2Link {
         stream.isEnded = true
         stream.isReset = true
         drop(stream)
-        whenFed { stream.isClosed = true }
+        wire.whenRead { stream.isClosed = true }
     }
 
     func sendGoodbye(_ code: UInt32) { write(frame(Type.goAway, 0, u32(0) + u32(code))) }
@@ -163,7 +152,7 @@ final class HTTP2Link {
         // A frame's bytes are dealt with before its end has come.
         let start = wire.sent + 9 + (padding == nil ? 0 : 1)
         for feed in stream.feeds.prefix(while: { $0.offset <= stream.gone + count }) {
-            unfed.append((start + feed.offset - stream.gone, feed.tell))
+            wire.whenRead(start + feed.offset - stream.gone, feed.tell)
         }
         stream.feeds.removeAll { $0.offset <= stream.gone + count }
         var payload = Array(stream.queue[stream.gone..<stream.gone + count])

@@ -26,12 +26,9 @@ final class RSocketClient: VirtualClient {
     /// Bytes of the longest frame that it sends.
     private let fragment: Int
     private var ledgers: [UInt32: StreamLedger] = [:]
-    private(set) var streams: [StreamLedger] = []
     private var nextStream: UInt32 = 1
     /// Limits of time may be met on the way.
     private let isHurried: Bool
-    /// What is to be told to ledgers when the broker has read so far.
-    private var unfed: [(offset: Int, tell: () -> Void)] = []
     private var partial: [UInt32: (metadata: [UInt8]?, data: [UInt8])] = [:]
     private var inbox = ByteBuffer()
     /// What the connection was ended with.
@@ -65,17 +62,11 @@ final class RSocketClient: VirtualClient {
         return nextStream
     }
 
-    func add(_ ledger: StreamLedger) {
-        ledgers[ledger.stream] = ledger
-        streams.append(ledger)
-    }
+    func add(_ ledger: StreamLedger) { ledgers[ledger.stream] = ledger }
 
     func learnt(_ message: Published) { learn(message) }
 
-    func lose() {
-        isOver = true
-        unfed.removeAll()
-    }
+    func lose() { isOver = true }
 
     // Sending
 
@@ -207,14 +198,7 @@ final class RSocketClient: VirtualClient {
     }
 
     private func whenFed(_ tell: @escaping () -> Void) {
-        guard let session else { return unfed.append((wire.sent, tell)) }
-        session.whenDealt(tell)
-    }
-
-    func fed() {
-        let count = unfed.prefix { $0.offset <= wire.read }.count
-        for feed in unfed[..<count] { feed.tell() }
-        unfed.removeFirst(count)
+        if let session { session.whenDealt(tell) } else { wire.whenRead(nil, tell) }
     }
 
     // Receiving
@@ -233,21 +217,19 @@ final class RSocketClient: VirtualClient {
             // The broker gives up a connection in time, in the midst of a frame if need be.
             referee.expect(
                 inbox.isEmpty || wire.isReset || wire.isHalfClosed || isHurried || session != nil,
-                "connection \(name) was closed within a frame")
+                "connection \(wire.name) was closed within a frame")
             if session == nil || error != nil || isLeaving { lose() } else { breakOff() }
         }
     }
 
-    private var name: String { "\(wire.shard)-\(wire.id.index)" }
-
     private func take(_ bytes: UnsafeRawBufferPointer) {
         guard let frame = try? Frame.decode(bytes.bytes) else {
-            return referee.fail("connection \(name) was sent a frame that cannot be decoded")
+            return referee.fail("connection \(wire.name) was sent a frame that cannot be decoded")
         }
-        referee.expect(error == nil, "connection \(name) was sent a frame behind its end")
+        referee.expect(error == nil, "connection \(wire.name) was sent a frame behind its end")
         if frame.stream == 0 { return takeOfConnection(frame, bytes) }
         if let session {
-            referee.expect(!awaitsResume, "connection \(name) was sent a frame of a stream before RESUME_OK")
+            referee.expect(!awaitsResume, "connection \(wire.name) was sent a frame of a stream before RESUME_OK")
             guard session.accepts(bytes) else { return }
         }
         guard let ledger = ledgers[frame.stream] else {
@@ -275,7 +257,7 @@ final class RSocketClient: VirtualClient {
         error = text
         referee.expect(
             connectionErrors.contains { text.contains($0) },
-            "connection \(name) was ended for what its client did not do: \(text)")
+            "connection \(wire.name) was ended for what its client did not do: \(text)")
     }
 
     private func takeOfConnection(_ frame: Frame, _ bytes: UnsafeRawBufferPointer) {
@@ -301,7 +283,7 @@ final class RSocketClient: VirtualClient {
     /// Says as far as where it has what was sent to it, as KEEPALIVE does.
     func acknowledge(respond: Bool, _ data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)) {
         guard !isAway else { return }
-        let position = session?.acknowledge(by: wire) ?? 0
+        let position = session?.acknowledge() ?? 0
         wire.send { FrameWriter.keepalive(respond: respond, position: position, data: data, into: &$0) }
         wire.marks.add(acknowledgement: position, at: wire.sent)
     }

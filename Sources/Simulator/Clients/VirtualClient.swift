@@ -34,8 +34,6 @@ protocol VirtualClient: AnyObject {
     func control(_ call: TopicCall, of topic: String, _ ledger: CallLedger)
     func list(_ route: String, _ ledger: ListLedger, n: Int)
 
-    /// The broker has read up to so far: frames that are whole by then are with it.
-    func fed()
     /// Takes at most so many of the bytes that have arrived.
     func read(_ most: Int)
     /// No bytes go either way from now on.
@@ -66,7 +64,7 @@ protocol VirtualClient: AnyObject {
 }
 
 /// Control calls that name a topic.
-enum TopicCall: String, CaseIterable { case complete, fail, delete }
+enum TopicCall: CaseIterable { case complete, fail, delete }
 
 extension VirtualClient {
     var isPaced: Bool { false }

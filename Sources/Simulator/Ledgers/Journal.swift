@@ -54,7 +54,7 @@ final class TopicLedger {
 }
 
 final class Journal {
-    private struct Row: Hashable {
+    private struct Order: Hashable {
         let client: ObjectIdentifier
         let topic: String
     }
@@ -64,8 +64,8 @@ final class Journal {
     /// The places of a channel's messages, by channel and index.
     private var channels: [[Place?]] = []
     /// What one client sent to one topic beside its channels, in order, and the place of a message in that.
-    private var rows: [Row: [Int]] = [:]
-    private var inRows: [Int: (row: Row, index: Int)] = [:]
+    private var orders: [Order: [Int]] = [:]
+    private var inOrders: [Int: (order: Order, index: Int)] = [:]
     /// Names of topics that clients have had deleted: one that was made and deleted in the same moment was never seen.
     var deleted: Set<String> = []
     private let referee: Referee
@@ -83,9 +83,9 @@ final class Journal {
 
     /// A client sends a fired or an acknowledged message, on a connection that has an order.
     func sends(_ number: Int, _ client: any VirtualClient) {
-        let row = Row(client: ObjectIdentifier(client), topic: messages[number].topic)
-        inRows[number] = (row, rows[row]?.count ?? 0)
-        rows[row, default: []].append(number)
+        let order = Order(client: ObjectIdentifier(client), topic: messages[number].topic)
+        inOrders[number] = (order, orders[order]?.count ?? 0)
+        orders[order, default: []].append(number)
     }
 
     func openChannel() -> Int {
@@ -169,12 +169,12 @@ final class Journal {
         messages[number].place = place
         topic.numbers[sequence] = number
         if message.strength == .channel { order(message, number, place) }
-        expectInRow(number, place)
+        expectInOrder(number, place)
     }
 
     /// What waits for room finds it in the order in which it came, and what comes later is behind it.
-    private func expectInRow(_ number: Int, _ place: Place) {
-        guard let (row, index) = inRows[number], let all = rows[row] else { return }
+    private func expectInOrder(_ number: Int, _ place: Place) {
+        guard let (order, index) = inOrders[number], let all = orders[order] else { return }
         let isElsewhere = { (other: Int) in self.messages[other].place?.epoch != place.epoch }
         let before = all[..<index].last { !isElsewhere($0) }
         let behind = all[(index + 1)...].first { !isElsewhere($0) }

@@ -1,6 +1,6 @@
-// Row: a row of a list, as far as the broker writes such: an object of JSON that holds no others.
+// Row: an object of JSON that holds no others, as the broker writes them: a row of a list, or what HTTP is answered.
 
-struct Row {
+struct Row: CustomStringConvertible {
     private var fields: [String: String] = [:]
     private let text: String
 
@@ -8,6 +8,7 @@ struct Row {
     init?(_ bytes: [UInt8]) {
         text = String(decoding: bytes, as: UTF8.self)
         var rest = bytes[...]
+        if rest.last == UInt8(ascii: "\n") { rest.removeLast() }
         guard rest.popFirst() == UInt8(ascii: "{"), rest.popLast() == UInt8(ascii: "}") else { return nil }
         while !rest.isEmpty {
             guard let name = Row.string(&rest), rest.popFirst() == UInt8(ascii: ":") else { return nil }
@@ -34,6 +35,7 @@ struct Row {
     }
 
     subscript(name: String) -> String? { fields[name] }
+    func number(_ name: String) -> UInt64? { fields[name].flatMap { UInt64($0) } }
     var description: String { text }
 
     /// What differs from this row; nil if nothing does.

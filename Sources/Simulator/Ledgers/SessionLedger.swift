@@ -143,8 +143,8 @@ final class SessionLedger {
     /// When the broker has dealt with all that was sent so far.
     func whenDealt(_ tell: @escaping () -> Void) { unfed.append((end, tell)) }
 
-    /// What the client acknowledges by a wire.
-    func acknowledge(by wire: Wire) -> UInt64 {
+    /// As far as the client has it all, which it says now.
+    func acknowledge() -> UInt64 {
         told.insert(next)
         return next
     }

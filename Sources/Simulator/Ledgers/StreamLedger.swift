@@ -1,7 +1,7 @@
 // StreamLedger: one stream of a client, as the client sees it. What kind of stream it is decides what may come.
 
 class StreamLedger {
-    let client: any VirtualClient
+    unowned let client: any VirtualClient
     let stream: UInt32
     let referee: Referee
     /// What it is about, for people.
@@ -23,7 +23,7 @@ class StreamLedger {
         client.add(self)
     }
 
-    var name: String { "stream \(stream) of connection \(client.wire.shard)-\(client.wire.id.index) (\(title))" }
+    var name: String { "stream \(stream) of connection \(client.wire.name) (\(title))" }
     /// Its end is still to come.
     var isAwaited: Bool { end == nil && !isCancelled && !isMistaken && !client.isOver }
     /// It may still be used.

@@ -28,8 +28,6 @@ final class Broker {
     private var opened = 0
     /// Sees a shard after each of its inputs; or after several mails at once.
     var examine: (_ shard: Int, _ isBatch: Bool) -> Void = { _, _ in }
-    /// Hears how far the broker has read of a wire, before `examine` does.
-    var fed: (Wire) -> Void = { _ in }
     /// Hears of a socket that came with RESUME, once it has become that of a connection.
     var handedOver: (Wire) -> Void = { _ in }
 
@@ -152,7 +150,6 @@ final class Broker {
             wire.withUnread(most) { bytes in
                 trace.add(.read, wire.shard, bytes.count, "of \(wire.id.index)")
                 trace.add(bytes)
-                fed(wire)
                 shard.receive(bytes, on: wire.id, now: now)
             }
             sendSockets(wire.shard)
@@ -169,31 +166,28 @@ final class Broker {
         guard !letters.isEmpty else { return }
         inboxes[index].removeFirst(letters.count)
         for letter in letters {
-            guard case .mail(let batch) = letter else {
-                if case .socket(let wire, let handover) = letter { arrivals[index].append((wire, handover)) }
-                continue
-            }
-            trace.add(.mail, index, batch.count)
-            if plan.splitsMail {
-                for mail in batch {
-                    shards[index].receive([mail], now: now)
-                    examine(index, false)
-                }
-            } else {
-                shards[index].receive(batch, now: now)
-                examine(index, batch.count > 1)
+            switch letter {
+            case .mail(let batch): takeMail(index, batch)
+            case .socket(let wire, let handover): arrivals[index].append((wire, handover))
             }
         }
     }
 
-    /// Puts a shard's mail into the inboxes: first what moves views on, then what publishers are told.
-    private func deliver(_ index: Int) {
-        for lane in [\Effects.mail, \Effects.lateMail] {
-            for target in shards.indices where !shards[index].effects[keyPath: lane][target].isEmpty {
-                inboxes[target].append(.mail(shards[index].effects[keyPath: lane][target]))
-                shards[index].effects[keyPath: lane][target].removeAll()
+    private func takeMail(_ index: Int, _ batch: [Mail]) {
+        trace.add(.mail, index, batch.count)
+        if plan.splitsMail {
+            for mail in batch {
+                shards[index].receive([mail], now: now)
+                examine(index, false)
             }
+        } else {
+            shards[index].receive(batch, now: now)
+            examine(index, batch.count > 1)
         }
+    }
+
+    private func deliver(_ index: Int) {
+        shards[index].effects.takeMail { batch, target in inboxes[target].append(.mail(batch)) }
     }
 
     // Sockets that go from one connection to another

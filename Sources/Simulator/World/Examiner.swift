@@ -7,10 +7,9 @@ final class Examiner {
     private let journal: Journal
     private let referee: Referee
     private let plan: Plan
-    /// The client of a wire, and its ledgers by stream.
-    private var clients: [[ConnectionID: any VirtualClient]]
     private var sessions: [SessionLedger] = []
     private var subscribers: [[SubscriberLedger]]
+    /// By connection and stream.
     private var ledgers: [[ConnectionID: [UInt32: SubscriberLedger]]]
     /// Epochs of the topics that a shard has, as last seen.
     private var epochs: [[UInt64]]
@@ -22,7 +21,6 @@ final class Examiner {
         self.plan = plan
         self.journal = journal
         self.referee = referee
-        clients = Array(repeating: [:], count: plan.shards)
         subscribers = Array(repeating: [], count: plan.shards)
         ledgers = Array(repeating: [:], count: plan.shards)
         epochs = Array(repeating: [], count: plan.shards)
@@ -36,10 +34,6 @@ final class Examiner {
 
     /// Some of them are without a socket.
     var hasDetached: Bool { inspections.contains { $0.connections.contains(where: \.isDetached) } }
-
-    func add(_ client: any VirtualClient) { clients[client.wire.shard][client.wire.id] = client }
-
-    func client(_ wire: Wire) -> (any VirtualClient)? { clients[wire.shard][wire.id] }
 
     func add(_ ledger: SubscriberLedger) {
         let home = ledger.client.home

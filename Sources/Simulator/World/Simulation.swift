@@ -34,6 +34,7 @@ public final class Simulation {
     private let broker: Broker
     private let examiner: Examiner
     private let workload: Workload
+    private let rooms: RoomCheck
     private var step = 0
 
     /// Runs a seed to its end, or until a rule is broken.
@@ -56,9 +57,9 @@ public final class Simulation {
         broker = Broker(plan, chance, trace)
         let examiner = Examiner(broker, plan, journal, referee)
         self.examiner = examiner
+        rooms = RoomCheck(examiner, plan, journal, referee)
         workload = Workload(plan, chance, broker, journal, examiner, referee, trace)
-        broker.examine = { examiner.examine($0, isBatch: $1) }
-        broker.fed = { examiner.client($0)?.fed() }
+        broker.examine = { [unowned examiner] in examiner.examine($0, isBatch: $1) }
         broker.handedOver = { wire in wire.claim?.session.arrived(wire, wire.claim!) }
     }
 
@@ -99,7 +100,7 @@ public final class Simulation {
             for shard in 0..<plan.shards { broker.turn(shard, isPartial: false) }
             for client in workload.clients where !client.isOver { client.read(.max) }
             if broker.isAtRest, !workload.clients.contains(where: { !$0.isOver && $0.wire.arrived > 0 }) {
-                return RoomCheck(examiner, plan, journal, referee).run()
+                return rooms.run()
             }
         }
         referee.fail("the broker and its clients do not come to rest")
@@ -180,9 +181,9 @@ public final class Simulation {
     /// Everybody asks for everything. What was parked finds room or gives up; credit agrees on both sides.
     private func feed() {
         if plan.policies.contains("block"), plan.limits.blockLimit < 3 * Limits.second {
-            let full = RoomCheck(examiner, plan, journal, referee).full()
+            let full = rooms.full()
             pass(seconds: 3)
-            RoomCheck(examiner, plan, journal, referee).expectGone(full)
+            rooms.expectGone(full)
         }
         for ledger in workload.subscribers where isUsable(ledger) {
             ledger.client.request(SubscriberLedger.everything, ledger)
@@ -209,7 +210,7 @@ public final class Simulation {
         }
         for ledger in workload.channels { ledger.checkTopic() }
         checkChannels()
-        RoomCheck(examiner, plan, journal, referee).expectNothingReserved()
+        rooms.expectNothingReserved()
     }
 
     private func isUsable(_ ledger: StreamLedger) -> Bool { ledger.isOpen && !ledger.client.wire.isHalfClosed }
@@ -310,7 +311,7 @@ public final class Simulation {
         }
         rest()
         for client in workload.clients where !client.isOver {
-            referee.fail("connection \(client.wire.shard)-\(client.wire.id.index) was not closed")
+            referee.fail("connection \(client.wire.name) was not closed")
         }
     }
 

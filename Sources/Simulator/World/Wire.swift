@@ -14,6 +14,8 @@ final class Wire {
     /// Bytes that the client sent, and the broker read, in all.
     private(set) var sent = 0
     private(set) var read = 0
+    /// What is to be told when the broker has read so far.
+    private var unfed: [(offset: Int, tell: () -> Void)] = []
     /// Bytes that the broker wrote, in all.
     private(set) var written = 0
     /// From the broker to the client.
@@ -60,6 +62,9 @@ final class Wire {
         sent += up.count - before
     }
 
+    /// When the broker has read up to `offset`, or all that was sent so far: frames that are whole by then are with it.
+    func whenRead(_ offset: Int? = nil, _ tell: @escaping () -> Void) { unfed.append((offset ?? sent, tell)) }
+
     /// Takes the first bytes of what has arrived.
     func take(_ count: Int, into inbox: inout ByteBuffer) {
         inbox.append(UnsafeRawBufferPointer(rebasing: down.readable.prefix(count)))
@@ -82,6 +87,9 @@ final class Wire {
         let copy = [UInt8](up.readable.prefix(count))
         up.consume(count)
         read += count
+        let told = unfed.prefix { $0.offset <= read }
+        unfed.removeFirst(told.count)
+        for feed in told { feed.tell() }
         copy.withUnsafeBytes(body)
     }
 

@@ -104,7 +104,6 @@ final class Workload {
             ? HTTP2Client(wire, plan, chance, journal, referee, trace, learn: learn)
             : RSocketClient(wire, session, plan, chance, journal, referee, trace, learn: learn)
         clients.append(client)
-        examiner.add(client)
         return client
     }
 

@@ -145,7 +145,7 @@ private final class ClientScript {
         case 0, 1: return headers(stream, [(":status", "200"), ("content-type", "application/grpc")])
         case 2...6:
             let message = Array(input.piece())
-            return data(stream, [0] + u32(UInt32(message.count)) + message)
+            return data(stream, framed(message))
         case 7: return data(stream, Array(input.piece()), end: action & 0x10 != 0)
         case 8, 9:
             let status = String(input.number(below: 18))

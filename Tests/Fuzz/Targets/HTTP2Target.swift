@@ -53,7 +53,7 @@ private final class HTTP2Audit: FuzzPeer {
             }
             calls[stream] = call
         }
-        send(data(stream, [0] + u32(UInt32(message.count)) + message, end: end))
+        send(data(stream, framed(message), end: end))
     }
 
     override func take(_ bytes: UnsafeRawBufferPointer) {
@@ -203,7 +203,7 @@ private final class HTTP2Script: BrokerScript {
         let topic = topic(&input)
         let n = UInt64(1 + input.number(below: 5))
         let kind = input.byte()
-        var open = Proto.field(1, Array(topic.utf8)) + Proto.field(2, n == 5 ? 0x7FFF_FFFF : n)
+        var open = Proto.field(1, topic) + Proto.field(2, n == 5 ? 0x7FFF_FFFF : n)
         switch kind & 7 {
         case 1: open += Proto.field(3, UInt64(input.byte()))
         case 2: open += Proto.field(4, 1)
@@ -222,7 +222,7 @@ private final class HTTP2Script: BrokerScript {
         let topic = topic(&input)
         let stream = grpc(place, peer, .publish, credentials(&input))
         let completes = input.byte() & 1 == 0 ? [] : Proto.field(2, 1)
-        peer.say(stream, Proto.field(1, Proto.field(1, Array(topic.utf8)) + completes), end: false)
+        peer.say(stream, Proto.field(1, Proto.field(1, topic) + completes), end: false)
     }
 
     private func call(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
@@ -231,7 +231,7 @@ private final class HTTP2Script: BrokerScript {
         let stream = grpc(place, peer, method, credentials(&input))
         let text = Array(input.piece())
         let isText = input.byte() & 1 == 0
-        let message = Proto.field(1, Array(topic.utf8)) + Proto.field(2, isText ? text : Proto.field(2, text))
+        let message = Proto.field(1, topic) + Proto.field(2, isText ? text : Proto.field(2, text))
         peer.say(stream, method == .publishOne || isText ? message : text, end: true)
     }
 
