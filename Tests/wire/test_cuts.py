@@ -169,7 +169,7 @@ def test_a_reader_by_epoch_and_sequence_misses_nothing_wherever_it_is_cut(broker
     def one(address, place: int):
         """Reads a topic to its end, over two connections at most. The rest of the topic, and its end, are
         published when the reader has what is there at first."""
-        name, got, over = f"t.{face.__name__}.{direction}.{place}", [], False
+        name, got, over = f"{topic}.{place}", [], False
         with contextlib.closing(broker.peer()) as publisher:
             publisher.publish(name, *PAYLOADS[:BEFORE])
             for _ in range(2):
