@@ -77,7 +77,7 @@ public struct BrokerAddress: Equatable, Sendable {
             portText = rest[rest.index(after: colon)...]
             guard !host.contains(":") else { throw bad }
         }
-        guard !host.isEmpty, !host.contains(where: { "/?#@ ".contains($0) || !$0.isASCII }) else { throw bad }
+        guard !host.isEmpty, !host.contains(where: { "/?#@ []".contains($0) || !$0.isASCII }) else { throw bad }
         self.host = String(host)
         port = transport.defaultPort
         if let portText {

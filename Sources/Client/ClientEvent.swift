@@ -14,8 +14,9 @@ public enum ClientEvent {
     /// The broker has accepted what was published: one message, or those of a channel so far.
     case acknowledged(StreamID, Acknowledgement)
     /// The broker's half of the stream is complete, after all its messages. `dropped`: messages that a subscription
-    /// lost behind the last one.
-    case completed(StreamID, dropped: UInt64)
+    /// lost behind the last one. `info`: of the topic's last message, where the broker tells of that: behind a loss,
+    /// and where no message came that told of a gap at the start. Over gRPC it is the epoch alone, and comes always.
+    case completed(StreamID, dropped: UInt64, info: MessageInfo? = nil)
     /// The stream failed; nothing more comes on it.
     case failed(StreamID, ClientError)
     /// The broker granted credit on a channel: `n` more items may be sent (saturating; see `credit(of:)`).

@@ -58,7 +58,9 @@ extension ServerConnection {
             // answers what it never sends.
             return nil
         case .resume:
-            return fatal(.connectionError, "RESUME came on a connection that is already set up.")
+            return fatal(
+                .connectionError,
+                "RESUME came on a connection that is already set up; send it as the first frame of a new socket.")
         case .ext, nil:
             if header.flags.contains(.ignore) { return nil }
             return fatal(

@@ -48,7 +48,9 @@ extension ServerConnection {
         _ kind: Interaction, _ stream: UInt32, _ initialN: UInt32, _ content: Content
     ) -> RSocketError? {
         if streams.find(stream) != nil {
-            return .stream(stream, .rejected, "A request came on stream \(stream), which is in use.")
+            return .stream(
+                stream, .rejected,
+                "A request came on stream \(stream), which is in use; give each request a new id.")
         }
         if stream & 1 == 0 {
             return .stream(stream, .invalid, "A request came on stream \(stream): a client's stream ids are odd.")

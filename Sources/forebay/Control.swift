@@ -89,7 +89,7 @@ extension Session {
             while let event = try next() {
                 switch event {
                 case .message(id, _), .acknowledged(id, _): take(event)
-                case .completed(id, _): return true
+                case .completed(id, _, _): return true
                 case .failed(id, let error): throw error
                 default: break
                 }
@@ -141,7 +141,7 @@ struct Listing {
                     } else {
                         rows.append(JSON(message.data) ?? .null)
                     }
-                case .completed(id, _):
+                case .completed(id, _, _):
                     guard let sight = try session.askSight() else { return ExitCode.done }
                     if isEmpty, !sight.covers(kind) { throw ClientError(.rejected, sight.refusal(kind)) }
                     if !json, !rows.isEmpty || !hasPrinted { print(&rows, &output) }

@@ -85,8 +85,8 @@ struct Interactive: ~Copyable {
         switch event {
         case .message(listing, let message): readRow(message.data)
         case .message(stream, let message): show(message)
-        case .completed(listing, _), .failed(listing, _): endListing()
-        case .completed(stream, let dropped):
+        case .completed(listing, _, _), .failed(listing, _): endListing()
+        case .completed(stream, let dropped, _):
             droppedTold += dropped
             state.status = .completed
             state.isFlowing = false

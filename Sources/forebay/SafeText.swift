@@ -86,16 +86,19 @@ enum SafeText {
         return String(decoding: out.readable, as: UTF8.self)
     }
 
-    /// Appends `bytes`, which are UTF-8, as a JSON string with its quotes.
+    /// Appends `bytes`, which are UTF-8, as a JSON string with its quotes; whatever a terminal would obey is escaped.
     static func appendJSON(_ bytes: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
         out.append("\"")
         var clean = 0
-        for index in bytes.indices {
-            let byte = bytes[index]
-            guard byte < 0x20 || byte == 0x22 || byte == 0x5c || byte == 0x7f else { continue }
+        var next = 0
+        while next < bytes.count {
+            let index = next
+            let (value, length) = scalar(bytes, at: index) ?? (0xfffd, 1)
+            next += length
+            guard value == 0x22 || value == 0x5c || isControl(value) else { continue }
             out.append(bytes.slice(clean..<index))
-            clean = index + 1
-            switch byte {
+            clean = next
+            switch value {
             case 0x22: out.append("\\\"")
             case 0x5c: out.append("\\\\")
             case 8: out.append("\\b")
@@ -103,7 +106,7 @@ enum SafeText {
             case 10: out.append("\\n")
             case 12: out.append("\\f")
             case 13: out.append("\\r")
-            default: out.append("\\u" + hex(UInt32(byte), digits: 4))
+            default: out.append("\\u" + hex(value, digits: 4))
             }
         }
         out.append(bytes.slice(clean..<bytes.count))

@@ -87,11 +87,8 @@ struct Subscriber: ~Copyable {
                 session.connection.cancel(stream)
                 end = .enough
             }
-        case .completed(_, let dropped):
-            if settings.meta, dropped > 0 {
-                output.flush()
-                tell("\(counted(dropped, "message")) dropped before the end.")
-            }
+        case .completed(_, let dropped, let info):
+            if settings.meta { tellOfEnd(dropped: dropped, info) }
             end = .completed
         case .failed(_, let error): end = .failed(error)
         // Should the connection end of it, that is told then.
@@ -102,9 +99,13 @@ struct Subscriber: ~Copyable {
     private mutating func tellOf(_ info: MessageInfo) {
         if epoch != info.epoch {
             epoch = info.epoch
-            if format.kind == .text {
+            if format.kind == .text || isAnew(info) {
                 output.flush()
-                tell("epoch \(info.epoch)")
+                tell("epoch \(info.epoch)\(isAnew(info) ? anew : "")")
+            }
+            if delivered == 0, !isAnew(info), let sequence = asked?.sequence, info.sequence < sequence {
+                output.flush()
+                tell("It begins with #\(info.sequence): there is no #\(sequence) yet.")
             }
         }
         if info.dropped > 0 {
@@ -112,6 +113,27 @@ struct Subscriber: ~Copyable {
             tell("\(counted(info.dropped, "message")) dropped before #\(info.sequence).")
         }
     }
+
+    /// What no message told.
+    private mutating func tellOfEnd(dropped: UInt64, _ info: MessageInfo?) {
+        output.flush()
+        if dropped > 0 { tell("\(counted(dropped, "message")) dropped before the end.") }
+        guard delivered == 0, let info else { return }
+        if isAnew(info) {
+            tell("epoch \(info.epoch)\(anew)")
+        } else if let sequence = asked?.sequence, info.sequence > 0, info.sequence < sequence {
+            tell("The topic ended with #\(info.sequence): #\(sequence) never came.")
+        }
+    }
+
+    /// Where the subscription was to go on.
+    private var asked: (sequence: UInt64, epoch: UInt64?)? {
+        if case .from(let sequence, let epoch) = settings.options.start { (sequence, epoch) } else { nil }
+    }
+
+    private func isAnew(_ info: MessageInfo) -> Bool { asked?.epoch.map { $0 != info.epoch } ?? false }
+
+    private var anew: String { ": the topic began anew, and what was asked for is gone." }
 
     private mutating func askAgain() {
         guard output.isEmpty, unprinted > 0 else { return }

@@ -159,7 +159,7 @@ import Testing
         "rsocket://x:",
         "rsocket://x:0",
         "rsocket://x:65536", "rsocket://x:+1", "rsocket://x:1x", "rsocket://::1:7690", "rsocket://[::1",
-        "rsocket://a/b",
+        "rsocket://a/b", "rsocket://[[]", "rsocket://[::1]]", "x[", "x]:1",
         "rsocket://[::1]x", "rsocket://u@h:1", "", "rsocket://h h", "rsocket://x:١",
     ])
     func refuses(url: String) {

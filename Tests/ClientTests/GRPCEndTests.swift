@@ -137,6 +137,24 @@ private let second: UInt64 = 1_000_000_000
         #expect(broker.talk() == [.failed(3, error)])
     }
 
+    /// What was under way when the call was given up does no harm, not even where its end comes in the same read.
+    @Test(arguments: [true, false])
+    func theEndOfACallThatWasGivenUpIsNothing(isAtOnce: Bool) throws {
+        var limits = ClientLimits()
+        limits.message = 1_000
+        let broker = GRPCBroker(limits: limits)
+        let (id, other) = (try subscribe(broker), try subscribe(broker))
+        _ = broker.talk()
+        broker.send(id) { appendResponse([(1, String(repeating: "x", count: 1_001))], to: &$0) }
+        let error = ClientError(.messageTooLarge, "A message is larger than this client's limit of 1000 bytes.")
+        if !isAtOnce { #expect(broker.talk() == [.failed(1, error)]) }
+        broker.end(id)
+        broker.send(other) { appendResponse([(1, "a")], to: &$0) }
+        broker.end(other)
+        let rest: [Seen] = [.message(3, metadata: nil, "a"), .completed(3, dropped: 0)]
+        #expect(broker.talk() == (isAtOnce ? [.failed(1, error)] : []) + rest)
+    }
+
     // Time
 
     @Test func pingsAndSilence() throws {

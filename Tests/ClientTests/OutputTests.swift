@@ -57,7 +57,8 @@ private func formatted(
 
     @Test func json() {
         #expect(
-            formatted(.json, Array("say \"ä\"\\\n\u{1}\u{7f}".utf8)) == #"{"payload":"say \"ä\"\\\n\u0001\u007f"}"#
+            formatted(.json, Array("say \"ä\"\\\n\u{1}\u{7f}\u{9b}\u{202e}".utf8))
+                == #"{"payload":"say \"ä\"\\\n\u0001\u007f\u009b\u202e"}"#
                 + "\n")
         #expect(formatted(.json, [0xff, 0xfe]) == #"{"payload_base64":"//4="}"# + "\n")
         #expect(formatted(.json, []) == #"{"payload":""}"# + "\n")

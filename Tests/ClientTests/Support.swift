@@ -40,7 +40,7 @@ enum Seen: Equatable {
             self = .message(
                 id.value, metadata: message.metadata.map { Array($0) }, String(decoding: message.data, as: UTF8.self))
         case .acknowledged(let id, let told): self = .acknowledged(id.value, told.sequence)
-        case .completed(let id, let dropped): self = .completed(id.value, dropped: dropped)
+        case .completed(let id, let dropped, _): self = .completed(id.value, dropped: dropped)
         case .failed(let id, let error): self = .failed(id.value, error)
         case .granted(let id, let n): self = .granted(id.value, n)
         case .declined(let id): self = .declined(id.value)

@@ -37,4 +37,37 @@ import Testing
         subscriber.subscribe("t?from=3&epoch=\(epoch)&meta=on", stream: 3)
         #expect(subscriber.received().sorted() == ["1:[1]a", "1:[2]b", "1:[3]c", "3:[3]c"])
     }
+
+    /// A topic that is not the one that was asked for, or never came so far: a message tells, or else the end.
+    @Test(arguments: DeliveryTests.placements)
+    func anEndTellsOfAGapThatNoMessageTold(_ shards: Int, _ at: Int, _ from: Int) {
+        let broker = TestBroker(shards: shards)
+        let (publisher, subscriber) = (broker.connect(from), broker.connect(at))
+        let options = ["epoch=5&from=3", "from=3", "from=1", "replay=all"]
+        for (index, option) in options.enumerated() {
+            subscriber.subscribe("a?\(option)&meta=on", stream: UInt32(2 * index + 1))
+            subscriber.subscribe("b?\(option)&meta=on", stream: UInt32(2 * index + 101))
+        }
+        publisher.fire("b", "x")
+        for topic in ["a", "b"] { publisher.publish("$SYS.topic.complete?name=\(topic)", "", stream: 7) }
+        let told = subscriber.received().sorted()
+        #expect(told.filter { !$0.hasPrefix("10") } == ["1:[0]|", "3:[0]|", "5:|", "7:|"])
+        #expect(
+            told.filter { $0.hasPrefix("10") }
+                == [1, 3, 5, 7].flatMap { ["10\($0):[1]x", "10\($0):|"] })
+    }
+
+    @Test func aFailureTellsOfAGapThatNoMessageTold() {
+        let broker = TestBroker()
+        let (publisher, subscriber) = (broker.connect(), broker.connect())
+        subscriber.subscribe("t?epoch=5&from=3&meta=on", stream: 1)
+        subscriber.subscribe("t?from=3&meta=on", stream: 3)
+        let epoch = broker.shards[0].names["t"]!.epoch
+        publisher.publish("$SYS.topic.fail?name=t&message=no", "")
+        #expect(
+            subscriber.received().sorted() == [
+                "1:! 201 topic failed: no (the topic began anew with epoch \(epoch), so what was asked for is gone)",
+                "3:! 201 topic failed: no (the topic never came to the message that was asked for)",
+            ])
+    }
 }

@@ -64,8 +64,8 @@ class Subscription(Stream):
             return self.ended
         assert frame.kind == PAYLOAD, f"unexpected on a subscription: {frame}"
         if not frame.has(N):
-            dropped = message(frame, True).dropped if frame.metadata else None
-            self.ended = End(dropped=dropped)
+            info = message(frame, True) if frame.metadata else None
+            self.ended = End(dropped=info and info.dropped, info=info)
             return self.ended
         self.count()
         if frame.has(C):

@@ -66,6 +66,7 @@ class End:
     text: str = ""
     dropped: int | None = None
     code: object = field(default=None, compare=False)
+    info: Message | None = field(default=None, compare=False)  # What RSocket's completion tells beside it.
 
 
 def failed(message: str) -> End:

@@ -1,6 +1,7 @@
 """Plain HTTP over HTTP/1.1 and HTTP/2, as Protocol/http.md has it."""
 
 import base64
+import json
 import os
 import signal
 import threading
@@ -135,6 +136,22 @@ def test_a_topic_that_began_anew(web, a, topic):
     first, second = stream.line(), stream.line()
     assert first["sequence"] == 1 and first["restarted"] is True
     assert second["sequence"] == 2 and "restarted" not in second
+
+
+@pytest.mark.parametrize("end", ["complete", "fail"])
+def test_a_topic_that_began_anew_and_ended_without_a_message(web, a, topic, end):
+    web.publish(topic, b"old")
+    last = web.events(topic, "replay=all").event().id
+    epoch, sequence = last.split("-")
+    a.control("$SYS.topic.delete", name=topic)
+    streams = [web.events(topic, "", "-H", f"last-event-id: {last}"), web.lines(topic, f"from=2&epoch={epoch}")]
+    plain = web.lines(topic)
+    a.joined(topic, 3)
+    a.control(f"$SYS.topic.{end}", name=topic)
+    told, line, untold = streams[0].event(), streams[1].line(), plain.line()
+    assert told.type == line["end"] == untold["end"] == {"complete": "complete", "fail": "failed"}[end]
+    assert json.loads(told.data)["restarted"] is True and line["restarted"] is True
+    assert json.loads(told.data)["dropped"] == line["dropped"] == 0 and "restarted" not in untold
 
 
 # Demand

@@ -117,6 +117,36 @@ def test_from_a_future_sequence_begins_at_the_next(a, b, topic):
     assert [one.sequence for one in sub.take(2)] == [4, 5]
 
 
+@pytest.mark.rsocket
+@pytest.mark.parametrize("asked", [f"from=3&epoch={UNLIKELY_EPOCH}", "from=100"])
+def test_an_end_tells_of_the_gap_that_no_message_told(a, b, topic, asked):
+    sub = a.subscribe(f"{topic}?{asked}", meta=True)
+    a.joined(topic, 1)
+    epoch = int(a.info(topic)["epoch"])
+    a.control("$SYS.topic.complete", name=topic)
+    end = sub.end()
+    assert end == End(dropped=0) and (end.info.epoch, end.info.sequence) == (epoch, 0)
+
+
+@pytest.mark.parametrize("asked, told", [
+    (f"from=3&epoch={UNLIKELY_EPOCH}", "(the topic began anew with epoch "),
+    ("from=100", "(the topic never came to the message that was asked for)")])
+def test_a_failure_tells_of_the_gap_that_no_message_told(a, topic, asked, told):
+    sub = a.subscribe(f"{topic}?{asked}", meta=True)
+    a.joined(topic, 1)
+    a.control("$SYS.topic.fail", name=topic, message="no more")
+    assert sub.end().text.startswith(f"topic failed: no more {told}")
+
+
+def test_an_end_tells_of_no_gap_behind_a_message_that_told_of_it(a, b, topic):
+    sub = a.subscribe(f"{topic}?from=3&epoch={UNLIKELY_EPOCH}", meta=True)
+    a.joined(topic, 1)
+    b.numbers(topic, 1, 1)
+    assert sub.take(1)[0].epoch != UNLIKELY_EPOCH
+    a.control("$SYS.topic.complete", name=topic)
+    assert sub.end() == End()
+
+
 GAPS = {"another epoch": f"from=17&epoch={UNLIKELY_EPOCH}", "evicted": "from=5", "future": "from=100"}
 
 

@@ -32,6 +32,8 @@ final class ClientCall: NumberedStream {
     var credit = Allowance(0)
     /// Messages of a channel that have been accepted.
     var accepted: UInt64 = 0
+    /// Of a subscription: its topic's; 0 until the broker has told it.
+    var epoch: UInt64 = 0
     /// Messages that a subscription lost since the last one.
     var dropped: UInt64 = 0
 

@@ -99,7 +99,7 @@ extension GRPCConnection {
         }
         guard message.payload.count <= limits.message else { return tooLarge(call) }
         let info = MessageInfo(
-            epoch: chunk?.response?.epoch ?? 0, sequence: message.sequence, timestamp: message.timestamp,
+            epoch: call.epoch, sequence: message.sequence, timestamp: message.timestamp,
             dropped: call.dropped)
         call.dropped = 0
         guard case .subscription(meta: true) = call.kind else {
@@ -116,6 +116,7 @@ extension GRPCConnection {
         case .subscription:
             let response = try ReceivedMessages(bytes)
             call.dropped = call.dropped.addingClamped(response.dropped)
+            if response.epoch != 0 { call.epoch = response.epoch }
             chunk?.response = response
             return nil
         case .channel: return progress(try PublishResponse(bytes), call)
@@ -205,7 +206,10 @@ extension GRPCConnection {
             return failed(call, ClientError(.badAnswer, "The broker ended the call within a message."))
         }
         if case .ping(let data) = call.kind { return pong(data) }
-        return .completed(call.id, dropped: call.dropped.addingClamped(outcome.dropped))
+        let dropped = call.dropped.addingClamped(outcome.dropped)
+        guard call.epoch != 0 else { return .completed(call.id, dropped: dropped) }
+        let info = MessageInfo(epoch: call.epoch, sequence: 0, timestamp: 0, dropped: dropped)
+        return .completed(call.id, dropped: dropped, info: info)
     }
 
     /// A ping has no stream that its caller knows of.

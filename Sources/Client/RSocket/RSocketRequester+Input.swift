@@ -161,7 +161,8 @@ extension RSocketRequester {
             return .message(stream.id, .init(metadata: metadata, data: data))
         }
         end(stream)
-        return .completed(stream.id, dropped: metadata.flatMap { MessageInfo(metadata: $0) }?.dropped ?? 0)
+        let info = metadata.flatMap { MessageInfo(metadata: $0) }
+        return .completed(stream.id, dropped: info?.dropped ?? 0, info: info)
     }
 
     /// An acknowledgement: a sequence in decimal.

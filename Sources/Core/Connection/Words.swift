@@ -142,11 +142,11 @@ extension Shard {
     /// The subscription completed; `lost` messages were dropped since the last one delivered.
     func sayCompleted(to subscriber: Subscriber, lost: UInt64) {
         if let exchange = subscriber.exchange {
-            if let plain = exchange.plain { return complete(exchange, plain, lost: lost) }
+            if let plain = exchange.plain { return complete(exchange, plain, StreamLoss(of: subscriber)) }
             return finish(exchange, .ok, end: .completed, dropped: lost)
         }
         var metadata: [UInt8]?
-        if subscriber.options.meta, lost > 0 {
+        if subscriber.options.meta, lost > 0 || subscriber.hasUntoldGap {
             let info = MessageMetadata(
                 epoch: subscriber.mirror.epoch, sequence: subscriber.mirror.log.end.advanced(by: -1),
                 timestamp: moment.wall, droppedBefore: lost)

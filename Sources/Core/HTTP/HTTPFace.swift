@@ -312,9 +312,12 @@ final class Exchange {
     var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
 
     /// How many messages its subscription lost since the last one delivered; 0 where there is none.
-    var dropped: UInt64 {
-        guard let bound, bound.kind == .subscriber else { return 0 }
-        return unsafeDowncast(bound, to: Subscriber.self).known { $0.droppedSinceDelivery } ?? 0
+    var dropped: UInt64 { subscriber?.known { $0.droppedSinceDelivery } ?? 0 }
+
+    /// Nil where it is none's.
+    var subscriber: Subscriber? {
+        guard let bound, bound.kind == .subscriber else { return nil }
+        return unsafeDowncast(bound, to: Subscriber.self)
     }
 }
 

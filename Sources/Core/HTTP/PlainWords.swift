@@ -15,6 +15,14 @@ extension PlainExchange {
     }
 }
 
+extension StreamLoss {
+    /// What the subscription has lost that no message told.
+    init(of subscriber: Subscriber) {
+        self.init(
+            dropped: subscriber.known { $0.droppedSinceDelivery } ?? 0, restarts: subscriber.hasUntoldGap)
+    }
+}
+
 extension Shard {
     // Answers
 
@@ -56,9 +64,9 @@ extension Shard {
             // That is no end of the subscription: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
-            let dropped = exchange.dropped
+            let loss = exchange.subscriber.map { StreamLoss(of: $0) } ?? StreamLoss()
             send(exchange) {
-                plain.format.appendFailed(after: plain.last, message: refusal.message, dropped: dropped, into: &$0)
+                plain.format.appendFailed(after: plain.last, message: refusal.message, loss, into: &$0)
             }
         }
         end(exchange)
@@ -99,8 +107,8 @@ extension Shard {
     }
 
     /// The topic completed, and all messages are written.
-    func complete(_ exchange: Exchange, _ plain: PlainExchange, lost: UInt64) {
-        send(exchange) { plain.format.appendComplete(after: plain.last, dropped: lost, into: &$0) }
+    func complete(_ exchange: Exchange, _ plain: PlainExchange, _ loss: StreamLoss) {
+        send(exchange) { plain.format.appendComplete(after: plain.last, loss, into: &$0) }
         end(exchange)
     }
 

@@ -70,9 +70,7 @@ extension Shard {
             var message = StreamedMessage(
                 epoch: epoch, sequence: sequence, timestamp: entry.timestamp, dropped: dropped,
                 metadata: chunk.metadata(entry), payload: payload(of: entry, in: chunk))
-            if plain.last.sequence == 0 {
-                message.restarts = plain.subscribed?.restarts(epoch: epoch, sequence: sequence) ?? false
-            }
+            if plain.last.sequence == 0 { message.restarts = subscriber.hasUntoldGap }
             let record = StreamRecord(message, as: format)
             guard record.size <= left || exchange.body.isEmpty && record.size <= alone else { break }
             exchange.body.append { record.append(into: &$0) }

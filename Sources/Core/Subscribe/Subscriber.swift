@@ -46,6 +46,15 @@ final class Subscriber: BoundStream {
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
+    /// It asked to go on in another life of its topic than this one.
+    var isOfOtherEpoch: Bool { options.epoch.map { $0 != mirror.epoch } ?? false }
+
+    /// It asked to go on where its topic never was – in another epoch, or beyond the next message – and no message has
+    /// come yet to tell so.
+    var hasUntoldGap: Bool {
+        known { $0.delivered == 0 && (isOfOtherEpoch || $0.gapAtStart && $0.missedAtStart == 0) } ?? false
+    }
+
     /// What `read` finds in `cursor`; nil before there is one.
     func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 

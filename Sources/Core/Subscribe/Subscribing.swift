@@ -92,12 +92,8 @@ extension Shard {
     func join(_ subscriber: Subscriber, now: Instant) {
         let mirror = subscriber.mirror
         let options = subscriber.options
-        var start = options.start
-        var isOtherEpoch = false
-        if let epoch = options.epoch, epoch != mirror.epoch {
-            start = .all
-            isOtherEpoch = true
-        }
+        let isOtherEpoch = subscriber.isOfOtherEpoch
+        let start = isOtherEpoch ? .all : options.start
         let window = SequenceRange(lower: oldestRetained(mirror), upper: mirror.log.end)
         let cursor = Subscription(
             start: start, window: window, buffer: options.buffer, overflow: options.overflow, credit: subscriber.early)
@@ -126,6 +122,14 @@ extension Shard {
             + "(exclusive), and \(sequence) was asked for."
     }
 
+    /// As a failure tells it.
+    private static func gap(_ subscriber: Subscriber) -> String {
+        if subscriber.isOfOtherEpoch {
+            return " (the topic began anew with epoch \(subscriber.mirror.epoch), so what was asked for is gone)"
+        }
+        return " (the topic never came to the message that was asked for)"
+    }
+
     private func oldestRetained(_ mirror: Mirror) -> SequenceNumber {
         if mirror.sharesLog, let topic = topics[mirror.epoch] { return topic.retained }
         return Swift.min(Swift.max(mirror.retained, mirror.log.head), mirror.log.end)
@@ -137,7 +141,8 @@ extension Shard {
     func finish(_ subscriber: Subscriber, _ end: End, now: Instant) {
         let lost = subscriber.cursor.droppedSinceDelivery
         let dropped = counted(lost, "message was", "messages were")
-        let note = lost > 0 ? " (\(dropped) dropped since the last one delivered)" : ""
+        var note = lost > 0 ? " (\(dropped) dropped since the last one delivered)" : ""
+        if subscriber.hasUntoldGap { note += Shard.gap(subscriber) }
         switch end {
         case .completed:
             sayCompleted(to: subscriber, lost: lost)

@@ -128,6 +128,8 @@ extension Shard {
         defer { nextRelief = now.monotonic + (memory.used > goal ? Shard.tickInterval : 1) }
         // What can be made again goes first.
         for mirror in mirrorsByEpoch.values { mirror.entries.removeAll() }
+        let before = memory.used
+        defer { if memory.used < before { reached(.memory) } }
         for topic in names.values.sorted(by: { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }) {
             guard memory.used > goal else { return }
             topic.relieve(now: now)

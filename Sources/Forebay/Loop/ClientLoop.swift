@@ -267,7 +267,7 @@ final class ClientLoop {
         case .acknowledged(let id, let told): activity(id)?.acknowledged(told, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)
         case .declined(let id): activity(id)?.declined(self)
-        case .completed(let id, let dropped):
+        case .completed(let id, let dropped, _):
             guard let activity = activity(id) else { return }
             activity.completed(dropped: dropped, self)
         case .failed(let id, let error):

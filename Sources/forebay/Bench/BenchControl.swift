@@ -30,7 +30,7 @@ struct BenchControl: ~Copyable {
         _ = try connection.link.read(atMost: 16 << 10, now: Clock.monotonic())
         while let event = try connection.link.next() {
             switch event {
-            case .completed(pending, _): pending = nil
+            case .completed(pending, _, _): pending = nil
             case .failed(pending, let error):
                 pending = nil
                 throw error

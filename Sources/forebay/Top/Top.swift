@@ -121,12 +121,12 @@ struct Top: ~Copyable {
         case .message(subscriptions, let message):
             if let row = JSON(message.data) { state.add(subscription: TopSubscription(row)) }
             return
-        case .completed(topics, _):
+        case .completed(topics, _, _):
             topics = nil
             state.endTopics(now: Clock.monotonic())
             state.beginSubscriptions()
             subscriptions = try session.connection.list(.subscriptions, n: Refill.unbounded)
-        case .completed(subscriptions, _):
+        case .completed(subscriptions, _, _):
             subscriptions = nil
             state.endSubscriptions()
             looks += 1

@@ -29,7 +29,11 @@ private func compare(_ bytes: UnsafeRawBufferPointer, _ make: () -> ClientScript
     whole.play(bytes, step: .max)
     let cut = make()
     cut.play(bytes, step: 1 + bytes.count % 7)
-    let (one, other) = (whole.events, cut.events)
+    // A broker that goes on behind the end of a stream breaks HTTP/2, which is seen as long as no RST_STREAM of the
+    // client's has been written; and that is later where all comes in one piece.
+    let deaths = [whole, cut].compactMap { $0.events.firstIndex { $0.hasSuffix("stream closed") } }
+    let count = deaths.min() ?? .max
+    let (one, other) = (whole.events.prefix(count), cut.events.prefix(count))
     mustHold(one == other, "pieces come to \(other), the whole to \(one)")
 }
 
@@ -204,7 +208,7 @@ private final class ClientScript {
         case .acknowledged(let id, let told):
             note("acknowledged \(id.value) \(told)")
             received(id)
-        case .completed(let id, let dropped):
+        case .completed(let id, let dropped, _):
             note("completed \(id.value) \(dropped)")
             received(id)
             if channels.contains(id) && !isHTTP2 { halfOver.insert(id) } else { over.insert(id) }

@@ -130,7 +130,7 @@ private func readLine(_ message: StreamedMessage) {
 private func readProblem(_ text: String) {
     for format in StreamFormat.allCases {
         var out = ByteBuffer()
-        format.appendFailed(after: EventID(epoch: 1, sequence: 2), message: text, dropped: 3, into: &out)
+        format.appendFailed(after: EventID(epoch: 1, sequence: 2), message: text, StreamLoss(dropped: 3), into: &out)
         let bytes = Array(out.readable)
         switch format {
         case .eventStream:

@@ -101,8 +101,8 @@ struct EventStreamTests {
             #expect(hasHeartbeat)
             StreamFormat.eventStream.appendDraining(into: &$0)
             StreamFormat.eventStream.appendFailed(
-                after: last, message: "topic failed: \"no\nmore\"", dropped: 0, into: &$0)
-            StreamFormat.eventStream.appendComplete(after: last, dropped: 7, into: &$0)
+                after: last, message: "topic failed: \"no\nmore\"", StreamLoss(), into: &$0)
+            StreamFormat.eventStream.appendComplete(after: last, StreamLoss(dropped: 7, restarts: true), into: &$0)
         }
         #expect(
             text(stream) == """
@@ -120,7 +120,7 @@ struct EventStreamTests {
 
                 id: 66-42-end
                 event: complete
-                data: {"dropped":7}
+                data: {"dropped":7,"restarted":true}
 
 
                 """)

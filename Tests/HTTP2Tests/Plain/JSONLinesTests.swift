@@ -92,14 +92,15 @@ struct JSONLinesTests {
             let hasHeartbeat = StreamFormat.jsonLines.appendHeartbeat(into: &$0)
             #expect(!hasHeartbeat)
             StreamFormat.jsonLines.appendDraining(into: &$0)
-            StreamFormat.jsonLines.appendComplete(after: last, dropped: 2, into: &$0)
-            StreamFormat.jsonLines.appendFailed(after: last, message: "overflow: \u{2028}", dropped: 0, into: &$0)
+            StreamFormat.jsonLines.appendComplete(after: last, StreamLoss(dropped: 2), into: &$0)
+            StreamFormat.jsonLines.appendFailed(
+                after: last, message: "overflow: \u{2028}", StreamLoss(restarts: true), into: &$0)
         }
         #expect(
             text(stream) == """
                 {"end":"draining"}
                 {"end":"complete","dropped":2}
-                {"end":"failed","message":"overflow: \\u2028","dropped":0}
+                {"end":"failed","message":"overflow: \\u2028","dropped":0,"restarted":true}
 
                 """)
     }

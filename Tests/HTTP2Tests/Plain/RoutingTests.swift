@@ -7,12 +7,12 @@ import Testing
 struct RoutingTests {
     private func subscribe(
         _ options: [(String, String)], demand: UInt32 = 2_147_483_647, format: StreamFormat = .eventStream,
-        resumed: EventID? = nil, isHead: Bool = false, topic: String = "a.b"
+        isHead: Bool = false, topic: String = "a.b"
     ) -> PlainCall {
         .subscribe(
             SubscribeCall(
                 topic: topic, options: options.map { QueryOption($0.0, $0.1) } + [QueryOption("meta", "on")],
-                demand: demand, format: format, resumed: resumed, isHead: isHead))
+                demand: demand, format: format, isHead: isHead))
     }
 
     @Test func subscriptionsAreRead() throws {
@@ -37,7 +37,6 @@ struct RoutingTests {
     }
 
     @Test func whatWasSeenWinsOverTheQuery() throws {
-        let id = EventID(epoch: 18_446_744_073_709_551_615, sequence: 42)
         let call = try PlainFace().call(
             request(
                 "GET", "/v1/topics/a.b/messages?replay=all&from=3&buffer=9&epoch=5&request=2",
@@ -45,24 +44,12 @@ struct RoutingTests {
         #expect(
             call
                 == subscribe(
-                    [("buffer", "9"), ("from", "43"), ("epoch", "18446744073709551615")], demand: 2, resumed: id))
+                    [("buffer", "9"), ("from", "43"), ("epoch", "18446744073709551615")], demand: 2))
         #expect(
             try PlainFace().call(request("GET", "/v1/topics/a.b/messages", [("last-event-id", "")])) == subscribe([]))
         #expect(
             refusal(request("GET", "/v1/topics/a.b/messages", [("last-event-id", "1-18446744073709551615")]))?.status
                 == 400)
-    }
-
-    @Test func restartsAreTold() {
-        var call = SubscribeCall(
-            topic: "t", options: [], demand: 1, format: .jsonLines, resumed: EventID(epoch: 5, sequence: 9),
-            isHead: false)
-        #expect(!call.restarts(epoch: 5, sequence: 10))
-        #expect(!call.restarts(epoch: 5, sequence: 100))
-        #expect(call.restarts(epoch: 5, sequence: 9))
-        #expect(call.restarts(epoch: 6, sequence: 10))
-        call.resumed = nil
-        #expect(!call.restarts(epoch: 6, sequence: 1))
     }
 
     @Test func publishesAndCreditAreRead() throws {

@@ -36,6 +36,26 @@ def test_meta(forebay, topic):
     assert abs(row["timestamp_ns"] / 1e9 - time.time()) < 60
 
 
+@pytest.mark.parametrize("message", [b"a\n", b""])
+def test_a_topic_that_began_anew(forebay, topic, message):
+    """Which a message tells, or else the end."""
+    reader = forebay.subscriber(topic, "--from", "3", "--epoch", "12345", "--meta", "--json")
+    epoch = json.loads(forebay.ok("topic", "info", topic, "--json"))["epoch"]
+    forebay.ok("pub", topic, "--stdin", "--ack", stdin=message)
+    forebay.ok("topic", "complete", topic)
+    out, told = reader.communicate(timeout=LIMIT)
+    assert reader.returncode == 0 and out.count(b"\n") == message.count(b"\n")
+    assert told.decode() == f"forebay: epoch {epoch}: the topic began anew, and what was asked for is gone.\n"
+
+
+@pytest.mark.parametrize("scheme", ["rsocket"])
+def test_a_topic_that_never_came_so_far(forebay, topic):
+    """No end over gRPC tells the topic's last sequence."""
+    forebay.ok("pub", topic, "--stdin", "--complete", stdin=b"a\nb\n")
+    done = forebay.run("sub", topic, "--from", "5", "--meta")
+    assert (done.returncode, done.stderr) == (0, b"forebay: The topic ended with #2: #5 never came.\n")
+
+
 def test_lines_as_they_are(forebay, topic):
     lines = [b"first", b"", b"\xff\xfe not utf-8 \x00", b"x" * (1 << 20), b"cr\r", b"last without its end"]
     assert forebay.ok("pub", topic, "--stdin", "--ack", stdin=b"\n".join(lines)).startswith(b"6 messages acknowledged")

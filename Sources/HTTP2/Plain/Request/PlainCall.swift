@@ -14,8 +14,6 @@ public struct SubscribeCall: Equatable, Sendable {
     /// The initial demand, 1 to 2³¹−1, which means unbounded.
     public var demand: UInt32
     public var format: StreamFormat
-    /// What Last-Event-ID asks to continue after; for telling a gap at the start.
-    public var resumed: EventID?
     /// HEAD: check the options and answer the head of a stream, but open nothing.
     public var isHead: Bool
 }
@@ -119,7 +117,6 @@ extension PlainCall {
             }
         }
         let format = try StreamFormat(accept: request.accept)
-        var resumed: EventID?
         if let text = request.lastEventID, !text.isEmpty {
             let id = try EventID(text)
             if id.isEnd { return .ended }
@@ -127,12 +124,11 @@ extension PlainCall {
             options.removeAll { ["replay", "from", "epoch"].contains($0.name) }
             options.append(QueryOption("from", String(id.sequence + 1)))
             options.append(QueryOption("epoch", String(id.epoch)))
-            resumed = id
         }
         options.append(QueryOption("meta", "on"))
         return .subscribe(
             SubscribeCall(
-                topic: topic, options: options, demand: UInt32(demand), format: format, resumed: resumed,
+                topic: topic, options: options, demand: UInt32(demand), format: format,
                 isHead: request.method == "HEAD"))
     }
 

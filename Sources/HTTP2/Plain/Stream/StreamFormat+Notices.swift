@@ -2,6 +2,21 @@
 
 import Bytes
 
+/// What a stream's end tells of what did not come.
+public struct StreamLoss: Sendable {
+    /// How many messages the subscription lost after the last one written.
+    public var dropped: UInt64
+    /// No message was written, and the stream did not go on where the client asked to: see `StreamedMessage.restarts`.
+    public var restarts: Bool
+
+    public init(dropped: UInt64 = 0, restarts: Bool = false) {
+        self.dropped = dropped
+        self.restarts = restarts
+    }
+
+    fileprivate var members: String { "\"dropped\":\(dropped)\(restarts ? ",\"restarted\":true" : "")" }
+}
+
 extension StreamFormat {
     /// What comes first in the body. An EventSource sees no headers, so it is told its subscription here.
     ///
@@ -24,14 +39,14 @@ extension StreamFormat {
     ///
     /// - Parameters:
     ///   - last: the last message written; the sequence is 0 if there was none.
-    ///   - dropped: how many messages the subscription lost after it.
-    public func appendComplete(after last: EventID, dropped: UInt64, into out: inout ByteBuffer) {
+    ///   - loss: what did not come.
+    public func appendComplete(after last: EventID, _ loss: StreamLoss, into out: inout ByteBuffer) {
         switch self {
         case .eventStream:
             appendEndID(last, into: &out)
-            out.append("event: complete\ndata: {\"dropped\":\(dropped)}\n\n")
+            out.append("event: complete\ndata: {\(loss.members)}\n\n")
         case .jsonLines:
-            out.append("{\"end\":\"complete\",\"dropped\":\(dropped)}\n")
+            out.append("{\"end\":\"complete\",\(loss.members)}\n")
         }
     }
 
@@ -39,8 +54,8 @@ extension StreamFormat {
     ///
     /// - Parameters:
     ///   - message: why, beginning `topic failed:` or `overflow:`.
-    ///   - last, dropped: as in `appendComplete`.
-    public func appendFailed(after last: EventID, message: String, dropped: UInt64, into out: inout ByteBuffer) {
+    ///   - last, loss: as in `appendComplete`.
+    public func appendFailed(after last: EventID, message: String, _ loss: StreamLoss, into out: inout ByteBuffer) {
         switch self {
         case .eventStream:
             appendEndID(last, into: &out)
@@ -49,7 +64,7 @@ extension StreamFormat {
             out.append("{\"end\":\"failed\",\"message\":")
         }
         JSONText.append(message, into: &out)
-        out.append(self == .eventStream ? ",\"dropped\":\(dropped)}\n\n" : ",\"dropped\":\(dropped)}\n")
+        out.append(self == .eventStream ? ",\(loss.members)}\n\n" : ",\(loss.members)}\n")
     }
 
     /// The broker shuts down. It is no end: an EventSource reconnects and resumes.

@@ -17,8 +17,8 @@ public struct StreamedMessage {
     public var timestamp: Int64
     /// How many messages the subscription lost just before this one.
     public var dropped: UInt64
-    /// The first message of a stream that does not continue what the client asked to continue: see
-    /// `SubscribeCall.restarts`.
+    /// The first message of a stream that does not go on where the client asked to go on, as the topic never was there:
+    /// to be told as a gap of unknown size.
     public var restarts = false
     /// The publisher's entries, composite.
     public var metadata: UnsafeRawBufferPointer
@@ -35,15 +35,6 @@ public struct StreamedMessage {
         self.dropped = dropped
         self.metadata = metadata
         self.payload = payload
-    }
-}
-
-extension SubscribeCall {
-    /// Whether a first message with this epoch and sequence is not from where the client asked to continue, but of a
-    /// topic that began anew since: to be told as a gap of unknown size.
-    public func restarts(epoch: UInt64, sequence: UInt64) -> Bool {
-        guard let resumed else { return false }
-        return epoch != resumed.epoch || sequence <= resumed.sequence
     }
 }
 
