@@ -67,7 +67,7 @@ import Testing
         #expect(
             subscriber.received().sorted() == [
                 "1:! 201 topic failed: no (the topic began anew with epoch \(epoch), so what was asked for is gone)",
-                "3:! 201 topic failed: no (the topic never came to the message that was asked for)",
+                "3:! 201 topic failed: no (the message that was asked for was not there yet)",
             ])
     }
 }

@@ -127,7 +127,7 @@ extension Shard {
         if subscriber.isOfOtherEpoch {
             return " (the topic began anew with epoch \(subscriber.mirror.epoch), so what was asked for is gone)"
         }
-        return " (the topic never came to the message that was asked for)"
+        return " (the message that was asked for was not there yet)"
     }
 
     private func oldestRetained(_ mirror: Mirror) -> SequenceNumber {
@@ -141,8 +141,8 @@ extension Shard {
     func finish(_ subscriber: Subscriber, _ end: End, now: Instant) {
         let lost = subscriber.cursor.droppedSinceDelivery
         let dropped = counted(lost, "message was", "messages were")
-        var note = lost > 0 ? " (\(dropped) dropped since the last one delivered)" : ""
-        if subscriber.hasUntoldGap { note += Shard.gap(subscriber) }
+        let gap = subscriber.hasUntoldGap ? Shard.gap(subscriber) : ""
+        let note = gap + (lost > 0 ? " (\(dropped) dropped since the last one delivered)" : "")
         switch end {
         case .completed:
             sayCompleted(to: subscriber, lost: lost)
