@@ -67,6 +67,9 @@ private final class ClientScript {
             let queued = connection.queued
             mustHold(queued < 1 << 20, "\(queued) bytes are queued")
         }
+        // Of some breaches of HTTP/2 the library tells when its GOAWAY has been written.
+        while !connection.output().isEmpty { connection.written(connection.output().count) }
+        drain()
         if !isDead { note("lost \(connection.receiveEnd())") }
     }
 
