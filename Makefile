@@ -91,8 +91,8 @@ coverage: deps ## run the Swift tests and tell which share of the lines they rea
 budget: build ## count the engine's instructions and allocations, compare with the figures kept; RECORD=1 keeps these
 	@python3 .ci/budget.py $(if $(RECORD),--record)
 
-fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; STILL=600 ends when nothing is new; KEEP=1 keeps it
-	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(STILL),--still $(STILL)) $(if $(TARGET),--target $(TARGET)) $(if $(KEEP),--keep)
+fuzz: deps ## let the fuzzers look for SECONDS each, or one TARGET alone; STILL=600 ends when nothing is new; SCOUT=1 is fast; KEEP=1 keeps it
+	@python3 .ci/fuzz.py --seconds $(or $(SECONDS),60) $(if $(STILL),--still $(STILL)) $(if $(TARGET),--target $(TARGET)) $(if $(SCOUT),--scout) $(if $(KEEP),--keep)
 
 bench: build .venv-bench/ready ## measure beside NATS, Redis, grpcio and others: make bench BENCH="--quick --case fanout-10"
 	@.ci/bench-peers
