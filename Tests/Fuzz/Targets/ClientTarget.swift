@@ -29,7 +29,7 @@ private func compare(_ bytes: UnsafeRawBufferPointer, _ make: () -> ClientScript
     whole.play(bytes, step: .max)
     let cut = make()
     cut.play(bytes, step: 1 + bytes.count % 7)
-    // Of a breach of HTTP/2 the library tells when it writes its GOAWAY, and of the latest one; and whether it is one may
+    // Of a breach of HTTP/2 the library tells when it writes its GOAWAY, and of the latest one. Whether it is one may
     // depend on whether an RST_STREAM of the client's had been written by then.
     let isBreach = whole.isHTTP2 && (whole.events + cut.events).contains { $0.hasPrefix("dead ") }
     let (one, other) = (whole.events, cut.events)
