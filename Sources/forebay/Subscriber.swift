@@ -100,30 +100,30 @@ struct Subscriber: ~Copyable {
         if epoch != info.epoch {
             epoch = info.epoch
             if format.kind == .text || isAnew(info) {
-                output.flush()
-                tell("epoch \(info.epoch)\(isAnew(info) ? anew : "")")
+                note("epoch \(info.epoch)\(isAnew(info) ? anew : "")")
             }
             if delivered == 0, !isAnew(info), let sequence = asked?.sequence, info.sequence < sequence {
-                output.flush()
-                tell("It begins with #\(info.sequence): there is no #\(sequence) yet.")
+                note("It begins with #\(info.sequence): there is no #\(sequence) yet.")
             }
         }
-        if info.dropped > 0 {
-            output.flush()
-            tell("\(counted(info.dropped, "message")) dropped before #\(info.sequence).")
-        }
+        if info.dropped > 0 { note("\(counted(info.dropped, "message")) dropped before #\(info.sequence).") }
     }
 
     /// What no message told.
     private mutating func tellOfEnd(dropped: UInt64, _ info: MessageInfo?) {
-        output.flush()
-        if dropped > 0 { tell("\(counted(dropped, "message")) dropped before the end.") }
+        if dropped > 0 { note("\(counted(dropped, "message")) dropped before the end.") }
         guard delivered == 0, let info else { return }
         if isAnew(info) {
-            tell("epoch \(info.epoch)\(anew)")
+            note("epoch \(info.epoch)\(anew)")
         } else if let sequence = asked?.sequence, info.sequence > 0, info.sequence < sequence {
-            tell("The topic ended with #\(info.sequence): #\(sequence) never came.")
+            note("The topic ended with #\(info.sequence): #\(sequence) never came.")
         }
+    }
+
+    /// Tells something of the messages, behind those that came before.
+    private mutating func note(_ sentence: String) {
+        output.flush()
+        tell(sentence)
     }
 
     /// Where the subscription was to go on.

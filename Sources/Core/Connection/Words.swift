@@ -142,7 +142,9 @@ extension Shard {
     /// The subscription completed; `lost` messages were dropped since the last one delivered.
     func sayCompleted(to subscriber: Subscriber, lost: UInt64) {
         if let exchange = subscriber.exchange {
-            if let plain = exchange.plain { return complete(exchange, plain, StreamLoss(of: subscriber)) }
+            if let plain = exchange.plain {
+                return complete(exchange, plain, StreamLoss(dropped: lost, restarts: subscriber.hasUntoldGap))
+            }
             return finish(exchange, .ok, end: .completed, dropped: lost)
         }
         var metadata: [UInt8]?

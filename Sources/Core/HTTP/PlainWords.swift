@@ -15,14 +15,6 @@ extension PlainExchange {
     }
 }
 
-extension StreamLoss {
-    /// What the subscription has lost that no message told.
-    init(of subscriber: Subscriber) {
-        self.init(
-            dropped: subscriber.known { $0.droppedSinceDelivery } ?? 0, restarts: subscriber.hasUntoldGap)
-    }
-}
-
 extension Shard {
     // Answers
 
@@ -64,7 +56,7 @@ extension Shard {
             // That is no end of the subscription: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {
-            let loss = exchange.subscriber.map { StreamLoss(of: $0) } ?? StreamLoss()
+            let loss = StreamLoss(dropped: exchange.dropped, restarts: exchange.subscriber?.hasUntoldGap ?? false)
             send(exchange) {
                 plain.format.appendFailed(after: plain.last, message: refusal.message, loss, into: &$0)
             }
