@@ -161,11 +161,9 @@ extension Setting {
         var lines: [String] = []
         if let audience = jwt.audience { lines.append("audience: \(quoted(audience))") }
         if let issuer = jwt.issuer { lines.append("issuer: \(quoted(issuer))") }
-        lines.append("keys:")
-        for key in jwt.keys {
-            let words = "id: \(quoted(key.id)), algorithm: \(key.algorithm.rawValue), file: \(quoted(key.file))"
-            lines.append("  - {\(words)}")
+        let keys = jwt.keys.map {
+            "  - {id: \(quoted($0.id)), algorithm: \($0.algorithm.rawValue), file: \(quoted($0.file))}"
         }
-        return lines
+        return lines + (keys.isEmpty ? ["keys: []"] : ["keys:"] + keys)
     }
 }
