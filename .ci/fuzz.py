@@ -6,9 +6,10 @@
 What libFuzzer finds worth keeping goes to .build/fuzz/corpus, and is where the next run goes on; with --keep the least
 of it that reaches as much takes the place of Tests/Fuzz/corpus. An input that fails is left in Tests/Fuzz/regressions,
 where the tests run it from then on. With --still a target's run ends once its coverage (edges) has not grown for so
-many seconds, and the last column tells those whose coverage never stood still for so long. With --runs each does so
-many executions, which are the same every time. With --scout they run without the address sanitizer, some four times as
-fast: what they reach is there for those with it to begin from.
+many seconds, and the last column tells those whose coverage never stood still for so long; meanwhile, what a target's
+fuzzer says stands in .build/fuzz/TARGET.log. With --runs each does so many executions, which are the same every
+time. With --scout they run without the address sanitizer, some four times as fast: what they reach is there for those
+with it to begin from.
 """
 
 import argparse
@@ -29,13 +30,19 @@ FUZZ = ROOT / "Tests/Fuzz"
 SCRATCH = ROOT / ".build/fuzz"
 CORPUS = SCRATCH / "corpus"
 # No input takes as long as this, or as much, on a machine that has other things to do as well.
-LIMITS = ["-timeout=60", "-report_slow_units=60", "-rss_limit_mb=3000", "-max_len=4096"]
+LIMITS = ["-timeout=60", "-report_slow_units=60", "-rss_limit_mb=3000"]
+# Scripts end after a number of steps; what comes behind them would be mutated for nothing.
+SCRIPTS = {"engine", "http2", "http1"}
 FIGURES = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+)")
 
 
 def targets() -> list[str]:
     text = (FUZZ / "Targets/FuzzTarget.swift").read_text()
     return re.findall(r'FuzzTarget\(name: "([a-z0-9-]+)"', text)
+
+
+def limits(target: str) -> list[str]:
+    return [*LIMITS, f"-max_len={2048 if target in SCRIPTS else 4096}"]
 
 
 def environment(target: str) -> dict[str, str]:
@@ -92,7 +99,8 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         before = set(regressions.iterdir())
         dictionary = FUZZ / "dictionaries" / f"{self.target}.dict"
-        command = [self.program, f"-max_total_time={self.seconds}", f"-artifact_prefix={regressions}/", *LIMITS]
+        command = [self.program, f"-max_total_time={self.seconds}", f"-artifact_prefix={regressions}/"]
+        command += limits(self.target)
         command += [f"-dict={dictionary}"] if dictionary.exists() else []
         command += ["-seed=1", f"-runs={self.runs}"] if self.runs else []
         self.began = self.grew = time.monotonic()
@@ -103,7 +111,8 @@ class Run:
         alarm = threading.Timer(self.seconds + 300, process.kill)
         alarm.start()
         threading.Thread(target=self.watch, args=[process], daemon=True).start()
-        lines = [line for line in process.stderr if not self.note(line)]
+        with open(SCRATCH / f"{self.target}.log", "w", buffering=1) as log:
+            lines = [line for line in process.stderr if log.write(line) and not self.note(line)]
         self.over.set()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = code = os.waitstatus_to_exitcode(status)
@@ -145,7 +154,8 @@ def keep(target: str) -> None:
     """Takes over the least of what was found that reaches every edge that all of it reaches."""
     work, kept = CORPUS / target, FUZZ / "corpus" / target
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
-        command = [program(False), "-set_cover_merge=1", "-use_counters=0", *LIMITS, folder, str(kept), str(work)]
+        command = [program(False), "-set_cover_merge=1", "-use_counters=0", *limits(target)]
+        command += [folder, str(kept), str(work)]
         subprocess.run(command, env=environment(target), cwd=SCRATCH, check=True, capture_output=True)
         files = sorted(Path(folder).iterdir())
         for file in kept.iterdir():

@@ -3,12 +3,14 @@
 import Foundation
 import Testing
 
+@testable import Server
+
 struct KeptInput: Sendable, CustomTestStringConvertible {
     var target: FuzzTarget
     var file: URL
     var testDescription: String { "\(target.name)/\(file.lastPathComponent)" }
 
-    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
 
     /// Those of one kind, `corpus` or `regressions`, of a target; of all targets if it is nil.
     static func all(_ kind: String, of target: FuzzTarget) -> [KeptInput] {
@@ -39,6 +41,13 @@ func report(_ what: String) { Issue.record("\(Input.name): \(what)") }
         let corpus = KeptInput.all("corpus", of: target)
         #expect(!corpus.isEmpty, "there is no corpus")
         for input in corpus + KeptInput.all("regressions", of: target) { try input.run() }
+    }
+
+    /// A fuzzer finds no name of a setting by itself.
+    @Test func theDictionaryOfTheConfigurationHasEverySetting() throws {
+        let file = KeptInput.folder.appending(path: "dictionaries/configuration.dict")
+        let words = Set(try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map(String.init))
+        for setting in Setting.all { #expect(words.contains("\"\(setting.name): \"")) }
     }
 
     @Test func everyTargetTakesNothing() {

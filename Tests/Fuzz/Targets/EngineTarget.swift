@@ -21,7 +21,7 @@ func play(_ bytes: UnsafeRawBufferPointer, by script: (some BrokerScript).Type) 
     let script = script.init(broker)
     var input = FuzzInput(bytes)
     var steps = 0
-    while !input.isEmpty, steps < 200 {
+    while !input.isEmpty, steps < 120 {
         steps += 1
         script.step(&input)
         if steps % 8 == 0 { canary.sing() }
@@ -36,6 +36,8 @@ final class RSocketScript: BrokerScript {
     private var peers: [RSocketAudit?] = [nil, nil, nil, nil]
     /// Bytes of each write that arrive at once.
     private var step = Int.max
+    /// Time takes the most of the processor's; a few of the broker's limits go by in so many ticks.
+    private var ticks = 80
 
     static let topics = ["a", "b", "a", "c", "a.b", "$SYS.topics", "$SYS.events", "$SYS.stats", "$SYS.connections"]
     static let options = [
@@ -50,15 +52,22 @@ final class RSocketScript: BrokerScript {
         let action = input.byte()
         let place = Int(action >> 6)
         switch action & 31 {
-        case 0: broker.advance(1 + input.number(below: 24))
+        case 0: pass(input.byte())
         case 1: broker.answerLogin(input.number(below: 8))
         case 2: broker.reload(Int(input.byte()))
         case 3: step = [1, 2, 5, 9, 64, .max][input.number(below: 6)]
         case 4 where input.byte() == 0xDD: broker.drain()
         default:
             guard let peer = peers[place], !peer.isClosed else { return connect(place, &input) }
-            act(action & 31, peer, &input)
+            act(action & 31, place, peer, &input)
         }
+    }
+
+    private func pass(_ time: UInt8) {
+        guard time < 0xFF else { return broker.standStill() }
+        let count = min(1 + Int(time) % 24, ticks)
+        ticks -= count
+        broker.advance(count)
     }
 
     private func connect(_ place: Int, _ input: inout FuzzInput) {
@@ -75,6 +84,20 @@ final class RSocketScript: BrokerScript {
         write(peer) { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
     }
 
+    /// In a peer's place one comes that logs in, and is answered.
+    private func logIn(_ place: Int, _ answer: Int) {
+        let peer = RSocketAudit(broker, place & 1)
+        peers[place] = peer
+        var setup = SetupRequest()
+        setup.lifetime = 600_000
+        setup.metadataMime = MimeType.authentication
+        let credentials: [UInt8] = [0x80, 0, 7] + Array("mallory?".utf8)
+        credentials.withUnsafeBytes { metadata in
+            write(peer) { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
+        }
+        broker.answerLogin(answer)
+    }
+
     private func write(_ peer: RSocketAudit, _ body: (inout ByteBuffer) -> Void) {
         var out = ByteBuffer()
         body(&out)
@@ -86,7 +109,7 @@ final class RSocketScript: BrokerScript {
         }
     }
 
-    private func act(_ action: UInt8, _ peer: RSocketAudit, _ input: inout FuzzInput) {
+    private func act(_ action: UInt8, _ place: Int, _ peer: RSocketAudit, _ input: inout FuzzInput) {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         switch action {
         case 5...10: request(action, peer, &input)
@@ -121,6 +144,10 @@ final class RSocketScript: BrokerScript {
         case 22: broker.act(peer) { shard, id, now in shard.lost(id, reason: "gone", now: now) }
         case 23: broker.act(peer) { shard, id, now in shard.receiveEnd(on: id, now: now) }
         case 24, 25, 26, 27: frame(peer, &input)
+        case 29: control(peer, &input)
+        case 30:
+            broker.act(peer) { shard, id, now in shard.lost(id, reason: "gone", now: now) }
+            logIn(place, [5, 7, 4, 0][input.number(below: 4)])
         default:
             let bytes = input.piece()
             write(peer) { $0.append(bytes) }
@@ -164,6 +191,35 @@ final class RSocketScript: BrokerScript {
                     stream: stream, initialN: n, complete: n == 4, metadata: told, data: text, fragment: fragment,
                     into: &$0)
             default: FrameWriter.requestFNF(stream: stream, metadata: told, data: text, fragment: fragment, into: &$0)
+            }
+        }
+    }
+
+    /// A call about a topic, a subscription or a connection, as they are called; or a list.
+    private func control(_ peer: RSocketAudit, _ input: inout FuzzInput) {
+        let stream = stream(&input)
+        let choice = input.byte()
+        let number = Int(input.byte())
+        let topic = RSocketScript.topics[number % 5]
+        let other = peers[number & 3] ?? peer
+        let calls = [
+            "topic.info?name=\(topic)", "topic.complete?name=\(topic)", "topic.fail?name=\(topic)&message=no",
+            "topic.delete?name=\(topic)", "connection.close?id=\(other.name)", "subscription.close?id=\(number)",
+            "info",
+        ]
+        let lists = ["subscriptions", "connections", "topics"]
+        let isList = choice & 0x80 != 0
+        let names = isList ? lists : calls
+        withBytes("$SYS." + names[Int(choice & 0x7F) % names.count]) { route in
+            let nothing = route.slice(0..<0)
+            write(peer) {
+                if isList {
+                    FrameWriter.requestStream(
+                        stream: stream, initialN: UInt32(1 + number), metadata: route, data: nothing, fragment: 0,
+                        into: &$0)
+                } else {
+                    FrameWriter.requestResponse(stream: stream, metadata: route, data: nothing, fragment: 0, into: &$0)
+                }
             }
         }
     }

@@ -17,6 +17,8 @@ final class FuzzBroker {
     private(set) var logins: [LoginRequest] = []
     /// Somebody was let in who may end what is not his.
     private var hasOperator = false
+    /// Nobody may publish as much as the canary does, itself included.
+    private var isPaced = false
 
     static let limits: Limits = {
         var limits = Limits()
@@ -138,13 +140,14 @@ final class FuzzBroker {
     func reload(_ choice: Int) {
         var limits = limits
         limits.retain = [1, 20, 50][choice % 3]
-        limits.publishRate = [0, 0, 100][choice / 3 % 3]
-        for shard in shards {
-            if choice & 0x40 != 0 {
-                shard.adopt(limits, now: now)
-            } else {
-                shard.reload(choice & 0x20 != 0 ? FuzzBroker.less : FuzzBroker.table, now: now)
-            }
+        limits.publishRate = [0, 4, 100][choice / 3 % 3]
+        limits.publishBytes = [0, 60, 0][choice / 9 % 3]
+        if choice & 0x40 != 0 {
+            isPaced = isPaced || limits.publishRate == 4 || limits.publishBytes > 0
+            for shard in shards { shard.adopt(limits, now: now) }
+        } else {
+            let table = choice & 0x20 != 0 ? FuzzBroker.less : FuzzBroker.table
+            for shard in shards { shard.reload(table, now: now) }
         }
         run()
     }
@@ -164,6 +167,12 @@ final class FuzzBroker {
             for shard in shards { shard.fire(now: now) }
             run()
         }
+    }
+
+    /// The broker itself stands still, as a machine that sleeps does.
+    func standStill() {
+        now.monotonic += Limits.standstill
+        advance(1)
     }
 
     private func run() {
@@ -227,8 +236,8 @@ final class FuzzBroker {
 
     // What must hold
 
-    /// The canary's part is done only as long as nobody is there who may end it.
-    var isUndisturbed: Bool { !hasOperator }
+    /// The canary's part is done only as long as nobody is there who may end it, and nothing slows it.
+    var isUndisturbed: Bool { !hasOperator && !isPaced }
 
     private func check() {
         // What is queued and unread is charged late, by blocks.
@@ -293,6 +302,9 @@ class FuzzPeer {
         id = broker.open(self)
         isClosed = id == nil
     }
+
+    /// As lists and calls name it; empty if the broker did not take it.
+    var name: String { id.map(broker.shards[shard].text) ?? "" }
 
     func send(_ bytes: UnsafeRawBufferPointer) { broker.receive(bytes, on: self) }
     func send(_ bytes: [UInt8]) { bytes.withUnsafeBytes { send($0) } }

@@ -14,6 +14,8 @@ private final class HTTP1Script: BrokerScript {
     private let rsocket: RSocketScript
     private var peers: [FuzzPeer?] = [nil, nil, nil]
     private var states: [State] = [.idle, .idle, .idle]
+    /// The request is a HEAD: its answer has the length of a GET's, and no body.
+    private var isHead = [false, false, false]
 
     init(_ broker: FuzzBroker) {
         self.broker = broker
@@ -49,7 +51,7 @@ private final class HTTP1Script: BrokerScript {
     private func go(_ place: Int, _ peer: FuzzPeer, _ input: inout FuzzInput) {
         switch states[place] {
         case .idle:
-            let head = head(&input)
+            let head = head(&input, place)
             broker.act(peer) { shard, id, now in shard.request(head, on: id, now: now) }
             states[place] = .asking
         case .asking:
@@ -65,7 +67,7 @@ private final class HTTP1Script: BrokerScript {
         }
     }
 
-    private func head(_ input: inout FuzzInput) -> HTTP1Request {
+    private func head(_ input: inout FuzzInput, _ place: Int) -> HTTP1Request {
         let kind = input.byte()
         let topic = input.pick(RSocketScript.topics)
         let option = input.pick(["", "?request=2", "?replay=all", "?request=1&buffer=1&overflow=fail", "?gap=tell"])
@@ -75,6 +77,7 @@ private final class HTTP1Script: BrokerScript {
             method = input.part(before: 0).asText
             target = input.part(before: 0).asText
         }
+        isHead[place] = method == "HEAD"
         var head = HTTP1Request(
             method: method, target: target, version: kind & 8 == 0 ? "HTTP/1.1" : "HTTP/1.0", limits: broker.limits)
         var fields = [("Host", "localhost")]
@@ -96,7 +99,7 @@ private final class HTTP1Script: BrokerScript {
                 if case .idle = state { return }
                 guard let answer = shard.answer(on: id, atOnce: count & 15 == 0, now: now) else { return }
                 mustHold((200...599).contains(answer.status), "the status is \(answer.status)")
-                return state = .answered(left: answer.length)
+                return state = .answered(left: isHead[place] ? 0 : answer.length)
             }
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1)
             defer { buffer.deallocate() }

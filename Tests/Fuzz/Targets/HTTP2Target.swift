@@ -42,7 +42,20 @@ private final class HTTP2Audit: FuzzPeer {
         calls[stream] = Call(isSubscription: isSubscription)
     }
 
-    func say(_ stream: UInt32, _ message: [UInt8], end: Bool) {
+    /// - Parameters:
+    ///   - times: as many messages, all alike.
+    ///   - step: bytes of each DATA.
+    func say(_ stream: UInt32, _ message: [UInt8], end: Bool, times: Int = 1, step: Int = .max) {
+        for _ in 0..<times { ask(stream, message) }
+        var rest = (0..<times).flatMap { _ in framed(message) }[...]
+        repeat {
+            let part = Array(rest.prefix(step))
+            rest = rest.dropFirst(part.count)
+            send(data(stream, part, end: end && rest.isEmpty))
+        } while !rest.isEmpty
+    }
+
+    private func ask(_ stream: UInt32, _ message: [UInt8]) {
         if var call = calls[stream], call.isSubscription {
             message.withUnsafeBytes {
                 switch try? SubscribeAction.parse($0) {
@@ -53,7 +66,6 @@ private final class HTTP2Audit: FuzzPeer {
             }
             calls[stream] = call
         }
-        send(data(stream, framed(message), end: end))
     }
 
     override func take(_ bytes: UnsafeRawBufferPointer) {
@@ -153,7 +165,8 @@ private final class HTTP2Script: BrokerScript {
         case 15, 16:
             let stream = stream(&input)
             let text = Array(input.piece())
-            peer.say(stream, Proto.field(2, Proto.field(2, text)), end: false)
+            let isFailure = text.first == 0x7E
+            peer.say(stream, isFailure ? Proto.field(3, text) : Proto.field(2, Proto.field(2, text)), end: false)
         case 17: peer.say(stream(&input), Array(input.piece()), end: input.byte() == 0)
         case 18: peer.send(data(stream(&input), Array(input.piece()), end: true))
         case 19: peer.send(reset(stream(&input), UInt32(input.number(below: 14))))
@@ -164,10 +177,12 @@ private final class HTTP2Script: BrokerScript {
         case 24: peer.read(input.byte() == 0 ? nil : Int(input.byte()) << 4)
         case 25: broker.act(peer) { shard, id, now in shard.lost(id, reason: "gone", now: now) }
         case 26: broker.act(peer) { shard, id, now in shard.receiveEnd(on: id, now: now) }
-        case 27, 28:
+        case 27:
             let (type, flags) = (input.byte(), input.byte())
             peer.sendRaw(frame(type, flags, stream: UInt32(input.number(below: 12)), Array(input.piece())))
+        case 28: pieces(place, peer, &input)
         case 29: peer.sendRaw(Array(input.piece()))
+        case 31: oddCall(place, peer, &input)
         default: request(place, peer, &input)
         }
     }
@@ -209,6 +224,8 @@ private final class HTTP2Script: BrokerScript {
         case 2: open += Proto.field(4, 1)
         case 3: open += Proto.field(5, UInt64(input.byte()))
         case 4: open += Proto.field(5, 2) + Proto.field(6, UInt64(input.byte()))
+        case 5: open += Proto.field(3, 1) + Proto.field(4, 1)
+        case 6: open += Proto.field(6, 1)
         default: break
         }
         open += Proto.field(8, UInt64(kind >> 3 & 7))
@@ -233,6 +250,61 @@ private final class HTTP2Script: BrokerScript {
         let isText = input.byte() & 1 == 0
         let message = Proto.field(1, topic) + Proto.field(2, isText ? text : Proto.field(2, text))
         peer.say(stream, method == .publishOne || isText ? message : text, end: true)
+    }
+
+    /// A call whose messages, one or more, come in pieces.
+    private func pieces(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        let method = GRPCMethod.allCases[input.number(below: GRPCMethod.allCases.count)]
+        let stream = grpc(place, peer, method, credentials(&input))
+        let message = message(of: method, peer, &input)
+        let kind = input.byte()
+        let step = [1, 2, 4, 7, 20, 1000][Int(kind & 0x3F) % 6]
+        peer.say(stream, message, end: kind & 0x40 == 0, times: kind & 0x80 == 0 ? 1 : 3, step: step)
+    }
+
+    private func message(of method: GRPCMethod, _ peer: HTTP2Audit, _ input: inout FuzzInput) -> [UInt8] {
+        let topic = topic(&input)
+        switch method {
+        case .subscribe: return Proto.field(1, Proto.field(1, topic) + Proto.field(2, 2))
+        case .publish: return Proto.field(1, Proto.field(1, topic) + Proto.field(2, 1))
+        case .publishOne: return Proto.field(1, topic) + Proto.field(2, Proto.field(2, [1, 2, 3]))
+        case .closeConnection: return Proto.field(1, peer.name)
+        case .closeSubscription: return Proto.field(1, UInt64(input.byte()))
+        case .healthCheck, .healthWatch: return Proto.field(1, input.pick(["", "forebay.v1.PubSub", "none"]))
+        case .reflection, .reflectionAlpha:
+            let name = input.pick([
+                "forebay/v1/forebay.proto", "forebay.v1.PubSub", "forebay.v1.Message", "grpc.health.v1.Health", "none",
+            ])
+            return switch input.number(below: 6) {
+            case 0: Proto.field(3, name)
+            case 1: Proto.field(4, name)
+            case 2: Proto.field(5, Proto.field(1, name) + Proto.field(2, 7))
+            case 3: Proto.field(6, name)
+            case 4: Proto.field(7, name)
+            default: Proto.field(9, name)
+            }
+        default: return Proto.field(1, topic)
+        }
+    }
+
+    /// A call with something about its head that is not as it mostly is.
+    private func oddCall(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
+        let stream = open(place)
+        peer.open(stream, isSubscription: false)
+        let path = input.pick([
+            GRPCMethod.publishOne.path, "/forebay.v1.PubSub/Nope", "/nope/Nope", "/", GRPCMethod.info.path,
+        ])
+        let kind = input.byte()
+        let types = ["application/grpc", "application/grpc+proto", "application/grpc ", "application/grpc-web"]
+        let field = input.pick([
+            ("grpc-encoding", "gzip"), ("grpc-encoding", "identity"), ("grpc-timeout", "0S"), ("grpc-timeout", "100m"),
+            ("grpc-timeout", "5H"), ("grpc-timeout", "1M"), ("grpc-timeout", "3u"), ("grpc-timeout", "99999999n"),
+            ("grpc-timeout", "123456789S"), ("grpc-timeout", "S"), ("te", "trailers"), ("authorization", "Bearer x"),
+        ])
+        let head = [(":method", kind & 1 == 0 ? "POST" : "GET"), (":scheme", "http"), (":path", path)]
+        let fields = [("content-type", types[Int(kind >> 1) & 3]), field] + (kind & 0x80 != 0 ? [field] : [])
+        peer.send(headers(stream, head + fields, end: kind & 0x40 != 0))
+        if kind & 0x40 == 0 { peer.say(stream, Proto.field(1, "a"), end: kind & 0x20 == 0) }
     }
 
     private func get(_ place: Int, _ peer: HTTP2Audit, _ input: inout FuzzInput) {
