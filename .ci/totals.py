@@ -1,4 +1,4 @@
-"""Adds up the test reports (JUnit XML) of one `make test` and prints one line of totals for each and for all.
+"""Adds up the test reports (JUnit XML) of one `make test`: what failed by name, and a line of totals for each and all.
 
 Fails if a report is missing, holds no test, or tells of a failure: a suite that did not run has not passed.
 """
@@ -9,20 +9,29 @@ from pathlib import Path
 
 SUITES = {"Swift tests": "swift.xml", "budget": "budget.xml", "wire tests": "wire.xml",
           "wire tests, TLS": "wire-tls.xml"}
+# Of what a failed test says: the end of a log may be all that there is to find it by.
+LINES = 6
 
 
-def count(report: Path) -> tuple[int, int, int]:
+def count(root: ElementTree.Element) -> tuple[int, int, int]:
     """How many tests passed, failed and were skipped."""
-    failed = skipped = 0
-    root = ElementTree.parse(report).getroot()
     # Not the number of cases: one that was tried again is there twice, without a failure the first time.
     tests = sum(int(suite.get("tests", 0)) for suite in root.iter("testsuite"))
-    for case in root.iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed += 1
-        elif case.find("skipped") is not None:
-            skipped += 1
+    failed = len(failures(root))
+    skipped = sum(case.find("skipped") is not None for case in root.iter("testcase"))
     return tests - failed - skipped, failed, skipped
+
+
+def failures(root: ElementTree.Element) -> list[str]:
+    """Each failed test's name, and below it the beginning of what it said."""
+    found = []
+    for case in root.iter("testcase"):
+        told = [element for kind in ("failure", "error") for element in case.findall(kind)]
+        if told:
+            text = "\n".join(f"{element.get('message', '')}\n{element.text or ''}" for element in told)
+            lines = [line for line in text.splitlines() if line.strip()][:LINES]
+            found.append("\n    ".join([f"{case.get('classname', '')} {case.get('name', '')}", *lines]))
+    return found
 
 
 def main(folder: Path) -> int:
@@ -30,11 +39,14 @@ def main(folder: Path) -> int:
     complete = True
     for name, file in SUITES.items():
         report = folder / file
-        counts = count(report) if report.exists() else (0, 0, 0)
+        root = ElementTree.parse(report).getroot() if report.exists() else ElementTree.Element("none")
+        counts = count(root)
         if sum(counts) == 0:
             print(f"{name}: FAILED: no test was run")
             complete = False
             continue
+        for failure in failures(root):
+            print(f"{name}, FAILED: {failure}")
         print("{}: {} passed, {} failed, {} skipped".format(name, *counts))
         total = [a + b for a, b in zip(total, counts)]
     print("total: {} passed, {} failed, {} skipped".format(*total))
