@@ -59,7 +59,13 @@ class Resuming:
 
     def end(self):
         """Says that this is the end: there is nothing to resume any more."""
-        self._write(raw.error(0, raw.CONNECTION_CLOSE, "goodbye"))
+        goodbye = raw.error(0, raw.CONNECTION_CLOSE, "goodbye")
+        try:
+            self._write(goodbye)
+        except Broken:
+            # By its last bytes. The broker keeps what could be resumed.
+            self.resume()
+            self._write(goodbye)
         self.close()
 
     def resume(self, server: int | None = None, client: int | None = None, version=(1, 0), token=None):

@@ -57,13 +57,6 @@ extension Shard {
         }
     }
 
-    private func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
-        if stream.kind == .publisher {
-            ended(unsafeDowncast(stream, to: Publisher.self), .cancelled, now: now)
-        }
-        fail(stream, refusal)
-    }
-
     // Time
 
     /// Ends what was opened with a token that has expired since, and the connection of a user who is gone.

@@ -44,12 +44,12 @@ extension Shard {
         case .metadataPush:
             break
         case .refuse(let stream, let handle, let error):
-            if let handle, let bound = self.stream(handle, nil) {
-                if bound.kind == .subscriber { unsafeDowncast(bound, to: Subscriber.self).end = error.message }
-                leave(bound, .cancelled, now: now)
-            }
             if let limit = LimitReached(error.bound) { reached(limit) }
-            sayRefused(Refusal(error), on: connection, stream: stream)
+            if let handle, let bound = self.stream(handle, nil) {
+                revoke(bound, Refusal(error), now: now)
+            } else {
+                sayRefused(Refusal(error), on: connection, stream: stream)
+            }
         case .drop:
             counters.fireDropped += 1
         case .fatal(let error):
@@ -204,17 +204,25 @@ extension Shard {
         drop(stream)
     }
 
-    /// Ends a stream with an error. A subscriber's goes behind the messages that were handed over before it.
+    /// Ends a stream with an error, behind the messages or rows that were handed over before it.
     func fail(_ stream: BoundStream, _ refusal: Refusal) {
         guard streams[stream.handle] === stream else { return }
-        if stream.kind == .subscriber {
-            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
-            sayFailed(refusal, to: subscriber)
-            subscriber.end = refusal.message
-        } else {
-            sayRefused(refusal, on: stream.connection, stream: stream.stream)
+        switch stream.kind {
+        case .subscriber:
+            sayFailed(refusal, to: stream)
+            unsafeDowncast(stream, to: Subscriber.self).end = refusal.message
+        case .listing: sayFailed(refusal, to: stream)
+        case .publisher, .call: sayRefused(refusal, on: stream.connection, stream: stream.stream)
         }
         drop(stream)
+    }
+
+    /// The same for any kind of stream: a publisher's topic is told as if it had cancelled.
+    func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
+        if stream.kind == .publisher {
+            ended(unsafeDowncast(stream, to: Publisher.self), .cancelled, now: now)
+        }
+        fail(stream, refusal)
     }
 
     /// Forgets a stream: its end has been told, or nobody wants to know.

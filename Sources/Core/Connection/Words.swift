@@ -43,7 +43,7 @@ extension Shard {
         connection.session == nil ? 0 : connection.rsocket.received
     }
 
-    /// A request on `stream` is refused, or a stream that is no subscription fails.
+    /// A request on `stream` is refused, or a stream fails that is not being sent messages or rows.
     func sayRefused(_ refusal: Refusal, on connection: Connection, stream: UInt32) {
         if let http = connection.http {
             if let exchange = http.exchange(of: stream) { finish(exchange, refusal) }
@@ -160,11 +160,11 @@ extension Shard {
         }
     }
 
-    /// The subscription failed.
-    func sayFailed(_ refusal: Refusal, to subscriber: Subscriber) {
-        if let exchange = subscriber.exchange { return finish(exchange, refusal) }
-        queueEnd(on: subscriber.connection) {
-            FrameWriter.error(stream: subscriber.stream, code: refusal.code, message: refusal.message, into: &$0)
+    /// A subscription or a list failed: that stands behind what it was sent.
+    func sayFailed(_ refusal: Refusal, to stream: BoundStream) {
+        if let exchange = stream.exchange { return finish(exchange, refusal) }
+        queueEnd(on: stream.connection) {
+            FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
         }
         count(refusal.kind)
     }

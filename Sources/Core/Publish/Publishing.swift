@@ -193,9 +193,7 @@ extension Shard {
     /// The peer asks for more acknowledgements.
     func request(_ n: UInt32, of publisher: Publisher) {
         guard publisher.credit.add(n) else {
-            ended(publisher, .cancelled, now: moment)
-            fail(publisher, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
-            return
+            return revoke(publisher, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."), now: moment)
         }
         tellUntold(publisher)
     }

@@ -1,0 +1,49 @@
+// The error that ends a stream: it stands behind what the stream was sent before, however long that waits for the
+// socket.
+
+import Testing
+
+@testable import Core
+
+@Suite struct StreamErrorTests {
+    enum Cause: CaseIterable { case noDemand, idInUse, userGone }
+
+    /// More of `$SYS.topics` than is asked for here.
+    @Test(arguments: ["t", "$SYS.topics"], Cause.allCases)
+    func nothingComesBehindIt(_ route: String, _ cause: Cause) {
+        let table = AccessTable.users(["alice": .all, "bob": .all])
+        let broker = TestBroker(access: table)
+        let client = broker.logIn("alice", of: table)
+        let publisher = broker.logIn("bob", of: table)
+        for topic in ["a", "b", "c"] { publisher.fire(topic, "x") }
+        client.subscribe("t", n: 3, stream: 7)
+        _ = client.received()
+        client.window = 0
+        client.subscribe(route, n: 3)
+        for text in ["1", "2", "3", "4"] { publisher.fire("t", text) }
+        switch cause {
+        case .noDemand: client.requestN(0)
+        case .idInUse: client.subscribe("t")
+        case .userGone: broker.reload(.users(["bob": .all]))
+        }
+        client.read(.max)
+        let lines = client.received().filter { $0.hasPrefix("1:") }
+        #expect(lines.count == 4 && lines.last?.hasPrefix("1:! ") == true, "\(lines)")
+    }
+
+    /// A message that another one has not gone ahead of: the subscription beside it goes on.
+    @Test func theStreamsBesideItGoOn() {
+        let broker = TestBroker()
+        let client = broker.connect()
+        client.subscribe("t", stream: 1)
+        client.subscribe("t", stream: 3)
+        client.window = 0
+        client.fire("t", "1")
+        client.requestN(0, stream: 1)
+        client.fire("t", "2")
+        client.read(.max)
+        let lines = client.received()
+        #expect(lines.filter { $0.hasPrefix("1:") }.map { $0.prefix(3) } == ["1:1", "1:!"], "\(lines)")
+        #expect(lines.filter { $0.hasPrefix("3:") } == ["3:1", "3:2"], "\(lines)")
+    }
+}
