@@ -7,8 +7,8 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-SUITES = {"Swift tests": "swift.xml", "budget": "budget.xml", "wire tests": "wire.xml",
-          "wire tests, TLS": "wire-tls.xml"}
+SUITES = {"Swift tests": "swift.xml", "Swift tests, client": "swift-client.xml", "budget": "budget.xml",
+          "wire tests": "wire.xml", "wire tests, TLS": "wire-tls.xml"}
 # Of what a failed test says: the end of a log may be all that there is to find it by.
 LINES = 6
 

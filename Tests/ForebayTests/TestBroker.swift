@@ -86,7 +86,7 @@ struct TimedOut: Error {}
 
 /// Fails a test that waits for what never comes.
 func within<Value: Sendable>(
-    _ limit: Duration = .seconds(60), _ body: @escaping @Sendable () async throws -> Value
+    _ limit: Duration = .seconds(120), _ body: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
     try await withThrowingTaskGroup(of: Value.self) { group in
         group.addTask(operation: body)

@@ -51,7 +51,7 @@ private struct Counter: AsyncSequence, Sendable {
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(counter: self) }
 }
 
-@Suite("row 24: values, and publisher of an AsyncSequence: demand-driven both ways", .timeLimit(.minutes(2)))
+@Suite("row 24: values, and publisher of an AsyncSequence: demand-driven both ways", .timeLimit(.minutes(10)))
 struct AsyncTests {
     @Test("values: one element is requested for each next(), and the end ends the loop")
     func values() async {

@@ -41,7 +41,7 @@ private final class LoopThread: @unchecked Sendable {
     func end() { loop.schedule { self.isOver = true } }
 }
 
-@Suite("row 20: Scheduler: ImmediateScheduler, DispatchQueue, OperationQueue, RunLoop", .timeLimit(.minutes(2)))
+@Suite("row 20: Scheduler: ImmediateScheduler, DispatchQueue, OperationQueue, RunLoop", .timeLimit(.minutes(10)))
 struct SchedulerTests {
     private static let key = DispatchSpecificKey<String>()
 

@@ -5,7 +5,7 @@ import Streams
 import StreamsTestSupport
 import Testing
 
-@Suite("row 4: Publishers.timer(queue:interval:leeway:times:)", .timeLimit(.minutes(2)))
+@Suite("row 4: Publishers.timer(queue:interval:leeway:times:)", .timeLimit(.minutes(10)))
 struct TimerTests {
     private static let key = DispatchSpecificKey<Int>()
 

@@ -43,7 +43,7 @@ import Testing
     /// More than the network holds waits at the broker when it is told to end.
     @Test(arguments: Wire.allCases) func whatIsBufferedIsDeliveredBefore(_ wire: Wire) async throws {
         let broker = try Daemon(["--retain", "10"])
-        try await within(.seconds(120)) {
+        try await within {
             let producer = try await ForebayClient.connect(broker.url(wire), quick)
             let consumer = try await ForebayClient.connect(broker.url(wire), quick)
             let slow = Slow()
@@ -69,7 +69,7 @@ import Testing
 
     @Test(arguments: Wire.allCases) func allGoesOnWithTheNextBroker(_ wire: Wire) async throws {
         let broker = try Daemon()
-        try await within(.seconds(120)) {
+        try await within {
             let producer = try await ForebayClient.connect(broker.url(wire), quick)
             let consumer = try await ForebayClient.connect(broker.url(wire), quick)
             let subject = PassthroughSubject<[UInt8], Never>()
@@ -113,7 +113,7 @@ import Testing
     @Test(arguments: Wire.allCases, [false, true])
     func anUnansweredChannelFailsOrIsRepeated(_ wire: Wire, _ repeats: Bool) async throws {
         let broker = try Daemon()
-        try await within(.seconds(120)) {
+        try await within {
             var options = quick
             options.repeatsPublishes = repeats
             let client = try await ForebayClient.connect(broker.url(wire), options)
@@ -141,7 +141,7 @@ import Testing
 
     @Test(arguments: Wire.allCases) func withoutAnotherBrokerTheErrorIsTyped(_ wire: Wire) async throws {
         let broker = try Daemon()
-        try await within(.seconds(120)) {
+        try await within {
             var options = quick
             options.reconnect.attempts = 2
             let client = try await ForebayClient.connect(broker.url(wire), options)

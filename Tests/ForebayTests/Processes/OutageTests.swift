@@ -11,7 +11,7 @@ import Testing
     @Test(arguments: Wire.allCases) func aKilledBrokerIsResumedAndTheGapTold(_ wire: Wire) async throws {
         let retained = 1_000_000
         let broker = try Daemon(["--retain", "\(retained)", "--retain-bytes", "1G", "--memory", "2G"])
-        try await within(.seconds(120)) {
+        try await within {
             let producer = try await ForebayClient.connect(broker.url(wire), quick)
             let consumer = try await ForebayClient.connect(broker.url(wire), quick)
             let numbers = Numbers()
@@ -63,7 +63,7 @@ import Testing
         let broker = try Daemon(["--retain", "\(retained)", "--retain-bytes", "1G", "--memory", "2G"])
         let upstream = try Proxy(to: broker.port(wire))
         let downstream = try Proxy(to: broker.port(wire))
-        try await within(.seconds(120)) {
+        try await within {
             let producer = try await ForebayClient.connect(upstream.url(wire), quick)
             let single = try await ForebayClient.connect(broker.url(wire))
             let consumer = try await ForebayClient.connect(downstream.url(wire), quick)
@@ -116,7 +116,7 @@ import Testing
         let retained = 100
         let broker = try Daemon(["--retain", "\(retained)"])
         let proxy = try Proxy(to: broker.port(wire))
-        try await within(.seconds(120)) {
+        try await within {
             let producer = try await ForebayClient.connect(broker.url(wire))
             let consumer = try await ForebayClient.connect(proxy.url(wire), quick)
             let numbers = Numbers()
