@@ -5,7 +5,8 @@ import Streams
 import StreamsTestSupport
 import Testing
 
-@Suite("row 25: concurrent send, subscribe, request and cancel from many threads", .serialized, .timeLimit(.minutes(10)))
+@Suite(
+    "row 25: concurrent send, subscribe, request and cancel from many threads", .serialized, .timeLimit(.minutes(10)))
 struct StressTests {
     private static let senders = 3
     private static let values = StressSize.of(300)
