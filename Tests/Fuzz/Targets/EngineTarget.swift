@@ -38,6 +38,8 @@ final class RSocketScript: BrokerScript {
     private var step = Int.max
     /// Time takes the most of the processor's; a few of the broker's limits go by in so many ticks.
     private var ticks = 80
+    /// Of a script that it is a part of: so many steps in a row are its own, whatever they are.
+    private var alone = 0
 
     static let topics = ["a", "b", "a", "c", "a.b", "$SYS.topics", "$SYS.events", "$SYS.stats", "$SYS.connections"]
     static let options = [
@@ -61,6 +63,21 @@ final class RSocketScript: BrokerScript {
             guard let peer = peers[place], !peer.isClosed else { return connect(place, &input) }
             act(action & 31, place, peer, &input)
         }
+    }
+
+    /// Of a script that it is a part of: takes the step if that is its own. Time, logins and reloads are the same here,
+    /// and the last of the places is its own.
+    func takes(_ input: inout FuzzInput) -> Bool {
+        let first = input.rest.first ?? 0
+        if alone == 0, first == 0xFF {
+            _ = input.byte()
+            alone = Int(input.byte())
+            return true
+        }
+        guard alone > 0 || first >> 6 == 3 || first & 31 < 5 else { return false }
+        alone = max(0, alone - 1)
+        step(&input)
+        return true
     }
 
     private func pass(_ time: UInt8) {

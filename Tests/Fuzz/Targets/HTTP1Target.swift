@@ -23,10 +23,9 @@ private final class HTTP1Script: BrokerScript {
     }
 
     func step(_ input: inout FuzzInput) {
-        let place = Int(input.rest.first ?? 0) >> 6
-        let action = (input.rest.first ?? 0) & 31
-        if place == 3 || action < 5 { return rsocket.step(&input) }
-        _ = input.byte()
+        if rsocket.takes(&input) { return }
+        let first = input.byte()
+        let (place, action) = (Int(first >> 6), first & 31)
         guard let peer = peers[place], !peer.isClosed else {
             let peer = FuzzPeer(broker, place & 1, .http)
             peer.isHTTP1 = true

@@ -131,11 +131,9 @@ private final class HTTP2Script: BrokerScript {
     }
 
     func step(_ input: inout FuzzInput) {
-        let place = Int(input.rest.first ?? 0) >> 6
-        let action = (input.rest.first ?? 0) & 31
-        // Time, logins and reloads are the same there.
-        if place == 3 || action < 5 { return rsocket.step(&input) }
-        _ = input.byte()
+        if rsocket.takes(&input) { return }
+        let first = input.byte()
+        let (place, action) = (Int(first >> 6), first & 31)
         guard let peer = peers[place], !peer.isClosed else { return connect(place, &input) }
         guard peer.isReading else { return peer.read(nil) }
         act(place, action, peer, &input)
