@@ -1,6 +1,8 @@
-// The error that ends a stream: it stands behind what the stream was sent before, however long that waits for the
+// The error that ends a stream or a connection: it stands behind what was sent before, however long that waits for the
 // socket.
 
+import Bytes
+import RSocket
 import Testing
 
 @testable import Core
@@ -45,5 +47,18 @@ import Testing
         let lines = client.received()
         #expect(lines.filter { $0.hasPrefix("1:") }.map { $0.prefix(3) } == ["1:1", "1:!"], "\(lines)")
         #expect(lines.filter { $0.hasPrefix("3:") } == ["3:1", "3:2"], "\(lines)")
+    }
+
+    @Test func nothingComesBehindTheConnections() {
+        let broker = TestBroker()
+        let client = broker.connect()
+        client.send {
+            let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+            FrameWriter.keepalive(respond: true, position: 0, data: nothing, into: &$0)
+            FrameWriter.requestStream(
+                stream: 0, initialN: 1, metadata: nothing, data: nothing, fragment: 0, into: &$0)
+        }
+        let lines = client.received()
+        #expect(lines.count == 2 && lines.last?.hasPrefix("0:! 101 ") == true, "\(lines)")
     }
 }

@@ -176,13 +176,24 @@ struct Output: ~Copyable {
         write(&control)
     }
 
-    /// A frame of the connection itself, written whole by `write`.
-    mutating func connectionControl(_ write: (inout ByteBuffer) -> Void) { write(&control) }
+    /// A frame of the connection itself, written whole by `write`. It may be the last one, so it goes behind what is
+    /// answered already.
+    mutating func connectionControl(_ write: (inout ByteBuffer) -> Void) {
+        settleKeepalive()
+        write(&control)
+    }
 
     /// The answer to a KEEPALIVE; it takes the place of one that has not been sent yet.
     mutating func keepalive(_ write: (inout ByteBuffer) -> Void) {
         keepalive.removeAll()
         write(&keepalive)
+    }
+
+    /// It is too late for that answer to be replaced by a later one.
+    private mutating func settleKeepalive() {
+        guard !keepalive.isEmpty else { return }
+        control.append(keepalive.readable)
+        keepalive.removeAll()
     }
 
     // Sending
@@ -200,11 +211,7 @@ struct Output: ~Copyable {
                 set += 1
             }
         }
-        if !keepalive.isEmpty {
-            // Only now, when the socket takes bytes, is it too late to be replaced by a later one.
-            control.append(keepalive.readable)
-            keepalive.removeAll()
-        }
+        settleKeepalive()
         if let kept { return gather(kept, into: pieces) }
         pool.scratch.clear()
         var index = first
