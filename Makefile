@@ -68,7 +68,11 @@ test-tsan: deps ## run the Swift tests of what has threads or shards under the t
 test-asan: deps .venv/ready ## run the Swift tests, and some of the wire tests, under the address sanitizer
 	@swift build --build-tests --sanitize address --scratch-path .build/asan $(SWIFT_FLAGS)
 	@ASAN_OPTIONS="detect_leaks=0 exitcode=66 $$ASAN_OPTIONS" timeout 2400 swift test --skip-build --sanitize address \
-		$(SWIFT_FLAGS) --scratch-path .build/asan --disable-xctest --skip "Allocation|PacingTests" $(if $(FILTER),--filter $(FILTER))
+		$(SWIFT_FLAGS) --scratch-path .build/asan --disable-xctest \
+		$(if $(FILTER),--skip "Allocation|PacingTests" --filter $(FILTER),--skip "Allocation|^ForebayTests\.")
+	$(if $(FILTER),,@ASAN_OPTIONS="detect_leaks=0 exitcode=66 $$ASAN_OPTIONS" timeout 1200 swift test --skip-build \
+		--sanitize address $(SWIFT_FLAGS) --scratch-path .build/asan --disable-xctest --skip PacingTests \
+		--filter '^ForebayTests\.')
 	@ASAN_OPTIONS="exitcode=66 $$ASAN_OPTIONS" FOREBAYD=$(CURDIR)/.build/asan/debug/forebayd timeout 1200 \
 		.venv/bin/python -m pytest $(foreach tests,$(ASAN_WIRE),Tests/wire/test_$(tests).py)
 

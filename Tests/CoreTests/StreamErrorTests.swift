@@ -33,7 +33,6 @@ import Testing
         #expect(lines.count == 4 && lines.last?.hasPrefix("1:! ") == true, "\(lines)")
     }
 
-    /// A message that another one has not gone ahead of: the subscription beside it goes on.
     @Test func theStreamsBesideItGoOn() {
         let broker = TestBroker()
         let client = broker.connect()
@@ -47,6 +46,18 @@ import Testing
         let lines = client.received()
         #expect(lines.filter { $0.hasPrefix("1:") }.map { $0.prefix(3) } == ["1:1", "1:!"], "\(lines)")
         #expect(lines.filter { $0.hasPrefix("3:") } == ["3:1", "3:2"], "\(lines)")
+    }
+
+    /// To its topic such a channel has cancelled; to its client both are one stream, with one error.
+    @Test func aChannelWhoseIDIsUsedAgainFailsOnce() {
+        let broker = TestBroker()
+        let client = broker.connect()
+        let subscriber = broker.connect()
+        subscriber.subscribe("t")
+        client.channel("t?on-loss=fail", "1")
+        client.subscribe("t", stream: 5)
+        #expect(client.received().filter { $0.hasPrefix("5:!") }.count == 1)
+        #expect(subscriber.received().last?.hasSuffix("the publisher cancelled") == true)
     }
 
     @Test func nothingComesBehindTheConnections() {

@@ -6,7 +6,8 @@
 // is written into blocks. When the socket blocks, what is left of chunks is copied into blocks too, so that a
 // connection that reads nothing keeps no chunk of any topic alive.
 //
-// Control frames (KEEPALIVE, ERROR, REQUEST_N, acknowledgements) go ahead of messages, at the next frame boundary:
+// Control frames (KEEPALIVE, REQUEST_N, acknowledgements, an ERROR of a stream that is sent no messages) go ahead of
+// messages, at the next frame boundary:
 //
 //     [rest of the frame in flight] [control] [segments …]
 //
@@ -176,12 +177,8 @@ struct Output: ~Copyable {
         write(&control)
     }
 
-    /// A frame of the connection itself, written whole by `write`. It may be the last one, so it goes behind what is
-    /// answered already.
-    mutating func connectionControl(_ write: (inout ByteBuffer) -> Void) {
-        settleKeepalive()
-        write(&control)
-    }
+    /// A frame of the connection itself, written whole by `write`.
+    mutating func connectionControl(_ write: (inout ByteBuffer) -> Void) { write(&control) }
 
     /// The answer to a KEEPALIVE; it takes the place of one that has not been sent yet.
     mutating func keepalive(_ write: (inout ByteBuffer) -> Void) {
@@ -296,6 +293,8 @@ struct Output: ~Copyable {
     /// Gives up all messages that wait here: the connection is closing and only its last error counts.
     mutating func dropMessages() {
         guard isRSocket else { return }
+        settleKeepalive()
+        answers = 0
         if let kept { return dropUnsent(kept) }
         // A frame in flight must be ended, or the error behind it could not be read.
         let keep = inFlight

@@ -217,7 +217,7 @@ extension Shard {
         drop(stream)
     }
 
-    /// The same for any kind of stream: a publisher's topic is told as if it had cancelled.
+    /// The same where a publisher's topic does not know yet: it is told as if the publisher had cancelled.
     func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
         if stream.kind == .publisher {
             ended(unsafeDowncast(stream, to: Publisher.self), .cancelled, now: now)

@@ -1,8 +1,8 @@
 // Words: what the engine tells a peer, in the words of the peer's protocol. Everything that stands in a connection's
 // output, but for messages and their delivery, is written here.
 //
-// Answers to what the peer did go ahead of messages; the end of a subscription goes behind those that were handed over
-// before it.
+// Answers to what the peer did go ahead of messages; the end of a subscription or a list goes behind the messages or
+// rows that were handed over before it.
 
 import Bytes
 import HTTP2

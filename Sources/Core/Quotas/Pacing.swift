@@ -95,13 +95,11 @@ extension Shard {
         do throws(Refusal) {
             try checkParked(size, of: publisher.connection)
         } catch {
-            ended(publisher, .cancelled, now: now)
-            return fail(publisher, error)
+            return revoke(publisher, error, now: now)
         }
         guard publisher.early.count == 0, publisher.parkedBytes == 0 else {
             let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
-            ended(publisher, .cancelled, now: now)
-            return fail(publisher, Refusal(.beyondCredit, sent))
+            return revoke(publisher, Refusal(.beyondCredit, sent), now: now)
         }
         publisher.early.append(metadata: metadata, payload: payload)
         memory.add(publisher.early.bytes.count)
@@ -291,7 +289,6 @@ extension Shard {
         meter.parked.removeFirst()
         guard let stream = streams[key.handle], stream.kind == .publisher else { return }
         let publisher = unsafeDowncast(stream, to: Publisher.self)
-        ended(publisher, .cancelled, now: now)
-        fail(publisher, refusal)
+        revoke(publisher, refusal, now: now)
     }
 }

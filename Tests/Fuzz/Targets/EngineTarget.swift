@@ -101,7 +101,7 @@ final class RSocketScript: BrokerScript {
         write(peer) { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
     }
 
-    /// In a peer's place one comes that logs in, and is answered.
+    /// In a peer's place one comes that logs in, and who waits longest to be let in is answered.
     private func logIn(_ place: Int, _ answer: Int) {
         let peer = RSocketAudit(broker, place & 1)
         peers[place] = peer
