@@ -28,6 +28,9 @@ public struct Endpoint: Hashable, Sendable, CustomStringConvertible {
         if host.isEmpty {
             throw SystemError(attempt, cause: "a host is missing; 0.0.0.0 or [::] listens on every interface")
         }
+        if host.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7F }) {
+            throw SystemError(attempt, cause: "a host has neither blanks nor control characters")
+        }
         let digits = text[text.utf8.index(after: colon)...]
         guard digits.utf8.allSatisfy({ $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }),
             let port = UInt16(digits)
