@@ -112,7 +112,11 @@ class Run:
         alarm.start()
         threading.Thread(target=self.watch, args=[process], daemon=True).start()
         with open(SCRATCH / f"{self.target}.log", "w", buffering=1) as log:
-            lines = [line for line in process.stderr if log.write(line) and not self.note(line)]
+            lines = []
+            for line in process.stderr:
+                log.write(line)
+                if not self.note(line):
+                    lines.append(line)
         self.over.set()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = code = os.waitstatus_to_exitcode(status)

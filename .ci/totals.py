@@ -13,11 +13,10 @@ SUITES = {"Swift tests": "swift.xml", "Swift tests, client": "swift-client.xml",
 LINES = 6
 
 
-def count(root: ElementTree.Element) -> tuple[int, int, int]:
+def count(root: ElementTree.Element, failed: int) -> tuple[int, int, int]:
     """How many tests passed, failed and were skipped."""
     # Not the number of cases: one that was tried again is there twice, without a failure the first time.
     tests = sum(int(suite.get("tests", 0)) for suite in root.iter("testsuite"))
-    failed = len(failures(root))
     skipped = sum(case.find("skipped") is not None for case in root.iter("testcase"))
     return tests - failed - skipped, failed, skipped
 
@@ -40,12 +39,13 @@ def main(folder: Path) -> int:
     for name, file in SUITES.items():
         report = folder / file
         root = ElementTree.parse(report).getroot() if report.exists() else ElementTree.Element("none")
-        counts = count(root)
+        failed = failures(root)
+        counts = count(root, len(failed))
         if sum(counts) == 0:
             print(f"{name}: FAILED: no test was run")
             complete = False
             continue
-        for failure in failures(root):
+        for failure in failed:
             print(f"{name}, FAILED: {failure}")
         print("{}: {} passed, {} failed, {} skipped".format(name, *counts))
         total = [a + b for a, b in zip(total, counts)]
