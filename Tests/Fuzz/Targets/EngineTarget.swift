@@ -105,13 +105,7 @@ final class RSocketScript: BrokerScript {
     private func logIn(_ place: Int, _ answer: Int) {
         let peer = RSocketAudit(broker, place & 1)
         peers[place] = peer
-        var setup = SetupRequest()
-        setup.lifetime = 600_000
-        setup.metadataMime = MimeType.authentication
-        let credentials: [UInt8] = [0x80, 0, 7] + Array("mallory?".utf8)
-        credentials.withUnsafeBytes { metadata in
-            write(peer) { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
-        }
+        write(peer) { writeLogin("mallory", into: &$0) }
         broker.answerLogin(answer)
     }
 

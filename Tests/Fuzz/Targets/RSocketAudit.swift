@@ -118,6 +118,15 @@ final class RSocketAudit: FuzzPeer {
     }
 }
 
+/// A SETUP with a name and a password. Whether it is let in is for `FuzzBroker.answerLogin` to say.
+func writeLogin(_ user: String, into out: inout ByteBuffer) {
+    var setup = SetupRequest()
+    setup.metadataMime = MimeType.authentication
+    setup.lifetime = 600_000
+    let credentials: [UInt8] = [0x80, 0, UInt8(user.utf8.count)] + Array(user.utf8) + Array("?".utf8)
+    credentials.withUnsafeBytes { FrameWriter.setup(setup, metadata: $0, into: &out) }
+}
+
 /// Two connections that work on a topic of their own, one on each shard, and get what is theirs whatever others do.
 final class Canary {
     private final class Peer: FuzzPeer {
@@ -146,13 +155,7 @@ final class Canary {
         subscriber = Peer(broker, 0, .rsocket)
         publisher = Peer(broker, 1, .rsocket)
         for peer in [subscriber, publisher] {
-            var setup = SetupRequest()
-            setup.metadataMime = MimeType.authentication
-            setup.lifetime = 600_000
-            let credentials: [UInt8] = [0x80, 0, 6] + Array("canary".utf8) + [1]
-            credentials.withUnsafeBytes { metadata in
-                peer.send { FrameWriter.setup(setup, metadata: metadata, into: &$0) }
-            }
+            peer.send { writeLogin("canary", into: &$0) }
             broker.answerLogin(6 + 256)
         }
         withBytes("canary.yellow") { route in
