@@ -16,14 +16,14 @@ RETRANSMISSION = 0.2  # Seconds: the least that Linux waits before it sends agai
 
 
 class Proxy:
-    """`delay` and `jitter` are seconds each way; one of `loss` pieces comes late by a retransmission. `place` is
-    (direction, count): behind so many bytes that went "in", to the client, or "out" the first connection ends for both
-    sides; by a reset where their number is odd."""
+    """`delay` and `jitter` are seconds each way; in each direction one of `loss` pieces comes late by a retransmission,
+    and `lost` says how many did. `place` is (direction, count): behind so many bytes that went "in", to the client, or
+    "out" the first connection ends for both sides; by a reset where their number is odd."""
 
     def __init__(self, address, delay=0.0, jitter=0.0, loss=0, place=(None, 0)):
         self.to, self.delay, self.jitter, self.loss, self.place = address, delay, jitter, loss, place
-        self.connections = self.pieces = self.lost = 0
-        self.bytes = {"in": 0, "out": 0}  # Of all connections.
+        self.connections = 0
+        self.bytes, self.lost = {"in": 0, "out": 0}, {"in": 0, "out": 0}  # Of all connections.
         self._dice, self._transports = random.Random(7), set()
         self._loop, self._started = asyncio.new_event_loop(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -95,7 +95,7 @@ class Proxy:
         await asyncio.gather(self._take(direction, reader, pieces, most), self._give(pieces, writer, writers))
 
     async def _take(self, direction, reader, pieces, most):
-        due = 0.0
+        due, taken = 0.0, 0
         while True:
             try:
                 piece = await reader.read(min(PIECE, most)) if most else None
@@ -104,10 +104,10 @@ class Proxy:
             self.bytes[direction] += len(piece or b"")
             most -= len(piece or b"")
             late = self.delay + self._dice.random() * self.jitter
-            self.pieces += 1
-            if self.loss and self.pieces % self.loss == 0:
+            taken += 1
+            if self.loss and taken % self.loss == 0:
                 late += RETRANSMISSION
-                self.lost += 1
+                self.lost[direction] += 1
             due = max(due, self._loop.time() + late)  # In order, as TCP delivers it.
             await pieces.put((due, piece))
             if not piece:
