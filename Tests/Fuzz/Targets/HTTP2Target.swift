@@ -299,7 +299,8 @@ private final class HTTP2Script: BrokerScript {
             ("grpc-timeout", "5H"), ("grpc-timeout", "1M"), ("grpc-timeout", "3u"), ("grpc-timeout", "99999999n"),
             ("grpc-timeout", "123456789S"), ("grpc-timeout", "S"), ("te", "trailers"), ("authorization", "Bearer x"),
         ])
-        let head = [(":method", kind & 1 == 0 ? "POST" : "GET"), (":scheme", "http"), (":path", path)]
+        let method = kind & 1 == 0 ? "POST" : "GET"
+        let head = [(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
         let fields = [("content-type", types[Int(kind >> 1) & 3]), field] + (kind & 0x80 != 0 ? [field] : [])
         peer.send(headers(stream, head + fields, end: kind & 0x40 != 0))
         if kind & 0x40 == 0 { peer.say(stream, Proto.field(1, "a"), end: kind & 0x20 == 0) }
@@ -332,8 +333,11 @@ private final class HTTP2Script: BrokerScript {
         let stream = open(place)
         peer.open(stream, isSubscription: false)
         let (method, path) = (input.part(before: 0).asText, input.part(before: 0).asText)
-        let head = [(":method", method), (":scheme", "http"), (":path", path)]
         let field = (input.part(before: 0).asText, input.part(before: 0).asText)
-        peer.sendRaw(headers(stream, head + [field], end: input.byte() & 1 == 0))
+        let kind = input.byte()
+        // The library turns a request to nobody down before anything else sees it.
+        let authority = kind & 2 == 0 ? [(":authority", "localhost")] : []
+        let head = [(":method", method), (":scheme", "http"), (":path", path)] + authority
+        peer.sendRaw(headers(stream, head + [field], end: kind & 1 == 0))
     }
 }
