@@ -103,8 +103,6 @@ class Before:
         what the allocator keeps for the next time, and the topics that are still there. The broker looks now and then
         whether that is much; and the admin listener may miss that somebody has gone until he was silent for 30 s."""
         eventually(self._figures, lambda seen: seen == self.figures, 40)
-        if "ASAN_OPTIONS" in os.environ:
-            return  # The sanitizer keeps what was freed for a while.
         eventually(lambda: (self.broker.status("VmRSS") - self.resident) >> 10, lambda grown: grown <= growth >> 10, 40)
 
 
