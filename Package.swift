@@ -131,13 +131,14 @@ let package = Package(
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations", "HTTP2Frames"],
-            path: "Tests/Budget", exclude: ["figures.txt"], swiftSettings: strict),
+            path: "Tests/Budget", exclude: ["costs.txt", "figures.txt"], swiftSettings: strict),
         .testTarget(
             name: "CoreTests",
             dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
             swiftSettings: strict),
         .target(
-            name: "Simulator", dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes"],
+            name: "Simulator",
+            dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations"],
             swiftSettings: strict),
         .executableTarget(name: "forebay-sim", dependencies: ["Simulator"], swiftSettings: strict),
         .testTarget(

@@ -5,6 +5,8 @@ program itself counts allocations. The same build gives the same count every tim
 and its relatives do without what only some processors have (and without `rep movsb`, whose every byte callgrind counts
 as an instruction). So a difference is a difference of the code, of the compiler or of glibc.
 
+What operations cost beside crowds of all kinds is counted as well: see costs.py.
+
 Fails when a figure is above what is on record by more than a tolerance, and also when it is far below, so that what
 was gained is recorded and kept. Skips, telling why, only where nothing can be counted.
 
@@ -21,6 +23,8 @@ import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import costs
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / ".build/release/Budget"
@@ -55,13 +59,13 @@ class Figure:
     allocations: float
 
 
-def run(command: list[str]) -> str:
+def run(command: list[str], seconds: int = SECONDS) -> str:
     try:
         done = subprocess.run(
-            command, env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL
+            command, env=ENVIRONMENT, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        raise Fault(f"{' '.join(command)} was not done after {SECONDS} s.") from None
+        raise Fault(f"{' '.join(command)} was not done after {seconds} s.") from None
     if done.returncode != 0:
         raise Fault(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stderr.strip()}")
     return done.stdout
@@ -90,18 +94,38 @@ def count(program: Path, name: str, unit: str) -> Figure:
     return Figure(unit, int(total[1]) / units, 1000 * allocations / units)
 
 
-def measure() -> dict[str, Figure]:
-    """All scenarios, as many at a time as there are processors."""
+def prepare() -> Path:
+    """The program as valgrind can read it."""
     if not PROGRAM.exists():
         raise Fault(f"{PROGRAM.relative_to(ROOT)} is missing; run make build before.")
     FOLDER.mkdir(parents=True, exist_ok=True)
     # valgrind gives up on the debugging information of a newer compiler; the names of functions stay.
     program = FOLDER / "Budget"
     run(["objcopy", "--strip-debug", str(PROGRAM), str(program)])
+    return program
+
+
+def measure(pool: ThreadPoolExecutor, program: Path):
+    """All scenarios; returns what tells their figures when they are done."""
     scenarios = [line.split("\t")[:2] for line in run([str(program)]).splitlines()]
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        counts = [pool.submit(count, program, name, unit) for name, unit in scenarios]
-        return {name: counted.result() for (name, _), counted in zip(scenarios, counts)}
+    counts = [pool.submit(count, program, name, unit) for name, unit in scenarios]
+    return lambda: {name: counted.result() for (name, _), counted in zip(scenarios, counts)}
+
+
+def measure_costs(pool: ThreadPoolExecutor, program: Path, names: costs.Names):
+    """The same of what operations cost beside crowds, and what could not be counted."""
+    counts = {cell: pool.submit(costs.count, run, program, FOLDER, *cell) for cell in names.cells()}
+
+    def result():
+        faults, done = [], []
+        for (crowd, size), counted in counts.items():
+            try:
+                done.append((crowd, size, counted.result()))
+            except Fault as fault:
+                faults.append(f"beside {size:,} of {crowd} nothing was counted: {fault}")
+        return *costs.gather(done), faults
+
+    return result
 
 
 def read() -> dict[str, Figure]:
@@ -202,21 +226,30 @@ def main() -> int:
         print(f"budget: skipped, as {reason}.")
         report(options.junit, {"budget": reason}, "skipped")
         return 0
-    kept = read()
     try:
-        figures = measure()
+        program = prepare()
+        names = costs.Names(run([str(program), "costs"]))
+        # As many at a time as there are processors.
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            results = [measure_costs(pool, program, names), measure(pool, program)]
+            (beside, shared, uncounted), figures = [result() for result in results]
     except (Fault, OSError) as error:
         print(f"budget: {error}", file=sys.stderr)
         report(options.junit, {"budget": str(error)}, "failure")
         return 1
+    kept = read()
     table(figures, kept)
     if options.record:
         write(figures)
-        print(f"budget: recorded in {FIGURES.relative_to(ROOT)}")
+        costs.write(names, beside, shared, RECORD, tools())
+        print(f"budget: recorded in {FIGURES.relative_to(ROOT)} and {costs.KEPT.relative_to(ROOT)}")
         return 0
     faults = {name: compare(name, figures.get(name), kept.get(name)) for name in {**figures, **kept}}
+    growing = [*uncounted, *costs.complaints(beside, shared, costs.read(), RECORD)]
+    faults["costs"] = " ".join(growing) or None
     report(options.junit, faults, "failure")
-    wrong = [text for text in faults.values() if text]
+    wrong = [text for name, text in faults.items() if text and name != "costs"] + growing
+    print(f"budget: {len(beside)} operations beside crowds, {len(growing)} faults")
     if wrong and recorded_tools() not in ("", tools()):
         wrong.append(f"the figures were recorded with {recorded_tools()}; this is {tools()}.")
     for text in wrong:

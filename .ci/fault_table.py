@@ -18,8 +18,10 @@ MODULES = {
     "RSocket": ["RSocketTests", "CoreTests"],
     "HTTP2": ["HTTP2Tests", "GRPCTests", "PlainTests", "CoreTests"],
     "Core": ["CoreTests"],
-    "Access": ["AccessTests", "CoreTests"],
+    "Access": ["AccessTests", "CoreTests", "ServerTests"],
+    "Server": ["ServerTests"],
     "Bytes": ["BytesTests", "CoreTests"],
+    "Server": ["ServerTests"],
 }
 # What the simulator drives, and the seeds that it is given: 0 and those that follow.
 SIMULATED = {"Replay", "RSocket", "HTTP2", "Core", "Bytes"}

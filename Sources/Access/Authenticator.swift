@@ -14,6 +14,8 @@ public struct Authenticator: ~Copyable {
     private var throttle: LoginThrottle
     /// Whose logins are slowed from the last `authenticate` on.
     public private(set) var newlySlowed: Slowed?
+    /// What the last `authenticate` remembers, for others with the same secret.
+    public private(set) var newlyKnown: KnownLogin?
 
     /// - Parameters:
     ///   - secret: 32 bytes of randomness.
@@ -35,22 +37,45 @@ public struct Authenticator: ~Copyable {
         self = Authenticator(rules, secret: recent.secret, throttle: throttle)
     }
 
+    /// Another one with the same secret found a password to be right.
+    public mutating func note(_ login: KnownLogin, now: UInt64) { recent.insert(login, now: now) }
+
+    /// A login from that address failed, not long ago.
+    public mutating func hasFailed(_ address: String, now: UInt64) -> Bool { throttle.hasFailed(address, now: now) }
+
+    /// As `authenticate`, unless that has to compute the slow hash of a password: then nil.
+    public mutating func authenticateAtOnce(
+        _ credential: Credential, from address: String, now: Instant
+    ) -> LoginOutcome? {
+        (newlySlowed, newlyKnown) = (nil, nil)
+        guard case .password = credential else { return authenticate(credential, from: address, now: now) }
+        if let known = recall(credential, now: now) { return known }
+        return slowed(Authenticator.claimed(by: credential), address, now: now)
+    }
+
+    /// Who is known is let in however many fail at the same address.
+    private func recall(_ credential: Credential, now: Instant) -> LoginOutcome? {
+        guard case .password(let name, let password) = credential, let user = table.user(name),
+            let hash = user.password, recent.contains(name, password, hash, now: now.monotonic)
+        else { return nil }
+        return accept(user, .password(hash))
+    }
+
+    private mutating func slowed(_ claimed: String, _ address: String, now: Instant) -> LoginOutcome? {
+        let delay = throttle.delay(address, claimed, now: now.monotonic)
+        return delay == 0 ? nil : .slowed(seconds: Int((delay + 999_999_999) / 1_000_000_000))
+    }
+
     /// Who that is.
     ///
     /// - Parameters:
     ///   - address: where they come from, without a port.
     ///   - now: for the throttle and for tokens' times.
     public mutating func authenticate(_ credential: Credential, from address: String, now: Instant) -> LoginOutcome {
-        newlySlowed = nil
-        // Who is known is let in however many fail at the same address.
-        if case .password(let name, let password) = credential, let user = table.user(name), let hash = user.password,
-            recent.contains(name, password, hash, now: now.monotonic)
-        {
-            return accept(user, .password(hash))
-        }
+        (newlySlowed, newlyKnown) = (nil, nil)
+        if let known = recall(credential, now: now) { return known }
         let claimed = Authenticator.claimed(by: credential)
-        let delay = throttle.delay(address, claimed, now: now.monotonic)
-        guard delay == 0 else { return .slowed(seconds: Int((delay + 999_999_999) / 1_000_000_000)) }
+        if let slowed = slowed(claimed, address, now: now) { return slowed }
         let outcome =
             switch credential {
             case .password(let name, let password): logIn(name, password, now: now.monotonic)
@@ -88,7 +113,7 @@ public struct Authenticator: ~Copyable {
             return .wrong
         }
         guard PasswordHash.matches(password, hash) else { return .wrong }
-        recent.insert(name, password, hash, now: now)
+        newlyKnown = recent.insert(name, password, hash, now: now)
         return accept(user, .password(hash))
     }
 

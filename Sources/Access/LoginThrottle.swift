@@ -42,6 +42,11 @@ public struct LoginThrottle {
             addresses.delay(address, now: now), users.delay(LoginThrottle.key(address, user), now: now))
     }
 
+    /// A login from that address failed, not long ago.
+    mutating func hasFailed(_ address: String, now: UInt64) -> Bool {
+        addresses.isKnown(AddressBlock.of(address), now: now)
+    }
+
     /// A login failed. True: from now on such ones are slowed down.
     public mutating func failed(_ address: String, _ user: String, now: UInt64) -> Bool {
         let address = AddressBlock.of(address)
@@ -89,6 +94,11 @@ private struct Failures {
         let doublings = Swift.min(entry.count - free - 1, 30)
         let delay = Swift.min(LoginThrottle.firstDelay << UInt64(doublings), LoginThrottle.longestDelay)
         return since < delay ? delay - since : 0
+    }
+
+    mutating func isKnown(_ key: String, now: UInt64) -> Bool {
+        _ = delay(key, now: now)
+        return entries[key] != nil
     }
 
     /// Returns how often it has failed by now.

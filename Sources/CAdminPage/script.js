@@ -42,8 +42,9 @@ const showTiles = (stats, slow) => {
   const per = (name) => (seconds > 0 ? Math.max(0, stats[name] - last[name]) / seconds : 0);
   tell("published", per("published"), rate(per("published")), `${count(stats.published)} in all`);
   tell("delivered", per("delivered"), rate(per("delivered")), `${count(stats.delivered)} in all`);
-  tell("dropped", per("dropped"), rate(per("dropped")), `${count(stats.dropped)} in all`,
-    per("dropped") > 0 ? "bad" : "");
+  const dropped = per("dropped") + per("lost_total");
+  const lost = stats.lost_total > 0 ? `, ${count(stats.lost_total)} publishes` : "";
+  tell("dropped", dropped, rate(dropped), `${count(stats.dropped)} in all${lost}`, dropped > 0 ? "bad" : "");
   tell("slow", slow, count(slow), `of ${count(stats.subscriptions)} subscriptions`, slow > 0 ? "alert" : "");
   tell("blocked", stats.publishers_blocked, count(stats.publishers_blocked),
     `of ${count(stats.publishers)}, ${count(stats.parked)} parked`, stats.publishers_blocked > 0 ? "alert" : "");
@@ -58,9 +59,29 @@ const health = (kind, words) => {
   say($("health"), words);
 };
 
+/// For so many nanoseconds the page says what publishes were lost to, and which limits of all clients were reached.
+const REMEMBERED = 60e9;
+const SHORTAGES = {
+  memory: "memory is full", room: "topics have no room", "publish-rate": "users publish too fast",
+  limit: "a limit is reached",
+};
+const SHARED = ["memory", "connections", "subscriptions", "topics", "sessions"];
+let pictures = [];
+
+/// What of `names` has grown within that time, in `figures` of the pictures.
+const grown = (figures, names) => names.filter((name) => pictures.at(-1)[figures][name] > pictures[0][figures][name]);
+
 const showHealth = (stats) => {
+  pictures = pictures.filter((one) => one.time_ns > stats.time_ns - REMEMBERED && one.uptime_ms <= stats.uptime_ms);
+  pictures.push(stats);
+  const lost = stats.lost_total - pictures[0].lost_total;
+  const shortages = grown("lost", Object.keys(SHORTAGES)).map((name) => SHORTAGES[name]);
+  const limits = grown("limits", SHARED);
   if (stats.shards_missing.length > 0) health("bad", `shard ${stats.shards_missing.join(", ")} does not answer`);
   else if (stats.draining) health("alert", "draining");
+  else if (lost > 0) health("bad", `${count(lost)} publishes lost: ${shortages.join(", ")}`);
+  else if (limits.length > 0) health("alert", `limit reached: ${limits.join(", ")}`);
+  else if (stats.memory > 0.9 * stats.memory_limit) health("alert", "memory is nearly full");
   else health("good", "healthy");
 };
 

@@ -103,6 +103,10 @@ int fb_set_option(int fd, int level, int option, int value) {
     return checked(setsockopt(fd, level, option, &value, sizeof value));
 }
 
+int fb_replace(int fd, int other) {
+    return checked(dup3(other, fd, O_CLOEXEC));
+}
+
 int fb_socket_error(int fd) {
     int error = 0;
     socklen_t length = sizeof error;

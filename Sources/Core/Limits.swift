@@ -23,6 +23,8 @@ public struct Limits: Equatable, Sendable {
     public var payload = 1 << 20
     /// Metadata of one message or request.
     public var metadata = 64 << 10
+    /// Entries of it beside the route: what a subscriber is told of each takes bytes of its own.
+    public static let metadataEntries = MessageHeaders.most
     /// The headers of an HTTP request, with 32 for each.
     public var headers = 16 << 10
     /// What a message is charged beside its bytes.
@@ -44,12 +46,18 @@ public struct Limits: Equatable, Sendable {
     /// since no message is begun in part. Above it a message that its window does not hold waits until others have
     /// gone; what the windows do allow counts in `output`.
     public var beyondWindows = 4 << 20
+    /// The same where memory is short.
+    static let shortControl = 4 << 10
+    /// Answers over HTTP/2 that wait for a socket which takes nothing, above which the connection is read no more.
+    static let unwrittenAnswers = 8
     public var keepaliveData = 1 << 10
     /// Unread control output above which acknowledgements wait, each channel's latest taking the place of earlier ones.
     public var acknowledgementBacklog = 4 << 10
     /// Bytes of unfinished fragmented requests and of parked publishes, each, for one connection.
     public var reassembly = 4 << 20
     public var parked = 4 << 20
+    /// What each connection may have of them while memory is short.
+    static let shortReassembly = ConnectionLimits.shortReassembly
     /// Bytes of one connection's publishes and calls on their way to another shard (`MessageBatch.weight`,
     /// `ControlCall.weight`), above which it is read no more.
     public var forwarded = 1 << 20
@@ -122,12 +130,17 @@ public struct Limits: Equatable, Sendable {
     public var memory = 1 << 30
     /// Bytes read from one connection, and written to one, before others have their turn.
     public static let readQuantum = 128 << 10
+    /// The same where memory is short; a record of TLS at least.
+    static let shortRead = 16 << 10
 
     /// Bytes that the driver of HTTP/1.1 has for each connection: for the head of a request, and then for a piece of
     /// the answer.
     public static let http1Memory = 32 << 10
-    /// Connections of one shard that speak HTTP/1.1 over TLS, each of which takes three files; and the bytes that wait
-    /// for that driver, and for TLS, in each of them.
+    /// Bytes that a client of HTTP/1.1 may send behind its request for a stream. They are thrown away; one more ends
+    /// the connection.
+    public static let http1Surplus = 64 << 10
+    /// Connections of one shard that speak HTTP/1.1 over TLS and have no stream, each of which takes three files; and
+    /// the bytes that wait for that driver, and for TLS, in each of them.
     public static let securedHTTP1 = 4096
     public static let securedHTTP1Buffer: Int32 = 32 << 10
     public static let second: UInt64 = 1_000_000_000

@@ -11,9 +11,8 @@ public struct Mail: Sendable {
 
     enum Content: Sendable {
         // From a subscriber's shard to a topic's owner
-        case attach(name: String, shard: Int, Account?)
+        case attach(name: String, shard: Int, Account?, ConnectionID)
         case detach(epoch: UInt64, shard: Int, MirrorPast)
-        case progress(epoch: UInt64, shard: Int, MirrorProgress)
 
         // From the owner to a subscriber's shard
         case attached(name: String, TopicView)
@@ -40,9 +39,13 @@ public struct Mail: Sendable {
         case listPage(ListPage, for: Int)
         case listRows([Description], next: Int?)
 
+        // What is told together, and that it was
+        case report(Report, from: Int)
+        case reportHeard(by: Int)
+
         // The broker's own topics
-        case event(String)
-        case stats(shard: Int, ShardCounters)
+        // By reference: in place, its many figures would make every message as large.
+        indirect case stats(shard: Int, ShardCounters)
     }
 }
 

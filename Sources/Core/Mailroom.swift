@@ -12,10 +12,10 @@ extension Shard {
 
     private func open(_ content: Mail.Content, now: Instant) {
         switch content {
-        case .attach(let name, let shard, let account): attach(name, from: shard, account, now: now)
+        case .attach(let name, let shard, let account, let connection):
+            tellProcessed(MessageBatch.envelope, shard, connection)
+            attach(name, from: shard, account, now: now)
         case .detach(let epoch, let shard, let past): unlink(epoch, shard, past, now: now)
-        case .progress(let epoch, let shard, let progress):
-            topics[epoch]?.heard(progress, from: shard, now: now)
 
         case .attached(let name, let view): attached(name, view, now: now)
         case .attachRefused(let name, let refusal): attachRefused(name, refusal)
@@ -44,6 +44,8 @@ extension Shard {
 
         case .notice(let key, let notice): hear(notice, key.handle)
         case .processed(let id, let bytes):
+            forwardedBytes -= bytes
+            memory.add(-bytes)
             guard let connection = find(id) else { return }
             connection.forwarded -= bytes
             resume(connection, now: now)
@@ -58,8 +60,14 @@ extension Shard {
             send(.listRows(rows, next: next), to: shard)
         case .listRows(let rows, let next): listed(rows, next, now: now)
 
-        case .event(let text): publishSystem(SystemTopic.events, text, now: now)
+        case .report(let report, let shard): take(report, from: shard, now: now)
+        case .reportHeard(let shard): reportHeard(by: shard)
         case .stats(let shard, let counters): statistics.take(counters, from: shard)
         }
+    }
+
+    /// What a connection of another shard sent was dealt with.
+    func tellProcessed(_ weight: Int, _ shard: Int, _ connection: ConnectionID) {
+        send(.processed(connection, bytes: weight), to: shard)
     }
 }

@@ -29,7 +29,9 @@ public final class Shard {
     // Connections and their streams
     var connections = Slab<Connection>()
     var streams = Slab<BoundStream>()
-    var subscriptionCount = 0
+    /// By their ids, as lists tell them.
+    var subscribers: [UInt64: Subscriber] = [:]
+    var subscriptionCount: Int { subscribers.count }
     private var lastSubscription: UInt64 = 0
     /// Streams of plain HTTP that can be given credit.
     var streamIDs: [SubscriptionID: Subscriber] = [:]
@@ -38,17 +40,23 @@ public final class Shard {
     var mirrors: [String: Mirror] = [:]
     var mirrorsByEpoch: [UInt64: Mirror] = [:]
     var dirtyMirrors: [Mirror] = []
+    /// Those with `block` subscriptions, and those whose figures have changed since the last tick.
+    var blockedViews: [Mirror] = []
+    var touchedViews: [Mirror] = []
 
     // Topics that this shard owns, by name while they can be used, and by epoch
     var names: [String: Topic] = [:]
     var topics: [UInt64: Topic] = [:]
     /// Those that have a name, in places that lists go over page by page.
     var topicPlaces = Slab<Topic>()
+    /// All of them, in places that relief goes over, and where that goes on.
+    var heldTopics = Slab<Topic>()
+    var reliefPlace = 0
     var dirtyTopics: [Topic] = []
     /// Channels of publishers on other shards.
     var remoteChannels: [StreamKey: Channel] = [:]
     /// Lists whose next page is due, and the one whose page is under way.
-    var duePages = DuePages()
+    var duePages = TurnQueue<Listing>()
     var pageUnderWay: Listing?
     /// Where recent single publishes went.
     var publishTargets = PublishTargets()
@@ -56,7 +64,7 @@ public final class Shard {
     var outgoing: [Publisher] = []
 
     // Users, by name; nil are the anonymous
-    var meters: [String?: Meter] = [:]
+    var meters = MeterTable()
     /// Those that hold tokens for the turn at work.
     var touchedMeters: [Meter] = []
     /// How fast each user may publish.
@@ -68,19 +76,25 @@ public final class Shard {
     /// On the shard that owns `$SYS.stats`: the figures of all shards.
     var statistics: Statistics
     var draining = false
+    /// What this shard is to look at when its time has come.
+    var timers = Timers()
+    /// What this turn has done, and what is left for the next one.
+    var work = Work()
+    /// Members of a view that are brought a message before others have their turn; a simulation has few.
+    package var slice = Mirror.slice
     /// The moment of the input at work.
     var moment = Instant(monotonic: 0, wall: 0)
     var nextTick: UInt64 = 0
-    /// By how many nanoseconds the last tick was late.
-    var lateness: UInt64 = 0
     var nextStatistics: UInt64 = 0
     /// For frames that are put together before they are queued.
     var scratch = ByteBuffer(minimumCapacity: 512)
     var carriedMetadata = ByteBuffer()
     /// The message of a gRPC call at work; kept for its array of headers.
     var published = PublishedMessage()
-    /// A payload whose fragments were put together.
-    var wholePayload = ByteBuffer()
+    /// What other shards are told together.
+    var reports: Reports
+    /// Bytes of publishes and calls that other shards have not dealt with yet; they count as memory of the broker.
+    var forwardedBytes = 0
     /// When relieving memory may help again.
     var nextRelief: UInt64 = 0
     let started: UInt64
@@ -104,9 +118,10 @@ public final class Shard {
         rates = PublishRates(limits)
         source = RandomSource(seed: seed)
         plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
-        pool = BlockPool(budget: memory)
+        pool = BlockPool(budget: memory, shards: count)
         effects = Effects(shards: count)
         statistics = Statistics(shards: count)
+        reports = Reports(shards: count)
         moment = now
         started = now.monotonic
         nextTick = now.monotonic + Shard.tickInterval
@@ -125,6 +140,7 @@ public final class Shard {
         for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) {
             topic.retain(limits.retention(of: topic.name), now: now)
         }
+        for topic in topics.values { schedule(topic, now: now.monotonic) }
         for mirror in mirrors.values { mirror.byteLimit = limits.retention(of: mirror.name).bytes }
         for mirror in mirrorsByEpoch.values { mirror.byteLimit = limits.retention(of: mirror.name).bytes }
         settle(now)
@@ -172,6 +188,7 @@ public final class Shard {
 
     /// The connection has something to write.
     func flush(_ connection: Connection) {
+        timers.touch(connection)
         guard !connection.isFlushing, !connection.output.blocked else { return }
         connection.isFlushing = true
         effects.flush.append(connection.id)
@@ -182,8 +199,10 @@ public final class Shard {
         if !touchedMeters.isEmpty { putTokensBack() }
         sendOutgoing()
         while !dirtyTopics.isEmpty || !dirtyMirrors.isEmpty {
+            pool.look()
             while let topic = dirtyTopics.popLast() { topic.settle(now: now) }
             while let mirror = dirtyMirrors.popLast() { report(mirror, now: now) }
         }
+        sendReports()
     }
 }

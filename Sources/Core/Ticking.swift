@@ -1,68 +1,177 @@
-// Ticking: what happens with time alone. A few times a second each shard looks over its connections and topics for
-// limits of time that have passed.
+// Ticking: what happens with time alone. A few times a second each shard looks at what is due: connections that
+// something happened to since the last tick, connections and topics whose time has come, views that publishers wait
+// for. It does so in slices, between which others have their turn; what is at rest is not looked at.
 
 import Replay
 import RSocket
 
+/// What a shard is to look at when time has passed.
+struct Timers {
+    var topics = TimerQueue<Topic>()
+    var connections = TimerQueue<Connection>()
+    /// Connections that something has happened to since the last tick.
+    private var touched: [Connection] = []
+    /// Those that the tick under way is still to look at, and views with `block` subscriptions.
+    fileprivate var dueConnections: [Connection] = []
+    fileprivate var dueViews: [Mirror] = []
+    fileprivate var isTicking = false
+    /// By how many nanoseconds all ticks together were late.
+    fileprivate(set) var lateness: UInt64 = 0
+
+    var touchedCount: Int { touched.count + dueConnections.count }
+
+    /// The next tick looks at a connection.
+    @inline(__always)
+    mutating func touch(_ connection: Connection) {
+        guard !connection.isTouched else { return }
+        connection.isTouched = true
+        touched.append(connection)
+    }
+
+    fileprivate mutating func begin(_ views: [Mirror]) {
+        isTicking = true
+        dueViews = views
+        swap(&touched, &dueConnections)
+    }
+}
+
 extension Shard {
     static let tickInterval: UInt64 = Limits.second / 4
+    /// Connections, topics and subscriptions that one slice of a tick looks at.
+    static let tickSlice = 1024
+    /// Users looked at in a second in order to forget them.
+    static let metersSwept = 1024
 
     /// `deadline` has passed.
     public func fire(now: Instant) {
         moment = now
+        pool.look()
         if now.monotonic >= nextPayment {
             payWaiting(now: now)
             settle(now)
         }
         guard now.monotonic >= nextTick else { return }
-        lateness = now.monotonic - nextTick
-        if lateness >= Limits.standstill { excuse(lateness, now: now) }
-        nextTick = now.monotonic + Shard.tickInterval
-        for place in 0..<connections.bound {
-            if let connection = connections.at(place) { tick(connection, now: now) }
-        }
-        tickMeters(now: now)
-        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) {
-            topic.tick(now: now)
-            if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
-                remove(topic)
-                event("topic-removed", topic: topic.name, epoch: topic.epoch)
-            }
-        }
-        for mirror in mirrorsByEpoch.values.sorted(by: { $0.epoch < $1.epoch }) { tick(mirror, now: now) }
-        if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
-        giveUpUnacknowledged(now: now)
-        if now.monotonic >= nextStatistics { tellStatistics(now: now) }
+        if !timers.isTicking { beginTick(now: now) }
+        if goOnTicking(now: now) { endTick(now: now) }
         settle(now)
     }
 
-    /// This thread did not run for a while: the process was stopped, or its machine was busy with something else. What
-    /// clients said meanwhile has not been read, and they could not be asked; so that time does not count against them.
-    private func excuse(_ late: UInt64, now: Instant) {
-        for place in 0..<connections.bound { connections.at(place)?.excuse(late, now: now.monotonic) }
-        for mirror in mirrorsByEpoch.values where mirror.blocking > 0 {
-            for subscriber in mirror.members {
-                subscriber.fullSince = subscriber.fullSince.map { $0.excused(late, now: now.monotonic) }
-            }
+    private func beginTick(now: Instant) {
+        let lateness = now.monotonic - nextTick
+        timers.lateness &+= lateness
+        if lateness >= Limits.standstill { excuse(lateness, now: now) }
+        timers.begin(blockedViews)
+        // What their owners have been told of their figures is not the latest.
+        for view in touchedViews {
+            view.isTouched = false
+            view.markDirty()
         }
-        let milliseconds = String(late / 1_000_000)
-        effects.log.append(
-            LogRecord(
-                level: .warning, message: "stood still",
-                fields: [("shard", String(index)), ("milliseconds", milliseconds)]))
+        touchedViews.removeAll()
+    }
+
+    /// Looks at one slice of what is due. True when nothing is left of it.
+    private func goOnTicking(now: Instant) -> Bool {
+        var left = Shard.tickSlice
+        while left > 0, let connection = timers.dueConnections.popLast() {
+            left -= 1
+            connection.isTouched = false
+            visit(connection, now: now)
+        }
+        while left > 0, let connection = timers.connections.takeDue(now: now.monotonic) {
+            left -= 1
+            visit(connection, now: now)
+        }
+        while left > 0, let topic = timers.topics.takeDue(now: now.monotonic) {
+            left -= 1
+            tick(topic, now: now)
+        }
+        while left > 0, let view = timers.dueViews.last {
+            // Those that are left have their turn in the next tick.
+            timers.dueViews.removeLast()
+            left -= tick(view, most: left, now: now)
+        }
+        return left > 0
+    }
+
+    private func endTick(now: Instant) {
+        timers.isTicking = false
+        nextTick = now.monotonic + Shard.tickInterval
+        if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
+        giveUpUnacknowledged(now: now)
+        if now.monotonic >= nextStatistics { tellStatistics(now: now) }
+    }
+
+    // Topics
+
+    /// Has a topic looked at when something of it is due.
+    func schedule(_ topic: Topic, now: UInt64) {
+        if topic.held == nil { return }
+        timers.topics.schedule(topic, by: topic.deadline(now: now))
+    }
+
+    private func tick(_ topic: Topic, now: Instant) {
+        topic.tick(now: now)
+        if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
+            // A deleted one lives on while somebody waits for its messages.
+            let isNamed = names[topic.name] === topic
+            remove(topic)
+            if isNamed { event("topic-removed", topic: topic.name, epoch: topic.epoch) }
+        } else {
+            // Later, or what cannot be brought about now would keep this tick going.
+            timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), now.monotonic + 1))
+        }
+    }
+
+    // Connections
+
+    private func visit(_ connection: Connection, now: Instant) {
+        guard !connection.isClosed else { return }
+        tick(connection, now: now)
+        guard !connection.isClosed else { return timers.connections.cancel(connection) }
+        timers.connections.schedule(
+            connection, by: Swift.max(deadline(of: connection, now: now), now.monotonic + 1))
+    }
+
+    /// When time alone will change something about a connection.
+    private func deadline(of connection: Connection, now: Instant) -> UInt64 {
+        let soon = now.monotonic + Shard.tickInterval
+        switch connection.phase {
+        case .new where draining || connection.ticket != nil: return soon
+        case .new: return connection.setupSince.addingClamped(limits.setupTime)
+        case .open where draining || !connection.isReading || connection.isExpelled: return soon
+        case .open:
+            return Swift.min(connection.timeLimit(limits, soon: soon), expiry(of: connection, now: now))
+        case .closing(let deadline): return deadline
+        case .closed: return .max
+        }
+    }
+
+    /// When credentials of a connection expire, by the clock as it goes now.
+    private func expiry(of connection: Connection, now: Instant) -> UInt64 {
+        let wall = connection.http == nil ? connection.principal?.expires : connection.http?.nextExpiry
+        guard let wall else { return .max }
+        let left = wall.subtractingReportingOverflow(now.wall)
+        if left.overflow { return wall < now.wall ? now.monotonic : .max }
+        // Clocks are set: nobody is to be let in for long by one that was wrong when this was worked out.
+        let time = Swift.min(UInt64(Swift.max(0, left.partialValue)), Limits.second)
+        return now.monotonic.addingClamped(time)
     }
 
     private func tick(_ connection: Connection, now: Instant) {
         let time = now.monotonic
         switch connection.phase {
         case .new where draining:
-            close(connection, reason: "the broker is shutting down", now: now)
+            // Over HTTP there may be no request to answer yet.
+            guard connection.http == nil else {
+                return close(connection, reason: "the broker is shutting down", now: now)
+            }
+            fatal(connection, error(.rejectedSetup, Shard.drainingRefusal.message), now: now)
         // The driver answers in time.
         case .new where connection.ticket != nil:
             break
         case .new:
-            // While the shard is busy with those who came before, it has not read what this one said.
-            connection.delaySetup(lateness, now: time)
+            // While the shard was busy with those who came before, it has not read what this one said.
+            connection.delaySetup(until: timers.lateness, now: time)
             guard time - connection.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
             if connection.http?.http1 != nil {
@@ -136,9 +245,11 @@ extension Shard {
         charge(connection)
     }
 
-    /// A `block` subscription that stays full without progress gives way.
-    private func tick(_ mirror: Mirror, now: Instant) {
-        for subscriber in mirror.blocking > 0 ? mirror.members : [] where subscriber.cursor.overflow == .block {
+    /// A `block` subscription that stays full without progress gives way. Returns how many were looked at.
+    private func tick(_ view: Mirror, most: Int, now: Instant) -> Int {
+        let behind = view.behindBlockers(from: view.nextBlocker, most: most)
+        view.nextBlocker = behind.count < most ? 0 : behind[behind.count - 1].blocker + 1
+        for subscriber in behind {
             guard let floor = subscriber.cursor.floor, isFull(subscriber, from: floor) else {
                 subscriber.fullSince = nil
                 continue
@@ -151,7 +262,7 @@ extension Shard {
                 deliver(subscriber, now: now)
             }
         }
-        mirror.markDirty()
+        return behind.count
     }
 
     /// Whether publishers must wait for a `block` subscription that waits for the messages from `floor` on: it holds as
@@ -163,15 +274,34 @@ extension Shard {
         return log.end - floor >= subscriber.options.buffer || free < subscriber.mirror.typical
     }
 
+    /// This thread did not run for a while: the process was stopped, or its machine was busy with something else. What
+    /// clients said meanwhile has not been read, and they could not be asked; so that time does not count against them.
+    private func excuse(_ late: UInt64, now: Instant) {
+        for place in 0..<connections.bound { connections.at(place)?.excuse(late, now: now.monotonic) }
+        for view in blockedViews {
+            for subscriber in view.blockers {
+                subscriber.fullSince = subscriber.fullSince.map { $0.excused(late, now: now.monotonic) }
+            }
+        }
+        let milliseconds = String(late / 1_000_000)
+        effects.log.append(
+            LogRecord(
+                level: .warning, message: "stood still",
+                fields: [("shard", String(index)), ("milliseconds", milliseconds)]))
+    }
+
     private func tellStatistics(now: Instant) {
         nextStatistics = now.monotonic + Limits.second
-        forgetMeters()
+        meters.sweep(Shard.metersSwept)
         let counters = currentCounters()
+        // Of the next second, another one may be told.
+        self.counters.lostTopic = ""
         let owner = owner(of: SystemTopic.stats)
         if owner == index {
             statistics.take(counters, from: index)
             publishSystem(
                 SystemTopic.stats, statistics.object(memory: memory.used, now: now).finished(), now: now)
+            if let loss = statistics.loss { effects.log.append(loss) }
         } else {
             send(.stats(shard: index, counters), to: owner)
         }

@@ -1,8 +1,8 @@
-// Clock: the two clocks that everything is timed by.
+// Clock: the two clocks that everything is timed by, and that of a thread's work.
 
 import Glibc
 
-/// The machine's clocks, read through the vDSO (about 20 ns).
+/// The machine's clocks; the first two are read through the vDSO (about 20 ns).
 public enum Clock {
     /// Nanoseconds of a clock that never steps back; its zero means nothing.
     public static func monotonic() -> UInt64 {
@@ -12,6 +12,11 @@ public enum Clock {
     /// Nanoseconds since 1970; it steps when somebody sets the time.
     public static func wall() -> Int64 {
         read(CLOCK_REALTIME)
+    }
+
+    /// Nanoseconds of processor time that the calling thread has used. A system call: about 0.3 to 0.7 µs.
+    public static func thread() -> UInt64 {
+        UInt64(read(CLOCK_THREAD_CPUTIME_ID))
     }
 
     private static func read(_ clock: clockid_t) -> Int64 {

@@ -180,6 +180,17 @@ public enum Socket {
         return copy < 0 ? nil : copy
     }
 
+    /// Has `fd` name what `other` does, and no more what it named.
+    public static func replace(_ fd: Int32, by other: Int32) {
+        // It fails for nothing but what is no descriptor.
+        _ = fb_replace(fd, other)
+    }
+
+    /// Small writes go at once.
+    public static func noDelay(_ fd: Int32) {
+        _ = fb_set_option(fd, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+    }
+
     /// Writes `pieces` in order with one system call, at most 64 of them. Never raises SIGPIPE.
     public static func write(_ fd: Int32, _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> WriteResult {
         withUnsafeTemporaryAllocation(of: iovec.self, capacity: piecesLimit) { vectors in

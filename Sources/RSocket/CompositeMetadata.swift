@@ -72,15 +72,25 @@ public enum CompositeMetadata {
 
     /// How many bytes `appendCarried` would append: 0 in the usual case of a message with nothing but its route.
     ///
-    /// - Throws: INVALID on the stream when the metadata is malformed.
+    /// - Parameter most: entries that may be carried.
+    /// - Throws: INVALID on the stream when the metadata is malformed, or has more entries (`Bound.metadata`).
     public static func carriedCount(
-        _ metadata: UnsafeRawBufferPointer, form: MetadataForm, stream: UInt32 = 0
+        _ metadata: UnsafeRawBufferPointer, form: MetadataForm, stream: UInt32 = 0, most: Int = .max
     ) throws(RSocketError) -> Int {
         guard form == .composite else { return 0 }
         var entries = Iterator(metadata, stream: stream)
         var count = 0
+        var number = 0
         while let entry = try entries.next() {
-            if !entry.isRouting && !entry.isAuthentication { count += entry.range.count }
+            guard !entry.isRouting, !entry.isAuthentication else { continue }
+            count += entry.range.count
+            number += 1
+            guard number <= most else {
+                throw .stream(
+                    stream, .invalid,
+                    "A message has more than \(most) entries of metadata beside its route; send fewer, or larger ones.",
+                    bound: .metadata)
+            }
         }
         return count
     }

@@ -12,7 +12,7 @@ public struct RSocketError: Error, Sendable, Equatable {
 
     /// The limits of a connection that errors tell of.
     public enum Bound: Sendable, Equatable {
-        case payload, metadata, keepaliveData, streams, reassembly, reassemblyTime
+        case payload, metadata, keepaliveData, streams, reassembly, reassemblyTime, memory
     }
 
     public var code: ErrorCode

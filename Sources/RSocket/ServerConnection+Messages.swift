@@ -156,8 +156,17 @@ extension ServerConnection {
     // MARK: Limits
 
     /// The frame alone is beyond what metadata and data may have together.
-    private func tooLong(_ header: FrameHeader, _ length: Int) -> RSocketError {
+    private func outOfMemory(_ stream: UInt32) -> RSocketError {
         .stream(
+            stream, .rejected,
+            "The broker's memory is full, and it takes no more of unfinished messages than "
+                + "\(ConnectionLimits.shortReassembly) bytes of a connection: send it again later.",
+            bound: .memory)
+    }
+
+    private func tooLong(_ header: FrameHeader, _ length: Int) -> RSocketError {
+        if length <= limits.maxMessageFrame { return outOfMemory(header.stream) }
+        return .stream(
             header.stream, .rejected,
             "A \(header.typeName) frame has \(length) bytes; at most \(limits.maxPayload) of data and "
                 + "\(limits.maxMetadata) of metadata are allowed.", bound: .payload)
@@ -193,6 +202,7 @@ extension ServerConnection {
             return error
         }
         let more = metadata + content.data.count + (isNew ? ConnectionLimits.partialOverhead : 0)
+        if isShort, reassembly.cost + more > ConnectionLimits.shortReassembly { return outOfMemory(partial.stream) }
         if reassembly.cost + more > limits.maxReassembly || (isNew && reassembly.count >= limits.maxPartials) {
             return .stream(
                 partial.stream, .rejected,

@@ -24,6 +24,8 @@ public struct ServerConnection: ~Copyable {
     var phase = Phase.opening
     var streams = StreamTable()
     var reassembly = Reassembly()
+    /// Memory is short: no more is kept of unfinished messages than `ConnectionLimits.shortReassembly`.
+    public var isShort = false
     /// How the metadata of requests is to be read, once SETUP has come.
     public internal(set) var metadataForm = MetadataForm.plain
     /// The time of the newest `feed`.
@@ -200,6 +202,9 @@ public struct ServerConnection: ~Copyable {
         input = input.slice(taken..<input.count)
         return taken == missing
     }
+
+    /// Bytes that came and are not dealt with.
+    var unread: Int { aside.count + input.count }
 
     /// Where the bytes that `gather` put together lie.
     private var front: UnsafeRawBufferPointer { aside.isEmpty ? input : aside.readable }

@@ -1,5 +1,5 @@
 // StreamTable: the open streams of a connection, sorted by id. Ids ascend but for a wrap, so that adding is appending;
-// a search is binary. 12 bytes a stream.
+// a search is binary. 16 bytes a stream, and as much for one that has ended, for a while.
 
 struct StreamEntry {
     var id: UInt32
@@ -13,6 +13,8 @@ struct StreamEntry {
     var announced: Bool
     /// Fragments of the request, or of an item, are being put together.
     var assembling = false
+    /// It has been removed, and keeps its place for a while.
+    fileprivate(set) var isGone = false
 
     static let noHandle = UInt32.max
 
@@ -20,22 +22,28 @@ struct StreamEntry {
 }
 
 struct StreamTable {
+    /// Some may be gone.
     private(set) var entries: [StreamEntry] = []
+    private var gone = 0
 
-    var count: Int { entries.count }
+    var count: Int { entries.count - gone }
 
     /// The index of stream `id`, nil when it is not open.
     func find(_ id: UInt32) -> Int? {
         let index = position(of: id)
-        return index < entries.count && entries[index].id == id ? index : nil
+        return index < entries.count && entries[index].id == id && !entries[index].isGone ? index : nil
     }
 
     /// Adds an entry whose id is not in the table.
     mutating func insert(_ entry: StreamEntry) {
-        if let last = entries.last, last.id > entry.id {
-            entries.insert(entry, at: position(of: entry.id))
+        guard let last = entries.last, last.id >= entry.id else { return entries.append(entry) }
+        let place = position(of: entry.id)
+        if entries[place].isGone {
+            // Whatever its id was: it stood between the neighbours of the new one.
+            entries[place] = entry
+            gone -= 1
         } else {
-            entries.append(entry)
+            entries.insert(entry, at: place)
         }
     }
 
@@ -44,20 +52,36 @@ struct StreamTable {
         _modify { yield &entries[index] }
     }
 
+    /// Marks the entry as gone, and takes those that are gone out when they are more than those that are not: a stream
+    /// that ends among many moves none of them.
     @discardableResult
     mutating func remove(at index: Int) -> StreamEntry {
-        let entry = entries.remove(at: index)
-        // A burst of streams does not hold memory for ever.
-        if entries.capacity > 64 && entries.count < entries.capacity / 8 {
-            var smaller: [StreamEntry] = []
-            smaller.reserveCapacity(entries.count * 2)
-            smaller.append(contentsOf: entries)
-            entries = smaller
+        let entry = entries[index]
+        entries[index].isGone = true
+        gone += 1
+        while let last = entries.last, last.isGone {
+            entries.removeLast()
+            gone -= 1
         }
+        if gone > count + StreamTable.fewGone { compact() }
         return entry
     }
 
-    mutating func removeAll() { entries = [] }
+    private static let fewGone = 16
+
+    /// A burst of streams does not hold memory for ever.
+    private mutating func compact() {
+        var kept: [StreamEntry] = []
+        kept.reserveCapacity(count * 2)
+        for entry in entries where !entry.isGone { kept.append(entry) }
+        entries = kept
+        gone = 0
+    }
+
+    mutating func removeAll() {
+        entries = []
+        gone = 0
+    }
 
     /// Where `id` stands or would stand.
     private func position(of id: UInt32) -> Int {

@@ -118,6 +118,9 @@ public struct Subscription: ~Copyable, Sendable {
     /// What waits, lowest first; for whoever audits a subscription.
     package var waitingMessages: [SequenceRange] { waitingRanges.all }
 
+    /// Up to where it was told that the topic goes.
+    package var told: SequenceNumber { arrived }
+
     /// The newest message that waits; nil if none does.
     public var newestWaiting: SequenceNumber? {
         waitingRanges.isEmpty ? nil : waitingRanges.last.upper.advanced(by: -1)

@@ -16,6 +16,8 @@ final class Acceptor {
         /// Nanoseconds that a drain may take, if it begins later.
         case drainTime(UInt64)
         case stop
+        /// A shard does not serve a connection that was accepted.
+        case refuse(RefusedConnection)
         /// A draining shard has no connection left.
         case idle
         /// A shard's loop ended by itself.
@@ -43,30 +45,39 @@ final class Acceptor {
     private var outcome: Outcome?
     /// Accepting failed for want of file descriptors or memory, and goes on then.
     private var resumeAt: UInt64?
-    private var refusals = FailureTally(.warning, "cannot accept connections")
+    private var failures = FailureTally(.warning, "cannot accept connections")
+    /// Connections that are refused, and what the log is told of them, by reason.
+    private var refused = RefusedSockets()
+    private var refusals: [String: FailureTally] = [:]
+    private let scratch: UnsafeMutableRawBufferPointer
 
-    private static let inboxToken = UInt64.max
     /// Connections accepted from one listener before the others and the inbox have their turn.
     private static let quantum = 64
+    /// Bytes of refused connections that are thrown away at a time.
+    private static let discarded = 16 << 10
     /// How long accepting pauses when the process has no file descriptor left: long enough not to spin, short enough
     /// that waiting clients hardly notice. They wait in the kernel's backlog.
     private static let pause: UInt64 = 100_000_000
 
     init(listeners: [Listener], context: LoopContext, drainTime: UInt64) throws(SystemError) {
         let poller = try Poller()
-        try poller.add(context.acceptor.descriptor, token: Acceptor.inboxToken, interest: .read)
+        try poller.add(context.acceptor.descriptor, token: Token.inbox.rawValue, interest: .read)
         for (index, listener) in listeners.enumerated() {
-            try poller.add(listener.socket, token: UInt64(index), interest: .read)
+            try poller.add(listener.socket, token: Token.listener(UInt32(index)).rawValue, interest: .read)
         }
+        scratch = .allocate(byteCount: Acceptor.discarded, alignment: 16)
         self.listeners = listeners
         self.context = context
         self.drainTime = drainTime
         self.poller = poller
     }
 
+    deinit { scratch.deallocate() }
+
     /// Runs until the broker has ended; the shards have been told to stop then. Does not close the listeners when it
     /// throws.
     func run() throws(SystemError) -> Outcome {
+        defer { refused.closeAll() }
         while outcome == nil { try turn() }
         if drainDeadline == nil { closeListeners() }
         for inbox in context.inboxes { inbox.push(.stop) }
@@ -77,24 +88,33 @@ final class Acceptor {
         let count = try poller.wait(timeout: timeout)
         let now = Clock.monotonic()
         for event in 0..<count {
-            let token = poller[event].token
-            if token == Acceptor.inboxToken {
+            let (token, ready) = poller[event]
+            switch Token(rawValue: token) {
+            case .inbox:
                 context.acceptor.clearWake()
                 context.acceptor.drain { obey($0, now: now) }
-            } else if drainDeadline == nil, resumeAt == nil {
-                try accept(from: listeners[Int(token)], now: now)
+            case .listener(let place):
+                if drainDeadline == nil, resumeAt == nil { try accept(from: listeners[Int(place)], now: now) }
+            case .connection(let id): refused.advance(id.generation, context.limits, now: now, poller)
+            case .lingering(let number): refused.advanceLingering(number, ready, scratch: scratch, poller)
+            case .micro, .relay, .relayInner: break
             }
         }
         if let resumeAt, resumeAt <= now {
             self.resumeAt = nil
             if drainDeadline == nil { try watch(.read) }
         }
+        refused.expire(now: now)
+        // Those that have been sent an answer may still have to read it.
+        if idleShards == context.inboxes.count, !refused.isLingering { outcome = outcome ?? .drained }
         if let drainDeadline, drainDeadline <= now, outcome == nil { outcome = .timedOut }
-        refusals.tell(now: now, log: context.log)
+        failures.tell(now: now, log: context.log)
+        for reason in refusals.keys { refusals[reason]?.tell(now: now, log: context.log) }
     }
 
     private var timeout: UInt64? {
-        let deadline = min(resumeAt ?? .max, drainDeadline ?? .max, refusals.deadline ?? .max)
+        var deadline = min(resumeAt ?? .max, drainDeadline ?? .max, failures.deadline ?? .max, refused.deadline)
+        for tally in refusals.values { deadline = min(deadline, tally.deadline ?? .max) }
         if deadline == .max { return nil }
         let now = Clock.monotonic()
         return deadline > now ? deadline - now : 0
@@ -110,9 +130,10 @@ final class Acceptor {
             context.admin?.push(.draining)
         case .drainTime(let time): drainTime = time
         case .stop: outcome = outcome ?? .stopped
-        case .idle:
-            idleShards += 1
-            if idleShards == context.inboxes.count { outcome = outcome ?? .drained }
+        case .refuse(let connection):
+            context.connections.note(connection.cause)
+            refuse(connection, now: now)
+        case .idle: idleShards += 1
         case .ping: context.pulse.answer()
         case .failed(let shard, let error):
             context.log.write(.error, "shard failed", [("shard", String(shard)), ("cause", error.description)])
@@ -126,18 +147,25 @@ final class Acceptor {
             do throws(SystemError) {
                 accepted = try Socket.accept(listener.socket)
             } catch {
+                // Refused connections give way to those that are served.
+                if error.code == EMFILE || error.code == ENFILE, refused.count > 0 {
+                    refused.closeAll()
+                    continue
+                }
                 let advice = error.code == EMFILE ? "; raise the limit on open files (ulimit -n)" : ""
-                refusals.count(error.cause + advice)
-                context.connections.noteRefusal()
+                failures.count(error.cause + advice)
+                context.connections.noteShortage()
                 resumeAt = now + Acceptor.pause
                 try watch([])
                 return
             }
             guard let (fd, peer) = accepted else { return }
             guard context.connections.add() else {
-                close(fd)
-                context.connections.noteRefusal()
-                refusals.count("the broker has \(counted(context.connections.limit, "connection")), its limit")
+                let cause = ConnectionRefusal.connections(limit: context.connections.limit)
+                refuse(
+                    RefusedConnection(
+                        fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure, cause: cause),
+                    now: now)
                 continue
             }
             // A peer that keeps its window closed has until then as well, so it is as long as any client may ask to be
@@ -149,9 +177,19 @@ final class Acceptor {
         }
     }
 
+    private func refuse(_ connection: RefusedConnection, now: UInt64) {
+        let reason = connection.cause.reason
+        refusals[reason, default: FailureTally(.warning, "connections refused")].count([
+            ("reason", reason), ("cause", connection.cause.message), ("peer", connection.peer),
+        ])
+        context.log.write(
+            .debug, "connection refused", [("protocol", connection.face.name), ("peer", connection.peer)])
+        refused.refuse(connection, context.limits, now: now, poller)
+    }
+
     private func watch(_ interest: Interest) throws(SystemError) {
         for (index, listener) in listeners.enumerated() {
-            try poller.modify(listener.socket, token: UInt64(index), interest: interest)
+            try poller.modify(listener.socket, token: Token.listener(UInt32(index)).rawValue, interest: interest)
         }
     }
 

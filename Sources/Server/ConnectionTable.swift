@@ -17,8 +17,10 @@ struct Connection {
     var kind = Kind.framed
     /// What it reads and writes by, if not in the clear.
     var tls: TLSStream?
-    /// Over HTTP/1.1: whom its socket belongs to.
+    /// Over HTTP/1.1: whom its socket belongs to, until it has a stream.
     var micro: MicroConnection?
+    /// The number of the relay before it, if it has one.
+    var relay: UInt32?
 
     enum Kind {
         /// The engine has the protocol's bytes.

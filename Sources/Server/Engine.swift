@@ -6,8 +6,11 @@ protocol Engine: AnyObject {
     var effects: Effects { get set }
     var deadline: UInt64? { get }
     var isIdle: Bool { get }
+    var hasWork: Bool { get }
+    var readLimit: Int { get }
+    var isTurnOver: Bool { get }
 
-    func open(peer: String, face: Face, now: Instant) -> ConnectionID?
+    func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID
     func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant)
     func notSecured(_ id: ConnectionID, reason: String, now: Instant)
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)
@@ -17,6 +20,9 @@ protocol Engine: AnyObject {
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant)
     func reload(_ access: AccessTable, now: Instant)
     func fire(now: Instant)
+    func beginTurn()
+    func goOn(now: Instant)
+    func isBehind(_ id: ConnectionID) -> Bool
     func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID
@@ -31,6 +37,7 @@ protocol Engine: AnyObject {
     func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)
     func requestEnded(on id: ConnectionID, now: Instant)
     func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer?
+    func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant)
     func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece
     func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant)
 }

@@ -25,8 +25,10 @@ struct MachineLimits: Equatable, Sendable {
     }
 
     /// File descriptors that are not for connections: listeners, epoll and event descriptors of each thread – its own
-    /// and those of the library that has HTTP/1.1 –, standard streams, and some to spare.
-    static func reservedFiles(threads: Int) -> Int { 32 + 6 * threads + AdminLimits.files }
+    /// and those of the library that has HTTP/1.1, three for 256 connections –, standard streams, and some to spare.
+    static func reservedFiles(of files: Int, threads: Int) -> Int {
+        32 + 8 * threads + files / 64 + AdminLimits.files
+    }
 
     /// What settings come to here where that is not what is written.
     func effective(_ options: Options, _ configuration: Server.Configuration) -> [String: String] {
@@ -54,8 +56,9 @@ extension Server.Configuration {
         allowsAnonymous = options.access.allowsAnonymous
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory
-        let files = Int(clamping: machine.openFiles) - MachineLimits.reservedFiles(threads: threads)
-        limits.connections = max(1, min(limits.connections, files))
+        let files = Int(clamping: machine.openFiles)
+        let reserved = MachineLimits.reservedFiles(of: files, threads: threads)
+        limits.connections = max(1, min(limits.connections, files - reserved))
         cleartext = Set(options.tls.cleartext)
         do throws(TLSError) {
             tls = try options.tls.settings.map { (settings) throws(TLSError) in try TLSServer(settings) }

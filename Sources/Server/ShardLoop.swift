@@ -3,7 +3,8 @@
 //
 //     wait → read one quantum per ready socket → inbox → timers → write once per connection with output → mail
 //
-// What a turn leaves over (unread bytes, unwritten output) comes up again in the next one, after everybody else's.
+// What a turn leaves over (unread bytes, unwritten output, events that it had no time for) comes up again in the next
+// one, after everybody else's.
 
 import Core
 import EventLoop
@@ -23,10 +24,15 @@ final class ShardLoop<Shard: Engine> {
     var lingering = LingerQueue()
     let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
-    /// The connections that this turn writes to; the engine collects the next turn's meanwhile.
+    /// The connections to write to, and how many of them have had their turn; the engine collects others meanwhile.
     private var flushing: [ConnectionID] = []
-    /// Made when the first connection speaks HTTP/1.1.
-    var http1: HTTP1Driver<Shard>?
+    private var flushed = 0
+    /// Connections that one turn writes to, each of which is a call of the system's; and bytes, which it copies.
+    private static var flushSlice: Int { 256 }
+    private static var flushBytes: Int { 4 << 20 }
+    /// What the poller has told of, and how much of that has been dealt with.
+    private var events = 0..<0
+    let http1 = HTTP1Drivers<Shard>()
     /// Connections of HTTP/1.1 whose client has sent its end, which the library may have missed.
     var ended: [ConnectionID] = []
     /// Sockets that arrived for connections here. Not taken before what was read from others has been dealt with: it
@@ -66,20 +72,15 @@ final class ShardLoop<Shard: Engine> {
         while phase != .stopped { try turn() }
     }
 
-    private func turn() throws(SystemError) {
-        let count = try poller.wait(timeout: timeout)
+    func turn() throws(SystemError) {
+        // What the turn before had no time for comes first, so that everybody has a turn.
+        if events.isEmpty { events = 0..<(try poller.wait(timeout: timeout)) }
         now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
-        for event in 0..<count {
-            let (token, ready) = poller[event]
-            switch Token(rawValue: token) {
-            case .inbox: inbox.clearWake()
-            case .connection(let id): handle(id, ready)
-            case .lingering(let number): lingering.advance(number, ready, scratch: buffer, poller)
-            case .micro: http1?.wake()
-            case .relay(let number): relay(number, isDead: !ready.isDisjoint(with: .dead))
-            case .relayInner(let number): relay(number, isDead: false)
-            case .listener: break
-            }
+        shard.beginTurn()
+        if shard.hasWork { shard.goOn(now: now) }
+        while let event = events.first, !shard.isTurnOver {
+            events = event + 1..<events.upperBound
+            handle(event)
         }
         handshakeTime = 0
         if !unread.isEmpty { readUnread() }
@@ -101,11 +102,27 @@ final class ShardLoop<Shard: Engine> {
         carryOut()
         deliver()
         tellIdle()
-        figures.record(Clock.monotonic() - now.monotonic)
+        let end = Clock.monotonic()
+        figures.record(end - now.monotonic, end: end, work: Clock.thread)
+    }
+
+    private func handle(_ event: Int) {
+        let (token, ready) = poller[event]
+        switch Token(rawValue: token) {
+        case .inbox: inbox.clearWake()
+        case .connection(let id): handle(id, ready)
+        case .lingering(let number): lingering.advance(number, ready, scratch: buffer, poller)
+        case .micro(let place): http1.wake(place)
+        case .relay(let number): relay(number, isDead: !ready.isDisjoint(with: .dead))
+        case .relayInner(let number): relay(number, isDead: false)
+        case .listener: break
+        }
     }
 
     private var timeout: UInt64? {
-        if !shard.effects.flush.isEmpty || http1?.isDue == true || !unread.isEmpty || !arrivals.isEmpty {
+        if shard.hasWork || flushed < flushing.count || !shard.effects.flush.isEmpty || http1.isDue
+            || !unread.isEmpty || !arrivals.isEmpty
+        {
             return 0
         }
         let first: UInt64
@@ -145,6 +162,12 @@ final class ShardLoop<Shard: Engine> {
     }
 
     func read(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+        guard !shard.isBehind(id) else {
+            // The poller tells again of what is in the socket.
+            if connection.pointee.tls?.hasNews == true { unread.append(id) }
+            return
+        }
+        let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(shard.readLimit))
         let result: ReadResult
         if let tls = connection.pointee.tls {
             result = tls.read(into: buffer)
@@ -195,10 +218,17 @@ final class ShardLoop<Shard: Engine> {
     private func adopt(_ fd: Int32, peer: String, face: Face, isSecure: Bool) {
         // The engine may give out the index of a connection that it has just closed.
         carryOut()
-        guard phase != .stopped, let id = shard.open(peer: peer, face: face, now: now) else {
+        guard phase != .stopped else {
             close(fd)
+            return context.connections.remove()
+        }
+        let id: ConnectionID
+        do throws(ConnectionRefusal) {
+            id = try shard.admit(peer: peer, face: face, now: now)
+        } catch {
             context.connections.remove()
-            context.log.write(.debug, "connection refused", [("protocol", face.name), ("peer", peer)])
+            context.acceptor.push(
+                .refuse(RefusedConnection(fd: fd, peer: peer, face: face, isSecure: isSecure, cause: error)))
             return
         }
         connections.insert(id, fd: fd, kind: isSecure ? .handshaking(face) : face == .http ? .undecided : .framed)
@@ -228,7 +258,7 @@ final class ShardLoop<Shard: Engine> {
             guard let connection = connections.remove(id) else { continue }
             context.connections.remove()
             if let micro = connection.micro {
-                http1?.drop(micro)
+                micro.daemon.drop(micro)
             } else if case .handshaking = connection.kind {
                 close(connection.fd)
             } else if connection.ended, connection.tls?.isHeld != true {
@@ -259,40 +289,58 @@ final class ShardLoop<Shard: Engine> {
         }
     }
 
-    /// Writes once to each connection that had output when this turn's inputs were done.
+    /// Writes once to each connection that had output when this turn's inputs were done. Where they are many, some of
+    /// them have their turn later.
     private func flush() {
-        swap(&flushing, &shard.effects.flush)
-        for id in flushing {
+        if flushed == flushing.count {
+            flushing.removeAll(keepingCapacity: true)
+            flushed = 0
+            swap(&flushing, &shard.effects.flush)
+        } else {
+            flushing += shard.effects.flush
+            shard.effects.flush.removeAll(keepingCapacity: true)
+        }
+        let end = min(flushing.count, flushed + ShardLoop.flushSlice)
+        var bytes = 0
+        while flushed < end, bytes < ShardLoop.flushBytes {
+            let id = flushing[flushed]
+            flushed += 1
             guard let connection = connections[id] else { continue }
             if case .handshaking = connection.pointee.kind {
-                refuseHandshake(id, "it did not come to its end in time")
+                let isOver = phase == .draining ? "the broker is shutting down" : "it did not come to its end in time"
+                refuseHandshake(id, isOver)
                 continue
             }
             let count = shard.gather(id, into: pieces)
             if count > 0 {
-                write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count]))
+                bytes += write(id, connection, UnsafeBufferPointer(rebasing: pieces[..<count]))
             } else if let micro = connection.pointee.micro {
-                http1?.proceed(micro)
+                micro.daemon.proceed(micro)
             }
         }
-        flushing.removeAll(keepingCapacity: true)
-        if let http1, http1.isDue {
+        if flushed > 16 << 10 {
+            flushing.removeFirst(flushed)
+            flushed = 0
+        }
+        if http1.isDue {
             // As before a read: what is in the mail comes ahead of what clients ask here.
             takeMail()
-            http1.run()
+            for driver in http1.takeDue() { driver.runListed() }
         }
     }
 
+    /// Returns how many bytes the socket took.
     private func write(
         _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>,
         _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>
-    ) {
+    ) -> Int {
         var offered = 0
         for piece in pieces { offered += piece.count }
         let result: WriteResult
         var isHeld = false
         if let tls = connection.pointee.tls {
-            result = tls.write(pieces, scratch: buffer)
+            // A relay may have left a record.
+            result = tls.isHeld ? .blocked : tls.write(pieces, scratch: buffer)
             isHeld = tls.isHeld
         } else {
             result = Socket.write(connection.pointee.fd, pieces)
@@ -301,7 +349,9 @@ final class ShardLoop<Shard: Engine> {
         switch result {
         case .bytes(let count): written = count
         case .blocked: written = 0
-        case .failed(let error): return lose(id, error: error)
+        case .failed(let error):
+            lose(id, error: error)
+            return 0
         }
         let blocked = written < offered || isHeld
         if blocked {
@@ -309,6 +359,7 @@ final class ShardLoop<Shard: Engine> {
             watch(id, connection.pointee)
         }
         shard.wrote(written, blocked: blocked, on: id, now: now)
+        return written
     }
 
     /// Puts each shard's messages into its inbox.
@@ -318,36 +369,10 @@ final class ShardLoop<Shard: Engine> {
 
     private func tellIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,
-            http1?.count ?? 0 == 0, relays.count == 0, arrivals.isEmpty
+            http1.count == 0, relays.count == 0, arrivals.isEmpty
         else { return }
         phase = .idle
         context.acceptor.push(.idle)
-    }
-
-    // MARK: Sockets
-
-    func watch(_ id: ConnectionID, _ connection: Connection) {
-        var interest: Interest = []
-        if !connection.paused, !connection.ended { interest.insert(.read) }
-        if connection.blocked { interest.insert(.write) }
-        do throws(SystemError) {
-            try poller.modify(connection.fd, token: Token.connection(id).rawValue, interest: interest)
-        } catch {
-            preconditionFailure("\(error)")
-        }
-    }
-
-    /// Sends the end of a connection whose peer may still be sending.
-    func linger(_ fd: Int32, _ tls: TLSStream? = nil) {
-        lingering.linger(fd, tls, until: now.monotonic + context.limits.closeTime, poller)
-    }
-
-    func lose(_ id: ConnectionID, error: Int32) {
-        guard let connection = connections.remove(id) else { return }
-        if let micro = connection.micro { http1?.drop(micro) } else { close(connection.fd) }
-        context.connections.remove()
-        let reason = connection.tls?.failure ?? (error == 0 ? "the peer hung up" : SystemError.text(of: error))
-        shard.lost(id, reason: reason, now: now)
     }
 
     private func closeAll() {
@@ -356,7 +381,7 @@ final class ShardLoop<Shard: Engine> {
             if connection.micro == nil { close(connection.fd) }
             count.remove()
         }
-        http1?.stop()
+        http1.stop()
         relays.closeAll()
         for (socket, _) in arrivals { discard(socket) }
         lingering.closeAll()

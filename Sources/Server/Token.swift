@@ -11,8 +11,8 @@ enum Token: Equatable {
     case inbox
     /// A socket that takes connections in, by its place.
     case listener(UInt32)
-    /// The library that has HTTP/1.1.
-    case micro
+    /// An instance of the library that has HTTP/1.1, by its place.
+    case micro(UInt32)
     /// A Relay, by number: its client's socket, and the library's.
     case relay(UInt32)
     case relayInner(UInt32)
@@ -29,7 +29,7 @@ enum Token: Equatable {
         let high = UInt32(truncatingIfNeeded: rawValue >> 32)
         switch low {
         case Token.inboxMark: self = .inbox
-        case Token.microMark: self = .micro
+        case Token.microMark: self = .micro(high)
         case Token.lingerMark: self = .lingering(high)
         case Token.relayMark: self = .relay(high)
         case Token.relayInnerMark: self = .relayInner(high)
@@ -43,7 +43,7 @@ enum Token: Equatable {
         case .connection(let id): UInt64(id.generation) << 32 | UInt64(id.index)
         case .lingering(let number): UInt64(number) << 32 | UInt64(Token.lingerMark)
         case .inbox: UInt64(Token.inboxMark)
-        case .micro: UInt64(Token.microMark)
+        case .micro(let place): UInt64(place) << 32 | UInt64(Token.microMark)
         case .relay(let number): UInt64(number) << 32 | UInt64(Token.relayMark)
         case .relayInner(let number): UInt64(number) << 32 | UInt64(Token.relayInnerMark)
         case .listener(let place): UInt64(place) << 32 | UInt64(Token.listenerMark)

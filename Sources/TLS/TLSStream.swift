@@ -3,12 +3,26 @@
 //     handshake ──done──▶ open ──read: end──▶ the peer sends no more
 //         └──────────failed──────┴──failed──▶ of no use any more
 //
-// A record that the socket took a part of must be sent to its end before anything else: until then it is held here, and
-// counts as written. At most one is.
+// A record that the socket took a part of must be sent to its end before anything else: until then it is held by
+// OpenSSL, and counts as written. At most one is. OpenSSL has encrypted it, and does not look at its bytes again when
+// it goes on (`ssl3_write_pending`): here only their number is kept.
 
 import COpenSSL
 import EventLoop
 import Glibc
+
+/// Whom a stream tells how much it holds.
+public struct TLSGauge: Sendable {
+    /// So many bytes more are held.
+    let hold: @Sendable (Int) -> Void
+    /// So much is held by all that records are to be small.
+    let isFull: @Sendable () -> Bool
+
+    public init(hold: @escaping @Sendable (Int) -> Void, isFull: @escaping @Sendable () -> Bool) {
+        self.hold = hold
+        self.isFull = isFull
+    }
+}
 
 /// Belongs to one thread at a time. The socket is the caller's, and has to be open as long as this is used.
 public final class TLSStream {
@@ -40,8 +54,21 @@ public final class TLSStream {
 
     private let ssl: OpaquePointer
     private let fd: Int32
-    /// A record that was begun.
-    private var held: UnsafeMutableRawBufferPointer?
+    /// Bytes that one record holds while others hold much.
+    static let smallRecord = 2 << 10
+
+    /// Bytes of a record that was begun.
+    private var begun = 0
+    /// What comes behind it, and how much of that has gone.
+    private var rest: UnsafeMutableRawBufferPointer?
+    private var gone = 0
+    /// Bytes that a record may hold, by the peer's wish, and those that OpenSSL makes room for.
+    private var most = TLSStream.record
+    private var room = TLSStream.record
+    /// What the gauge was told of.
+    private var gauged = 0
+    /// Who is to know what is held, from here on.
+    public var gauge: TLSGauge?
     /// What a read came to when it had bytes to tell of first.
     private var latched: ReadResult?
     /// The kernel encrypts what is written to the socket.
@@ -65,7 +92,8 @@ public final class TLSStream {
 
     deinit {
         SSL_free(ssl)
-        held?.deallocate()
+        rest?.deallocate()
+        if gauged > 0 { gauge?.hold(-gauged) }
     }
 
     /// The server's side of a connection.
@@ -107,6 +135,9 @@ public final class TLSStream {
         let result = SSL_do_handshake(ssl)
         if result == 1 {
             kernelSends = fb_tls_kernel_sends(ssl) != 0
+            // RFC 6066, 4: the peer wants smaller records, 512 bytes for 1, and twice as many for each one more.
+            let wish = SSL_SESSION_get_max_fragment_length(SSL_get_session(ssl))
+            if (1...4).contains(wish) { most = 256 << wish }
             return .done
         }
         switch SSL_get_error(ssl, result) {
@@ -217,7 +248,7 @@ public final class TLSStream {
     // MARK: Writing
 
     /// A record waits for the socket to take the rest of it: `flush` when that is writable.
-    public var isHeld: Bool { held != nil }
+    public var isHeld: Bool { begun > 0 || rest != nil }
 
     /// Encrypts and writes `pieces` in order, as far as the socket takes them; not while a record is held. What is held
     /// behind it counts as written.
@@ -226,17 +257,18 @@ public final class TLSStream {
         _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>, scratch: UnsafeMutableRawBufferPointer
     ) -> WriteResult {
         if kernelSends { return Socket.write(fd, pieces) }
-        precondition(held == nil && scratch.count >= TLSStream.record)
+        precondition(!isHeld && scratch.count >= TLSStream.record)
+        fit()
         var written = 0
         var cursor = PieceCursor(pieces)
-        while let record = cursor.next(atMost: TLSStream.record, scratch: scratch) {
+        while let record = cursor.next(atMost: Swift.min(room, most), scratch: scratch) {
             switch writeRecord(record) {
             case .bytes(let count):
                 written += count
                 cursor.skip(count)
             case .blocked:
-                // OpenSSL has begun it, and wants the same bytes again.
-                hold(record)
+                begun = record.count
+                tellGauge()
                 return .bytes(written + record.count)
             case .failed(let error): return .failed(error)
             }
@@ -246,32 +278,62 @@ public final class TLSStream {
 
     /// Encrypts and writes `bytes`, at most `record`; not while one is held. What the socket does not take is held.
     public func write(record bytes: UnsafeRawBufferPointer) -> WriteResult {
-        precondition(held == nil && bytes.count <= TLSStream.record)
-        hold(bytes)
+        precondition(!isHeld && bytes.count <= TLSStream.record)
+        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 16)
+        copy.copyMemory(from: bytes)
+        rest = copy
+        gone = 0
+        if !kernelSends { fit() }
         let result = flush()
         if case .failed = result { return result }
         return .bytes(bytes.count)
     }
 
-    private func hold(_ bytes: UnsafeRawBufferPointer) {
-        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 16)
-        copy.copyMemory(from: bytes)
-        held = copy
+    /// Has OpenSSL make room for the records that are to be written. Not while it has begun one.
+    private func fit() {
+        let wanted = gauge?.isFull() == true ? TLSStream.smallRecord : TLSStream.record
+        guard wanted != room else { return }
+        room = wanted
+        _ = SSL_ctrl(ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, wanted, nil)
     }
 
-    /// Goes on with the record that is held. `.blocked` when it still is.
+    private func tellGauge() {
+        // What is begun lies in memory that has room for any record.
+        let held = (begun > 0 ? room : 0) + (rest?.count ?? 0)
+        guard held != gauged else { return }
+        gauge?.hold(held - gauged)
+        gauged = gauge == nil ? 0 : held
+    }
+
+    /// Goes on with what is held. `.blocked` when some still is.
     public func flush() -> WriteResult {
-        while let record = held {
-            let bytes = UnsafeRawBufferPointer(record)
-            switch kernelSends ? Socket.write(fd, bytes) : writeRecord(bytes) {
+        defer { tellGauge() }
+        if begun > 0 {
+            switch writeRecord(UnsafeRawBufferPointer(start: nothing.baseAddress, count: begun)) {
             case .bytes(let count):
-                // A peer may have wished for smaller records than ours.
-                held = nil
-                if count < record.count { hold(UnsafeRawBufferPointer(rebasing: bytes[count...])) }
-                record.deallocate()
+                precondition(count == begun, "what OpenSSL has begun is one record")
+                begun = 0
             case .blocked: return .blocked
             case .failed(let error): return .failed(error)
             }
+        }
+        while let all = rest {
+            let left = UnsafeRawBufferPointer(rebasing: all[gone...])
+            let part = kernelSends ? left : UnsafeRawBufferPointer(rebasing: left.prefix(Swift.min(room, most)))
+            let result = kernelSends ? Socket.write(fd, part) : writeRecord(part)
+            switch result {
+            case .bytes(let count): gone += count
+            case .blocked where kernelSends: return .blocked
+            case .blocked:
+                begun = part.count
+                gone += part.count
+            case .failed(let error): return .failed(error)
+            }
+            if gone == all.count {
+                all.deallocate()
+                rest = nil
+            }
+            if case .blocked = result { return .blocked }
         }
         return .bytes(0)
     }
@@ -288,7 +350,7 @@ public final class TLSStream {
 
     /// Tells the peer, if the socket takes it, that nothing more comes.
     public func end() {
-        guard held == nil, SSL_is_init_finished(ssl) == 1 else { return }
+        guard !isHeld, SSL_is_init_finished(ssl) == 1 else { return }
         ERR_clear_error()
         _ = SSL_shutdown(ssl)
         ERR_clear_error()
@@ -314,50 +376,9 @@ public final class TLSStream {
     }
 }
 
+/// Stands for the bytes of a record that OpenSSL has encrypted, and that it does not look at again.
+private nonisolated(unsafe) let nothing = UnsafeRawBufferPointer(
+    UnsafeMutableRawBufferPointer.allocate(byteCount: TLSStream.record, alignment: 16))
+
 /// How every stream reads and writes its socket.
 private nonisolated(unsafe) let socketMethod: OpaquePointer? = fb_tls_make_method()
-
-/// Goes through pieces record by record: a large piece is taken as it lies, small ones are put together.
-private struct PieceCursor {
-    private let pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>
-    private var index = 0
-    private var offset = 0
-
-    init(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) { self.pieces = pieces }
-
-    /// The next bytes, without going past them; nil at the end.
-    mutating func next(atMost limit: Int, scratch: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer? {
-        while index < pieces.count, pieces[index].count == offset {
-            index += 1
-            offset = 0
-        }
-        guard index < pieces.count else { return nil }
-        let first = UnsafeRawBufferPointer(rebasing: pieces[index][offset...])
-        if first.count >= limit { return UnsafeRawBufferPointer(rebasing: first[..<limit]) }
-        if index == pieces.count - 1 { return first }
-        var count = 0
-        var place = index
-        var start = offset
-        while place < pieces.count, count < limit {
-            let part = UnsafeRawBufferPointer(rebasing: pieces[place][start...].prefix(limit - count))
-            UnsafeMutableRawBufferPointer(rebasing: scratch[count...]).copyMemory(from: part)
-            count += part.count
-            place += 1
-            start = 0
-        }
-        return UnsafeRawBufferPointer(rebasing: scratch[..<count])
-    }
-
-    mutating func skip(_ count: Int) {
-        var rest = count
-        while rest > 0 {
-            let part = min(rest, pieces[index].count - offset)
-            offset += part
-            rest -= part
-            if offset == pieces[index].count {
-                index += 1
-                offset = 0
-            }
-        }
-    }
-}

@@ -13,6 +13,7 @@ enum Program {
           --seconds S      run seeds for so long; 10 if nothing else is said
           --features LIST  draw from these features alone, with commas: \
         \(Feature.allCases.map(\.rawValue).joined(separator: ","))
+          --with LIST      have each run have these, of those that few runs have: overload
           --trace          print every event
           --hash           print the hash of each run's events
 
@@ -24,7 +25,8 @@ enum Program {
         var from: UInt64?
         var seeds: Int?
         var seconds: Double?
-        var permitted = Set(Feature.allCases)
+        var permitted = Feature.usual
+        var required: Set<Feature> = []
         var isTracing = false
         var isHashing = false
         var features: String?
@@ -42,30 +44,35 @@ enum Program {
         var published = 0
         var received = 0
         var resumed = 0
+        var mostHeap = 0
         while true {
             if let seeds = arguments.seeds, count >= seeds { break }
             if arguments.seeds == nil, now() - began >= arguments.seconds ?? 10 { break }
             crashing = seed
             let outcome = Simulation.run(
-                seed: seed, permitted: arguments.permitted, print: arguments.isTracing ? { write($0 + "\n") } : nil)
+                seed: seed, permitted: arguments.permitted, required: arguments.required,
+                print: arguments.isTracing ? { write($0 + "\n") } : nil)
             if arguments.isHashing { write("\(seed) \(hex(outcome.hash))\n") }
             if let fault = outcome.fault {
                 write("seed \(seed) failed at step \(outcome.step): \(fault)\n")
                 write("  \(outcome.plan)\n")
                 let features = arguments.features.map { " --features \($0)" } ?? ""
+                let with = arguments.required.map { " --with \($0.rawValue)" }.joined()
                 let commit = commit().map { ", at commit \($0)" } ?? ""
-                write("  again: \(outcome.command)\(features)\(commit)\n")
+                write("  again: \(outcome.command)\(features)\(with)\(commit)\n")
                 return 1
             }
             count += 1
             published += outcome.published
             received += outcome.received
             resumed += outcome.resumed
+            mostHeap = max(mostHeap, outcome.mostHeap)
             seed &+= 1
         }
         let time = (now() - began).rounded()
         write("\(count) seeds from \(seed &- UInt64(count)) passed in \(Int(time)) s: ")
-        write("\(published) messages published, \(received) received, \(resumed) sessions resumed\n")
+        write("\(published) messages published, \(received) received, \(resumed) sessions resumed, ")
+        write(mostHeap == 0 ? "memory was not counted\n" : "\(mostHeap >> 10) KiB allocated at most\n")
         return 0
     }
 
@@ -90,15 +97,21 @@ enum Program {
                 guard let seconds = rest.popFirst().flatMap({ Double($0) }) else { return nil }
                 arguments.seconds = seconds
             case "--features":
-                guard let list = rest.popFirst() else { return nil }
-                let names = list.split(separator: ",").map { Feature(rawValue: String($0)) }
-                guard !names.contains(nil) else { return nil }
-                arguments.permitted = Set(names.compactMap { $0 })
+                guard let list = rest.popFirst(), let features = features(list) else { return nil }
+                arguments.permitted = features
                 arguments.features = list
+            case "--with":
+                guard let features = rest.popFirst().flatMap(features) else { return nil }
+                arguments.required = features
             default: return nil
             }
         }
         return arguments
+    }
+
+    private static func features(_ list: String) -> Set<Feature>? {
+        let names = list.split(separator: ",").map { Feature(rawValue: String($0)) }
+        return names.contains(nil) ? nil : Set(names.compactMap { $0 })
     }
 
     /// That of the working directory, if it is in a clone: another one may draw another run from the same seed.

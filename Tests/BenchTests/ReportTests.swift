@@ -22,6 +22,7 @@ struct ReportTests {
         #expect(Text.short(9.994) == "9.99" && Text.short(31.25) == "31.3" && Text.short(427.2) == "427")
         #expect(Text.value(1500, .p99) == "1.50 µs")
         #expect(Text.value(3072, .perSubscriber) == "3.00 KiB")
+        #expect(Text.value(0.00257, .rest) == "0.26 %" && Text.value(123_456.7, .pairs) == "123,457/s")
     }
 
     private func series(_ values: [Double], _ metric: Metric) -> Series {
@@ -93,6 +94,12 @@ struct ReportTests {
                 })
             for goal in entry.goals { #expect(goal.outcome(named) != nil) }
         }
+    }
+
+    @Test func aContenderIsNamedForWhatIsParticular() {
+        #expect(Contender(system: .forebay, subscribers: 1000).name == "forebay 1000 subscribers")
+        #expect(Contender(system: .forebay, otherTopics: 99_000).name == "forebay +99000 topics")
+        #expect(Contender(system: .forebay, churners: 60).name == "forebay +60 churning")
     }
 
     @Test func lagIsOneMebibyteWithinBounds() {

@@ -58,6 +58,30 @@ struct WireTests {
         #expect(text(greeting.question).hasSuffix("ready"))
     }
 
+    @Test func churningIsASubscriptionAndItsCancelOnOneStream() throws {
+        let pair = try RSocketWire.churn(topic: "t")
+        let request = Array(pair[..<(3 + Int(pair[2]))])
+        #expect(request[3...8] == [0, 0, 0, 1, 0x19, 0])
+        #expect(pair[request.count...] == [0, 0, 6, 0, 0, 0, 1, 0x24, 0])
+        // A connection has said nothing else before.
+        let greeting = RSocketWire().connection()
+        #expect(greeting.bytes.count == 3 + Int(greeting.bytes[2]))
+        #expect(text(greeting.question).hasSuffix("ready"))
+    }
+
+    @Test func idleTopicsAreStreamsOfOneConnection() throws {
+        let one = RSocketWire().connection()
+        let greeting = try RSocketWire().idler(["idle1", "idle22"])
+        #expect(greeting.bytes.starts(with: one.bytes) && greeting.question == one.question)
+        var rest = greeting.bytes.dropFirst(one.bytes.count)
+        for (stream, topic) in [(1, "idle1"), (3, "idle22")] as [(UInt8, String)] {
+            let frame = Array(rest.prefix(3 + Int(rest[rest.startIndex + 2])))
+            #expect(frame[3...9] == [0, 0, 0, stream, 0x19, 0, 0x7f] && text(frame).hasSuffix(topic))
+            rest = rest.dropFirst(frame.count)
+        }
+        #expect(rest.isEmpty)
+    }
+
     @Test func thePumpMovesAsManyBytesAsForebay() {
         for payload in [16, 128, 16 << 10] {
             let forebay = RSocketWire().delivered(to: Subscription(), payload: payload)

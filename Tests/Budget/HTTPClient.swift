@@ -8,17 +8,17 @@ enum HTTPClient {
     static let opening =
         preface + settings((4, 0x7fff_ffff)) + windowUpdate(0, 0x7fff_ffff - 65_535)
 
-    /// A call of Subscribe on stream 1, with all credit, of which nothing is dropped.
-    static func subscribe(_ topic: String) -> [UInt8] {
+    /// A call of Subscribe with all credit; with `isBlock` nothing is dropped.
+    static func subscribe(_ topic: String, stream: UInt32 = 1, isBlock: Bool = true) -> [UInt8] {
         let head = [
             (":method", "POST"), (":scheme", "http"), (":path", "/forebay.v1.PubSub/Subscribe"),
             (":authority", "127.0.0.1"), ("content-type", "application/grpc"), ("te", "trailers"),
         ]
         // topic, request_n, buffer, overflow = BLOCK.
-        let open =
-            Proto.field(1, topic) + Proto.field(2, 0x7fff_ffff) + Proto.field(7, 1_000_000) + Proto.field(8, 5)
+        let block = isBlock ? Proto.field(7, 1_000_000) + Proto.field(8, 5) : []
+        let open = Proto.field(1, topic) + Proto.field(2, 0x7fff_ffff) + block
         let message = Proto.field(1, open)
-        return headers(1, head) + data(1, framed(message))
+        return headers(stream, head) + data(stream, framed(message))
     }
 
     /// A publish by POST.

@@ -14,6 +14,8 @@ final class Peer {
     fileprivate(set) var taken = 0
     /// The socket takes nothing.
     var isStalled = false
+    /// What it was sent while the loop `hears`.
+    var heard: [UInt8] = []
     /// Asks for messages again when half of those asked for are used.
     var refill: Refill?
 
@@ -56,6 +58,8 @@ struct Refill {
 final class Loop {
     private(set) var shards: [Shard] = []
     private(set) var peers: [[Peer]]
+    /// What peers are sent is kept.
+    var hears = false
     private let memory: MemoryBudget
     private var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     /// By shard: who has something to read, and what other shards sent.
@@ -66,27 +70,67 @@ final class Loop {
     private var flushing: [ConnectionID] = []
     private let pieces = UnsafeMutableBufferPointer<UnsafeRawBufferPointer>.allocate(capacity: 64)
 
-    init(shards count: Int) {
-        let limits = Limits()
+    init(shards count: Int, limits: Limits = Limits(), access: AccessTable = .open) {
         memory = MemoryBudget(limit: limits.memory)
         peers = Array(repeating: [], count: count)
         ready = Array(repeating: [], count: count)
         inboxes = Array(repeating: [], count: count)
         for index in 0..<count {
             shards.append(
-                Shard(index: index, count: count, limits: limits, memory: memory, seed: UInt64(index) + 7, now: now))
+                Shard(
+                    index: index, count: count, limits: limits, memory: memory, seed: UInt64(index) + 7,
+                    access: access, now: now))
         }
     }
 
     deinit { pieces.deallocate() }
 
-    func connect(shard: Int, face: Face = .rsocket) throws(Fault) -> Peer {
+    /// - Parameter certificate: that of the peer's TLS, if it speaks TLS.
+    func connect(shard: Int, face: Face = .rsocket, certificate: String? = nil) throws(Fault) -> Peer {
         guard let id = shards[shard].open(peer: "127.0.0.1:\(1000 + peers[shard].count)", face: face, now: now),
-            id.index == UInt32(peers[shard].count)
+            id.index <= UInt32(peers[shard].count)
         else { throw Fault(message: "a connection was refused") }
         let peer = Peer(shard: shard, id: id)
-        peers[shard].append(peer)
+        if id.index == UInt32(peers[shard].count) {
+            peers[shard].append(peer)
+        } else {
+            peers[shard][Int(id.index)] = peer
+        }
+        if let certificate {
+            shards[shard].secured(id, certificate: PeerCertificate(user: certificate, subject: certificate), now: now)
+        }
         return peer
+    }
+
+    /// The peer's socket is gone.
+    func lose(_ peer: Peer) throws(Fault) {
+        let shard = shards[peer.shard]
+        shard.lost(peer.id, reason: "the peer hung up", now: now)
+        shard.effects.close.removeAll(keepingCapacity: true)
+        try settle(peer.shard)
+        try run()
+    }
+
+    func adopt(_ limits: Limits) throws(Fault) {
+        for index in shards.indices {
+            shards[index].adopt(limits, now: now)
+            try settle(index)
+        }
+        try run()
+    }
+
+    /// A quarter of a second passes: timers fire as they are due.
+    func tick(shard index: Int = 0) throws(Fault) {
+        let end = now.monotonic + Limits.second / 4
+        let shard = shards[index]
+        while now.monotonic < end {
+            let next = max(now.monotonic, min(end, shard.deadline ?? end))
+            now.wall += Int64(next - now.monotonic)
+            now.monotonic = next
+            if let deadline = shard.deadline, deadline <= now.monotonic { shard.fire(now: now) }
+            try settle(index)
+            try run()
+        }
     }
 
     /// The peer's bytes, at most one read of them, are there to be read. They must stay until `run` returns.
@@ -106,7 +150,10 @@ final class Loop {
 
     private func turn(_ index: Int) throws(Fault) -> Bool {
         let shard = shards[index]
-        guard !ready[index].isEmpty || !inboxes[index].isEmpty || !shard.effects.flush.isEmpty else { return false }
+        guard !ready[index].isEmpty || !inboxes[index].isEmpty || !shard.effects.flush.isEmpty || shard.hasWork else {
+            return false
+        }
+        shard.beginTurn()
         // Less than a tick in all, so that no timer is due.
         now.monotonic += 1000
         now.wall += 1000
@@ -116,7 +163,15 @@ final class Loop {
             shard.receive(peer.unread, on: peer.id, now: now)
         }
         reading.removeAll(keepingCapacity: true)
+        if shard.hasWork { shard.goOn(now: now) }
         takeMail(index)
+        try settle(index)
+        return true
+    }
+
+    /// Carries out what an engine has effected.
+    private func settle(_ index: Int) throws(Fault) {
+        let shard = shards[index]
         post(shard)
         flush(index)
         post(shard)
@@ -124,7 +179,6 @@ final class Loop {
             throw Fault(message: "a connection was closed, or read no more")
         }
         shard.effects.log.removeAll(keepingCapacity: true)
-        return true
     }
 
     private func takeMail(_ index: Int) {
@@ -136,6 +190,7 @@ final class Loop {
 
     private func flush(_ index: Int) {
         let shard = shards[index]
+        let hears = hears
         swap(&flushing, &shard.effects.flush)
         for id in flushing {
             let count = shard.gather(id, into: pieces)
@@ -144,11 +199,17 @@ final class Loop {
             guard offered > 0 else { continue }
             let peer = peers[index][Int(id.index)]
             let taken = peer.isStalled ? 0 : offered
+            if hears { hear(peer, count) }
             shard.wrote(taken, blocked: taken < offered, on: id, now: now)
             peer.taken += taken
             if let request = peer.refill?.took(taken) { arrived(request, from: peer) }
         }
         flushing.removeAll(keepingCapacity: true)
+    }
+
+    @inline(never)
+    private func hear(_ peer: Peer, _ count: Int) {
+        for place in 0..<count { peer.heard += Array(pieces[place]) }
     }
 
     private func post(_ shard: Shard) {

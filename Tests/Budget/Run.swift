@@ -192,7 +192,7 @@ final class Run {
             metadata: scenario.hasMetadata ? ownEntry : nil, data: scenario.payload, fragment: 0)
     }
 
-    private static func route(_ route: String) throws(Fault) -> ByteBuffer {
+    static func route(_ route: String) throws(Fault) -> ByteBuffer {
         var out = ByteBuffer()
         do throws(RSocketError) {
             try CompositeMetadata.appendRoute([route], into: &out)

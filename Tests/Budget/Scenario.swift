@@ -76,7 +76,7 @@ enum Catalogue {
             source: .channels(.quantum), subscribers: 100, warmUp: 10, rounds: 40),
         Scenario(
             name: "streams-100", title: "100 subscribers, each on another stream id, 100 a read", subscribers: 100,
-            ownStreams: true, warmUp: 10, rounds: 20),
+            ownStreams: true, warmUp: 10, rounds: 60),
         Scenario(
             name: "window-100", title: "100 subscribers, credit window 256 refilled at half, 100 a read",
             subscribers: 100, window: 256, rounds: 100),
@@ -115,6 +115,6 @@ enum Catalogue {
             subscribers: 1, stalled: 10, options: "overflow=drop-oldest&buffer=1000", warmUp: 60, rounds: 200),
         Scenario(
             name: "shards-2", title: "8 topics with 20 subscribers each, over 2 shards, 100 a read", shards: 2,
-            topics: 8, subscribers: 20, warmUp: 10, rounds: 20),
+            topics: 8, subscribers: 20, warmUp: 10, rounds: 60),
     ]
 }

@@ -105,5 +105,10 @@ import Testing
         #expect(slow.contains("1,234") && slow.contains("1 min 30 s") && slow.contains("██████████"))
         #expect(text.firstIndex { $0.contains("no credit") }! < text.firstIndex { $0.contains("keeping up") }!)
         #expect(TopView.render(state, width: 0, height: 5).isEmpty)
+        // Publishes that were lost.
+        #expect(!text.contains { $0.contains("lost") })
+        state.stats = JSON("{\"published_per_s\":300,\"lost\":1591,\"lost_per_s\":3,\"memory\":1024}")
+        let line = TopView.render(state, width: 160, height: 20).first { $0.text.contains("lost 1,591") }
+        #expect(line?.style == .warning)
     }
 }

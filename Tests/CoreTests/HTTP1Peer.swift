@@ -1,4 +1,5 @@
-// A client of HTTP/1.1 as the engine sees it: heads, pieces of bodies and ends, and answers that are fetched.
+// A client of HTTP/1.1 as the engine sees it: heads, pieces of bodies and ends, answers that are fetched, and the bytes
+// of streams.
 
 import Bytes
 
@@ -10,6 +11,10 @@ final class HTTP1Broker {
     let limits: Limits
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private(set) var closed: Set<ConnectionID> = []
+    /// Those whose sockets take nothing.
+    var stalled: Set<ConnectionID> = []
+    /// What the sockets of those with streams have taken, and nobody has read.
+    fileprivate var written: [ConnectionID: [UInt8]] = [:]
 
     /// Credentials that wait to be looked at, oldest first.
     private(set) var logins: [LoginRequest] = []
@@ -23,16 +28,36 @@ final class HTTP1Broker {
 
     /// Carries out effects, as a turn of a loop does.
     func turn() {
-        withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 4) { pieces in
-            for id in shard.effects.flush { _ = shard.gather(id, into: pieces) }
+        while !shard.effects.flush.isEmpty {
+            var due: [ConnectionID] = []
+            swap(&due, &shard.effects.flush)
+            for id in due { write(id) }
         }
-        shard.effects.flush.removeAll()
         shard.effects.reading.removeAll()
         shard.effects.log.removeAll()
         logins += shard.effects.logins
         shard.effects.logins.removeAll()
         closed.formUnion(shard.effects.close)
         shard.effects.close.removeAll()
+    }
+
+    private func write(_ id: ConnectionID) {
+        withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 4) { pieces in
+            let count = shard.gather(id, into: pieces)
+            guard count > 0 else { return }
+            if stalled.contains(id) { return shard.wrote(0, blocked: true, on: id, now: now) }
+            var bytes: [UInt8] = []
+            for piece in pieces[..<count] { bytes += piece }
+            written[id, default: []] += bytes
+            shard.wrote(bytes.count, blocked: false, on: id, now: now)
+        }
+    }
+
+    /// A socket takes bytes again.
+    func unstall(_ id: ConnectionID) {
+        stalled.remove(id)
+        shard.writable(id, now: now)
+        turn()
     }
 
     /// Answers the credentials that have waited longest.
@@ -56,6 +81,10 @@ final class HTTP1Broker {
 final class HTTP1Peer {
     let broker: HTTP1Broker
     let id: ConnectionID
+    /// The head of a stream that has come.
+    private(set) var streamHead: String?
+    private var isStream = false
+    private var isChunked = true
 
     init(_ broker: HTTP1Broker) {
         self.broker = broker
@@ -76,14 +105,34 @@ final class HTTP1Peer {
         return head
     }
 
-    func send(_ method: String, _ target: String, _ fields: [(String, String)] = []) {
-        let head = HTTP1Peer.head(method, target, [("Host", "h")] + fields, limits: broker.limits)
+    func send(
+        _ method: String, _ target: String, _ fields: [(String, String)] = [], version: String = "HTTP/1.1"
+    ) {
+        let head = HTTP1Peer.head(method, target, [("Host", "h")] + fields, version: version, limits: broker.limits)
+        isChunked = version != "HTTP/1.0"
         broker.shard.request(head, on: id, now: broker.now)
     }
 
     func body(_ bytes: [UInt8]) { bytes.withUnsafeBytes { broker.shard.body($0, on: id, now: broker.now) } }
     func endRequest() { broker.shard.requestEnded(on: id, now: broker.now) }
-    func fetch(atOnce: Bool = false) -> HTTP1Answer? { broker.shard.answer(on: id, atOnce: atOnce, now: broker.now) }
+
+    /// The answer, if there is one; a stream begins with it.
+    func fetch(atOnce: Bool = false) -> HTTP1Answer? {
+        let answer = broker.shard.answer(on: id, atOnce: atOnce, now: broker.now)
+        if answer?.isStream == true { begin() }
+        return answer
+    }
+
+    /// Gives the engine the socket, with `rest` of answers before it unwritten.
+    private func begin(behind rest: String = "") {
+        isStream = true
+        Array(rest.utf8).withUnsafeBytes { broker.shard.beginStream(on: id, behind: $0, now: broker.now) }
+    }
+
+    /// Bytes that the client sends while it has a stream.
+    func sendBehind(_ count: Int) {
+        [UInt8](repeating: 1, count: count).withUnsafeBytes { broker.shard.receive($0, on: id, now: broker.now) }
+    }
 
     /// The answer, after a turn.
     func answer() -> HTTP1Answer? {
@@ -91,8 +140,35 @@ final class HTTP1Peer {
         return fetch()
     }
 
+    /// The bytes of a stream as they were written.
+    func takeWritten() -> [UInt8] { broker.written.removeValue(forKey: id) ?? [] }
+
+    /// What there is of a stream's body, and whether it has ended.
+    private func readStream() -> (text: String, end: HTTP1Piece) {
+        broker.turn()
+        var bytes = takeWritten()[...]
+        if streamHead == nil, let end = bytes.firstRange(of: Array("\r\n\r\n".utf8)) {
+            streamHead = String(decoding: bytes[..<end.upperBound], as: UTF8.self)
+            bytes = bytes[end.upperBound...]
+        }
+        guard isChunked else { return (String(decoding: bytes, as: UTF8.self), isClosed ? .end : .later) }
+        var body: [UInt8] = []
+        while let line = bytes.firstRange(of: [13, 10]) {
+            guard let count = Int(String(decoding: bytes[..<line.lowerBound], as: UTF8.self), radix: 16) else {
+                return ("no chunk: \(String(decoding: bytes, as: UTF8.self))", .gone)
+            }
+            body += bytes[line.upperBound...].prefix(count)
+            bytes = bytes[line.upperBound...].dropFirst(count)
+            guard bytes.starts(with: [13, 10]) else { return ("a chunk has no end", .gone) }
+            bytes = bytes.dropFirst(2)
+            if count == 0 { return (String(decoding: body, as: UTF8.self), bytes.isEmpty ? .end : .gone) }
+        }
+        return (String(decoding: body, as: UTF8.self), isClosed ? .gone : .later)
+    }
+
     /// What there is of the body, and what came behind it.
     func read(_ most: Int = .max, piece: Int = 4096) -> (text: String, end: HTTP1Piece) {
+        if isStream { return readStream() }
         var bytes: [UInt8] = []
         var end = HTTP1Piece.later
         withUnsafeTemporaryAllocation(byteCount: piece, alignment: 1) { buffer in

@@ -15,24 +15,6 @@ import Testing
         #expect(broker.shard.subscriptionCount == 0 && broker.shard.streamIDs.isEmpty)
     }
 
-    @Test func aStreamIsFetchedPieceByPiece() throws {
-        let reader = HTTP1Peer(broker)
-        let writer = HTTP1Peer(broker)
-        reader.send("GET", messages)
-        let answer = try #require(reader.answer())
-        #expect(answer.status == 200 && answer.length == nil && !answer.isLast)
-        #expect(answer.headers.contains { $0 == ("content-type", "text/event-stream") })
-        #expect(reader.read().text.contains("event: subscribed"))
-        for number in 1...3 {
-            #expect(writer.publish("\(number)") == 200)
-            let (text, end) = reader.read(piece: 7)
-            #expect(text.hasSuffix("data: \(number)\n\n") && end == .later)
-        }
-        reader.lose()
-        writer.lose()
-        expectNothingLeft(broker)
-    }
-
     @Test func anAnswerWaitsUntilItsEffectsAreCarriedOut() {
         let peer = HTTP1Peer(broker)
         peer.send("POST", messages, [("Content-Length", "1")])
@@ -157,19 +139,6 @@ import Testing
         #expect(broker.shard.memory.used == used - Limits.http1Memory)
     }
 
-    @Test func aReaderThatStallsHoldsNoMoreThanItsRoom() throws {
-        let reader = HTTP1Peer(broker)
-        let writer = HTTP1Peer(broker)
-        reader.send("GET", messages + "?buffer=5000")
-        _ = try #require(reader.answer())
-        let text = String(repeating: "x", count: 10_000)
-        for _ in 0..<100 { #expect(writer.publish(text) == 200) }
-        let http = try #require(broker.shard.find(reader.id)?.http)
-        #expect(http.queued <= 256 << 10)
-        let (got, _) = reader.read()
-        #expect(got.split(separator: "\n").count { $0.hasPrefix("data: xxx") } == 100)
-    }
-
     @Test func theClientsEndIsAStreamsButNoOther() {
         let reader = HTTP1Peer(broker)
         reader.send("GET", messages)
@@ -243,7 +212,7 @@ import Testing
         for _ in 0..<400 {
             let index = random.next(peers.count)
             let peer = peers[index]
-            switch random.next(14) {
+            switch random.next(17) {
             case 0: peer.send("GET", messages + (random.next(2) == 0 ? "?replay=all" : ""))
             case 1: peer.send("POST", messages, [("Content-Length", "3")])
             case 2: peer.send("POST", "/nothing", [("Transfer-Encoding", "chunked")])
@@ -257,6 +226,9 @@ import Testing
             case 10: broker.shard.receiveEnd(on: peer.id, now: broker.now)
             case 11: broker.advance(0.25)
             case 12: peer.lose()
+            case 13: peer.sendBehind(random.next(40_000))
+            case 14: broker.stalled.insert(peer.id)
+            case 15: broker.unstall(peer.id)
             default: broker.turn()
             }
             if broker.shard.find(peer.id) == nil { peers[index] = HTTP1Peer(broker) }

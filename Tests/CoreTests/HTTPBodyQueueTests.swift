@@ -62,13 +62,13 @@ import Testing
                 queue.append { $0.append(own) }
                 model += own
             case 5 where !regions.isEmpty: regions.remove(at: random.next(regions.count))
-            case 6: queue.detach()
+            case 6: queue.detach { _ in true }
             default: take(random.pick([1, 4, 100, 5000, .max]), from: &queue, &model)
             }
             #expect(queue.count == model.count && queue.isEmpty == model.isEmpty)
         }
         regions = []
-        queue.detach()
+        queue.detach { _ in true }
         take(.max, from: &queue, &model)
         #expect(live == 0 && queue.memory <= 256)
     }
@@ -89,7 +89,7 @@ import Testing
         queue.append { $0.append([3]) }
         region = nil
         #expect(live == 1)
-        queue.detach()
+        queue.detach { _ in true }
         #expect(live == 0 && queue.count == 103)
     }
 
@@ -101,7 +101,7 @@ import Testing
         queue.append(region!.bytes(0, 50_000), of: region!)
         queue.append { $0.append([2]) }
         region = nil
-        queue.detach()
+        queue.detach { _ in true }
         #expect(live == 1 && queue.memory < 1000, "it is not copied")
         var taken: [UInt8] = []
         queue.take(.max) { bytes, _ in taken += bytes }

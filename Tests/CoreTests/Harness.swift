@@ -99,6 +99,8 @@ final class TestBroker {
     @discardableResult
     private func turn(_ index: Int, batches: Int) -> Bool {
         let shard = shards[index]
+        let worked = shard.hasWork
+        if worked { shard.goOn(now: now) }
         for batch in inboxes[index].prefix(batches) { shard.receive(batch, now: now) }
         inboxes[index].removeFirst(batches)
         let arrived = takeArrivals(index)
@@ -118,7 +120,7 @@ final class TestBroker {
         shard.effects.logins.removeAll()
         shard.effects.reading.removeAll()
         shard.effects.log.removeAll()
-        return batches > 0 || posted || flushed || postedBehind || arrived || handed
+        return worked || shard.hasWork || batches > 0 || posted || flushed || postedBehind || arrived || handed
     }
 
     private func carryOutCloses(_ index: Int) {

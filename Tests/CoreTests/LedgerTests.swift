@@ -353,12 +353,12 @@ private final class Scenario {
     }
 
     private func check(_ topic: Topic, on shard: Shard) {
-        #expect(topic.room.reserved == topic.turns.reduce(0) { $0 + $1.reserved })
-        for (place, channel) in topic.turns.enumerated() {
-            #expect(channel.turn == place && topic.channels[channel.key] === channel)
-            #expect(channel.reserved >= 0 && channel.reserved <= channel.outstanding)
+        #expect(topic.room.reserved == topic.channels.values.reduce(0) { $0 + $1.reserved })
+        for (key, channel) in topic.channels {
+            #expect(channel.key == key && channel.reserved >= 0 && channel.reserved <= channel.outstanding)
+            #expect(channel.line == .starved || channel.outstanding > 0 || channel.isParked)
         }
-        #expect(topic.channels.count == topic.turns.count)
+        #expect(topic.line.starvedCount == topic.channels.values.count { $0.outstanding == 0 && !$0.isParked })
         #expect(topic.mirrors.allSatisfy { broker.shards[$0.shard].mirrorsByEpoch[topic.epoch] != nil })
         #expect(!topic.isDirty && (topic.room.floor != nil || topic.log.bytes <= topic.retention.bytes))
     }

@@ -293,7 +293,7 @@ import Testing
             $0.retain = 10
         }
         let stalled = broker.connect()
-        stalled.subscribe("t?buffer=1000000", n: 1)
+        stalled.subscribe("t?buffer=1000000&overflow=block", n: 1)
         let client = broker.connect()
         let text = String(repeating: "x", count: 10_000)
         var refused = 0

@@ -30,6 +30,7 @@ import Testing
         let target = UnsafeMutableRawBufferPointer.allocate(byteCount: room, alignment: 1)
         defer { target.deallocate() }
         info.write(piece.chunk, message, stream: 77, to: target)
+        #expect(shared(piece.chunk, message, info) == Array(target), "shared, it is the same bytes")
 
         var metadata: [UInt8] = []
         var data: [UInt8] = []
@@ -58,5 +59,26 @@ import Testing
         }
         #expect(data == payload)
         #expect(metadata == info.bytes + entries)
+    }
+
+    /// What goes to a socket where the payload is sent from the log.
+    private func shared(_ chunk: Chunk, _ message: Chunk.Entry, _ info: MessageMetadata) -> [UInt8] {
+        var output = Output(pool: BlockPool(budget: MemoryBudget(limit: .max)))
+        info.share(chunk, message, stream: 77, in: &output)
+        var bytes: [UInt8] = []
+        withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
+            while !output.isEmpty {
+                let count = output.gather(into: pieces)
+                // A part at a time, so that frames are cut.
+                let part = min(50_000, pieces[..<count].reduce(0) { $0 + $1.count })
+                var rest = part
+                for piece in pieces[..<count] {
+                    bytes += piece.prefix(rest)
+                    rest -= min(rest, piece.count)
+                }
+                output.wrote(part, blocked: false)
+            }
+        }
+        return bytes
     }
 }

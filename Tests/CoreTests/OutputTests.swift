@@ -7,6 +7,21 @@ import Testing
 
 @testable import Core
 
+/// Bytes that outputs name.
+private final class SharedBytes {
+    private let base = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 1)
+    private var used = 0
+
+    func add(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        let place = UnsafeMutableRawBufferPointer(rebasing: base[used..<used + bytes.count])
+        place.copyMemory(from: bytes)
+        used += bytes.count
+        return UnsafeRawBufferPointer(place)
+    }
+
+    deinit { base.deallocate() }
+}
+
 /// One connection's output beside what must come out of it, told apart by frames: messages and control frames each in
 /// their own order.
 private final class Receiver {
@@ -30,6 +45,19 @@ private final class Receiver {
     func reserve(_ payload: Int) {
         let frame = OutputTests.frame(payload)
         output.reserve(frame.count).copyMemory(from: frame.readable)
+        messages += frame.readable
+    }
+
+    /// A frame whose header and first bytes are made for this connection, and whose rest lies elsewhere.
+    func share(_ payload: Int, from region: SharedBytes, own: Int) {
+        let frame = OutputTests.frame(payload)
+        let place = region.add(frame.readable)
+        let head = min(frame.count, PayloadFraming.header + own)
+        output.reserve(head).copyMemory(from: place.slice(0..<head))
+        // In two parts, as metadata and payload.
+        let middle = head + (frame.count - head) / 2
+        output.append(place.slice(head..<middle), of: region, isTail: true)
+        output.append(place.slice(middle..<frame.count), of: region, isTail: true)
         messages += frame.readable
     }
 
@@ -124,7 +152,8 @@ private final class Receiver {
     private let budget = MemoryBudget(limit: .max)
 
     /// Messages of these sizes.
-    private func chunk(_ sizes: [Int]) -> Chunk {
+    private func chunk(_ sizes: [Int], _ budget: MemoryBudget? = nil) -> Chunk {
+        let budget = budget ?? self.budget
         let needed = sizes.reduce(0) { $0 + PayloadFraming.framed($1) + Chunk.entrySize }
         let chunk = Chunk(first: SequenceNumber(1), hasMetadata: false, capacity: needed, budget: budget)
         for (index, size) in sizes.enumerated() {
@@ -150,7 +179,10 @@ private final class Receiver {
     @Test(arguments: 0..<300)
     func anyWritesGiveTheSameStream(_ seed: Int) {
         var random = Random(state: UInt64(seed))
+        // Some have no memory for copies.
+        let budget = MemoryBudget(limit: random.pick([0, 40_000, .max]))
         let pool = BlockPool(budget: budget, scratch: random.pick([150, 700, Scratch.size]))
+        let region = SharedBytes()
         let isUniform = seed % 3 == 0
         let isLarge = seed % 10 == 1
         let chunk = chunk(
@@ -162,7 +194,7 @@ private final class Receiver {
         for step in 0..<500 {
             let index = random.next(2)
             let receiver = receivers[index]
-            switch random.next(9 + writes) {
+            switch random.next(10 + writes) {
             case 0...3 where next[index] < 100:
                 let upper = min(100, next[index] + 1 + random.next(6))
                 receiver.append(
@@ -173,6 +205,7 @@ private final class Receiver {
             case 5: receiver.answer()
             case 6: receiver.control(UInt32(step))
             case 7: receiver.output.blocked = false
+            case 8: receiver.share(random.next(300), from: region, own: random.next(40))
             default:
                 guard !receiver.output.blocked || random.next(3) == 0 else { break }
                 receiver.write(pieces: random.pick([3, 16]), mayBlock: mayBlock) {
@@ -242,18 +275,23 @@ private final class Receiver {
         #expect(receiver.output.copied == 10_000)
     }
 
-    @Test(arguments: [1, 3])
-    func aBlockedSocketKeepsNoChunk(_ stream: UInt32) {
+    /// Of a few bytes that its socket has not taken a connection has a copy of its own, of their size; where memory is
+    /// short it has none, and names the chunk.
+    @Test(arguments: [(1, false), (3, false), (1, true), (3, true)])
+    func aBlockedSocketKeepsNoChunkForAFewBytes(_ stream: UInt32, _ isShort: Bool) {
+        let budget = MemoryBudget(limit: isShort ? 0 : .max)
         let receiver = Receiver(BlockPool(budget: budget))
         weak var gone: Chunk?
         do {
-            let chunk = chunk([500])
+            let chunk = chunk([500], budget)
             receiver.append(0..<1, of: chunk, stream: stream)
             gone = chunk
         }
         #expect(gone != nil)
+        let before = budget.used
         receiver.write { _ in 100 }
-        #expect(gone == nil)
+        #expect((gone == nil) == !isShort)
+        #expect(isShort ? budget.used == before : budget.used == 416)
         #expect(receiver.output.count == 409)
         receiver.control(1)
         withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 8) { pieces in
@@ -263,6 +301,47 @@ private final class Receiver {
         }
         receiver.write { $0 }
         receiver.check("stream \(stream)")
+        #expect(gone == nil && budget.used == 0)
+    }
+
+    /// However many are stuck in a large message, in memory there is the message; and what comes behind it.
+    @Test(arguments: [1, 3], [5, 100, 100_000])
+    func thoseWhoAreStuckInOneMessageShareIt(_ stream: UInt32, _ taken: Int) {
+        let budget = MemoryBudget(limit: 64 << 20)
+        let pool = BlockPool(budget: budget)
+        let chunk = chunk([1 << 20, 20_000, 20_000], budget)
+        let receivers = (0..<200).map { _ in Receiver(pool) }
+        for receiver in receivers {
+            receiver.append(0..<1, of: chunk, stream: stream)
+            receiver.write { _ in taken }
+            receiver.append(1..<3, of: chunk, stream: stream)
+        }
+        #expect(budget.used <= chunk.capacity + receivers.count * 16)
+        for receiver in receivers {
+            receiver.drain { $0 }
+            receiver.check("all of it")
+        }
+    }
+
+    /// Where copies would take more than their share of the memory, each that is made takes what it needs.
+    @Test func copiesTakeNoMoreThanTheirShare() {
+        let budget = MemoryBudget(limit: 1 << 20)
+        let pool = BlockPool(budget: budget)
+        let chunk = chunk([Int](repeating: 1000, count: 100), budget)
+        let before = budget.used
+        let receivers = (0..<500).map { _ in Receiver(pool) }
+        for receiver in receivers {
+            receiver.append(0..<1, of: chunk, stream: 3)
+            receiver.write { _ in 10 }
+        }
+        #expect(budget.used - before <= (1 << 20) / BlockPool.share)
+        pool.look()
+        for receiver in receivers { receiver.reserve(50) }
+        #expect(receivers.allSatisfy { $0.output.room(256 << 10) < Output.sip })
+        #expect(budget.used - before <= (1 << 20) / BlockPool.share + 500 * 64)
+        for receiver in receivers { receiver.drain { $0 } }
+        pool.removeSpares()
+        #expect(budget.used == before)
     }
 
     /// However much waits behind it.

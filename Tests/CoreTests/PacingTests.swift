@@ -273,6 +273,18 @@ import Testing
 
     // Limits that change
 
+    @Test func aPaymentIsBounded() {
+        let broker = broker { $0.publishRate = 1 }
+        let alice = broker.logIn("alice", of: table)
+        let count = 2 * Shard.payments + 100
+        for index in 0..<count { alice.publish("t", "x", stream: UInt32(2 * index + 1)) }
+        #expect(published(broker) == 1)
+        broker.shards[0].adopt(Limits(), now: broker.now)
+        #expect((2...UInt64(Shard.payments) + 1).contains(published(broker)), "one step of the work")
+        for _ in 0..<3 { broker.advance(seconds: 0.02) }
+        #expect(published(broker) == UInt64(count), "the rest of it")
+    }
+
     @Test func newLimitsAreInForceAtOnce() {
         let broker = broker { $0.publishRate = 1 }
         let alice = broker.logIn("alice", of: table)

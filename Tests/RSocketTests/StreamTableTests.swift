@@ -34,7 +34,22 @@ import Testing
             }
             #expect(table.count == model.count)
         }
-        #expect(table.entries.map(\.id) == model.keys.sorted())
+        #expect(table.entries.filter { !$0.isGone }.map(\.id) == model.keys.sorted())
+    }
+
+    @Test func whoLeavesMovesNobody() throws {
+        var table = StreamTable()
+        for id in 0..<1000 as Range<UInt32> {
+            table.insert(StreamEntry(id: id, kind: .stream, requesterDone: true, announced: true))
+        }
+        for id in 0..<500 as Range<UInt32> { table.remove(at: try #require(table.find(id))) }
+        #expect(table.count == 500 && table.find(499) == nil)
+        #expect(table.find(500) == 500)
+        // One that is used again takes the place that it had, as does one beside it.
+        table.insert(StreamEntry(id: 7, kind: .stream, requesterDone: true, announced: true))
+        #expect(table.find(7) == 7 && table.count == 501 && table.entries.count == 1000)
+        for id in 500..<600 as Range<UInt32> { table.remove(at: try #require(table.find(id))) }
+        #expect(table.count == 401 && table.entries.count < 900)
     }
 
     @Test func aBurstOfStreamsDoesNotHoldMemoryForEver() {

@@ -52,6 +52,7 @@ import Testing
         let limits = Limits()
         #expect(
             told == [
+                "events": formatByteSize(Reports.eventBytes),
                 "listings-per-connection": String(limits.listingsPerConnection),
                 "keepalive-data": formatByteSize(limits.keepaliveData),
                 "control-output": formatByteSize(limits.controlOutput),

@@ -30,6 +30,8 @@ struct LogTests {
         }
         refuse(1, 10 * second)
         for number in 2..<200 { refuse(number % 100, 10 * second + UInt64(number)) }
+        // A thread whose clock was read earlier.
+        frequent.tell(now: 9 * second, log: log)
         frequent.tell(now: 11 * second - 1, log: log)
         frequent.tell(now: 11 * second, log: log)
         // Those that were told are not told again.

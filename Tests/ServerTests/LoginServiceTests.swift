@@ -60,20 +60,68 @@ import Testing
     }
 
     @Test func aFullQueueRefusesAndIsNotWaitedFor() throws {
-        let service = try LoginService(
-            try LoginServiceTests.rules(), inboxes: [try Inbox<InboxItem>()], log: try silentLog())
+        let inbox = try Inbox<InboxItem>()
+        let service = try LoginService(try LoginServiceTests.rules(), inboxes: [inbox], log: try silentLog())
         let now = Clock.monotonic()
-        var taken = 0
-        // Each takes the time of a hash, so that all of them take many seconds.
+        // Each takes the time of a hash, so that all of them would take many seconds.
         for number in 0..<4096 {
             let request = LoginServiceTests.request(
                 UInt64(number), "wrong", from: "10.0.\(number >> 8).\(number & 255)")
-            if service.submit(request, from: 0, now: now) { taken += 1 }
+            #expect(service.submit(request, from: 0, now: now))
         }
-        #expect(taken >= LoginService.workers * LoginService.queue && taken < 2048)
+        var poller = try Poller()
+        try poller.add(inbox.descriptor, token: 0, interest: .read)
+        var refused = 0
+        let most = 4096 - LoginService.workers * LoginLimits.queue - 500
+        while refused < most {
+            try #require(try poller.wait(timeout: 60_000_000_000) > 0, "no answer came")
+            inbox.clearWake()
+            inbox.drain { item in
+                if case .authenticated(_, .busy) = item { refused += 1 }
+            }
+        }
         let before = Clock.monotonic()
         service.stop()
         #expect(Clock.monotonic() - before < 4_000_000_000)
+    }
+
+    @Test func whatComesTooFastIsRefusedAtOnce() throws {
+        let service = try LoginService(
+            try LoginServiceTests.rules(), inboxes: [try Inbox<InboxItem>()], log: try silentLog())
+        let long = String(repeating: "x", count: 4000)
+        var taken = 0
+        // 80 MB of passwords, from one address.
+        for number in 0..<20_000 {
+            let request = LoginServiceTests.request(UInt64(number), long, from: "a")
+            if service.submit(request, from: 0, now: Clock.monotonic()) { taken += 1 } else { break }
+        }
+        #expect(taken >= LoginService.arrivals / 8192 && taken < 20_000)
+        service.stop()
+    }
+
+    /// Passwords that were right a while ago, and tokens, are not kept waiting by others that take a hash each.
+    @Test func whoIsKnownPassesThoseWhoWait() throws {
+        let inboxes = [try Inbox<InboxItem>(), try Inbox<InboxItem>()]
+        let service = try LoginService(try LoginServiceTests.rules(), inboxes: inboxes, log: try silentLog())
+        func logIn(_ number: UInt64, from address: String) throws -> String? {
+            let request = LoginServiceTests.request(number, "secret", from: address)
+            #expect(service.submit(request, from: 1, now: Clock.monotonic()))
+            let answer = try LoginServiceTests.answer(inboxes[1])
+            #expect(answer.number == number)
+            return answer.user
+        }
+        #expect(try logIn(1, from: "a") == "alice")
+        var waiting = 0
+        for number in 0..<400 {
+            let request = LoginServiceTests.request(UInt64(100 + number), "wrong", from: "10.0.0.\(number % 200)")
+            if service.submit(request, from: 0, now: Clock.monotonic()) { waiting += 1 }
+        }
+        #expect(try logIn(2, from: "a") == "alice")
+        #expect(try logIn(3, from: "b") == "alice", "from another address, which may be another thread's")
+        var answered = 0
+        inboxes[0].drain { _ in answered += 1 }
+        #expect(waiting == 400 && answered < 200, "they still wait")
+        service.stop()
     }
 
     @Test func whatWaitedTooLongIsRefused() throws {

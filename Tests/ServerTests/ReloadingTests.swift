@@ -55,10 +55,10 @@ import Testing
         let machine = MachineLimits(openFiles: 1000, cpus: 3, memory: 1 << 30)
         let configuration = try Server.Configuration(Options(), path: nil, machine: machine)
         #expect(configuration.threads == 3 && configuration.limits.memory == 1 << 30)
-        #expect(configuration.limits.connections == 1000 - MachineLimits.reservedFiles(threads: 3))
+        #expect(configuration.limits.connections == 1000 - MachineLimits.reservedFiles(of: 1000, threads: 3))
         #expect(
             machine.effective(Options(), configuration) == [
-                "threads": "3 here", "memory": "1073741824 bytes here", "max-connections": "694 for want of open files",
+                "threads": "3 here", "memory": "1073741824 bytes here", "max-connections": "673 for want of open files",
             ])
         var options = Options()
         (options.threads, options.memory, options.limits.connections) = (1, 16 << 20, 5)

@@ -52,11 +52,18 @@ final class ScriptedEngine: Engine {
 
     var deadline: UInt64? { resume?.at }
     var isIdle: Bool { peers.isEmpty }
+    var hasWork: Bool { false }
+    var readLimit: Int { .max }
+    var isTurnOver: Bool { false }
 
-    func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
+    func beginTurn() {}
+    func goOn(now: Instant) {}
+    func isBehind(_ id: ConnectionID) -> Bool { false }
+
+    func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
         if refusing {
             record.refused += 1
-            return nil
+            throw .draining
         }
         record.faces.append(face)
         generation += 1
@@ -164,6 +171,7 @@ final class ScriptedEngine: Engine {
     func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {}
     func requestEnded(on id: ConnectionID, now: Instant) {}
     func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? { nil }
+    func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant) {}
     func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece { .gone }
     func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {}
 

@@ -174,13 +174,19 @@ struct ShardLoopTests {
         #expect(harness.context.connections.value == 0)
     }
 
-    @Test func aRefusedConnectionIsClosed() throws {
+    @Test func aRefusedConnectionIsTheAcceptors() throws {
         let harness = try Harness()
         try harness.start()
         let first = try harness.connect()
         try first.send("refuse ")
         #expect(try first.receiveText(8) == "refusing")
-        #expect(try harness.connect().receiveAll() == [])
+        let second = try harness.connect()
+        #expect(try harness.waitIdle(), "the acceptor is told")
+        var refused: [RefusedConnection] = []
+        harness.context.acceptor.drain { if case .refuse(let connection) = $0 { refused.append(connection) } }
+        #expect(refused.map(\.cause) == [.draining])
+        for connection in refused { close(connection.fd) }
+        #expect(try second.receiveAll() == [])
         harness.stop()
         #expect(harness.record.refused == 1)
         #expect(harness.context.connections.value == 0)

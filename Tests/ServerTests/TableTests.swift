@@ -43,7 +43,8 @@ struct ConnectionTableTests {
 
 struct TokenTests {
     @Test(arguments: [
-        Token.inbox, .micro, .relay(0), .relay(.max), .relayInner(0), .relayInner(.max), .listener(0), .listener(.max),
+        Token.inbox, .micro(0), .micro(.max), .relay(0), .relay(.max), .relayInner(0), .relayInner(.max),
+        .listener(0), .listener(.max),
         .lingering(0), .lingering(.max), .connection(ConnectionID(index: 0, generation: 0)),
         .connection(ConnectionID(index: .max - 6, generation: .max)),
     ])

@@ -63,6 +63,13 @@ import Testing
         #expect(outcome.fault == nil && !outcome.plan.contains("channels") && !outcome.plan.contains("resets"))
     }
 
+    /// The bound of memory allows for those who are there and do nothing what they cost, and not much more.
+    @Test(arguments: Idle.allCases)
+    func whoIsIdleCostsWhatTheBoundAllows(_ kind: Idle) {
+        guard let bytes = kind.measured() else { return }
+        #expect(bytes <= kind.allowed)
+    }
+
     /// The row is worth running: messages go through it.
     @Test func messagesArePublishedAndReceived() {
         let outcomes = (0..<40).map { Simulation.run(seed: $0) }

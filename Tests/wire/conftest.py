@@ -15,6 +15,7 @@ import raw
 import tls
 from client import Peer
 from common import Observer
+from executables import ROOT, executable
 
 # What forebayd serves. Without "grpc" the suite runs over RSocket alone, without "plain" HTTP is left out. Adding one
 # runs each test of the broker's behaviour over that transport, and collects the transport's own.
@@ -35,17 +36,7 @@ collect_ignore = [name for name, needed in OWN_TESTS.items() if not needed <= SE
 # With $FOREBAY_TLS every broker and every client speaks TLS, where a test says nothing else.
 TLS = bool(os.environ.get("FOREBAY_TLS"))
 
-ROOT = Path(__file__).resolve().parents[2]
 CRASH = re.compile(r"Fatal error|Crash|\*\*\* Signal|Sanitizer|Precondition failed|Segmentation", re.IGNORECASE)
-
-
-def executable() -> str:
-    """$FOREBAYD, else the release build, else the debug build."""
-    named = os.environ.get("FOREBAYD")
-    for path in [Path(named)] if named else [ROOT / ".build" / kind / "forebayd" for kind in ("release", "debug")]:
-        if path.exists():
-            return str(path)
-    pytest.exit(f"There is no broker to test at {path}: run `make build`, or set FOREBAYD to its path.", 2)
 
 
 class Broker:

@@ -360,6 +360,30 @@ def test_the_dashboard_and_the_rules_name_metrics_that_there_are(admin, tmp_path
     assert done.returncode == 0 and "SUCCESS" in done.stdout, done.stdout + done.stderr
 
 
+def test_what_publishers_lose_is_told_everywhere(admin, topic):
+    peer, watcher = admin.broker.peer(), admin.broker.peer()
+    stats = watcher.subscribe("$SYS.stats")
+    peer.subscribe(f"{topic}?overflow=block&buffer=1", n=1)
+    peer.joined(topic, 1)
+    before = admin.metrics()
+    for _ in range(20):
+        peer.fire(topic, b"x")
+    lost = peer.until(topic, lambda info: info["published"] + info["fire_dropped"] == 20)["fire_dropped"]
+    assert lost > 0
+    name = 'forebay_publishes_dropped_total{reason="room"}'
+    after = admin.metrics()
+    assert after[name] - before[name] == lost
+    told = admin.json("api/v1/stats")
+    assert told["lost"]["room"] == lost == told["lost_total"] and told["fire_dropped"] >= lost
+    until(lambda: json.loads(stats.event().data).get("lost") == lost, "$SYS.stats tells it")
+
+    def lines():
+        return [line for line in map(json.loads, list(admin.broker.log)) if line["message"] == "publishes lost"]
+
+    until(lambda: sum(int(line["dropped"]) for line in lines()) == lost, "the log tells it")
+    assert {(line["limit"], line["topic"]) for line in lines()} == {("room", topic)}
+
+
 def test_a_real_prometheus_scrapes_the_broker(admin, topic, tmp_path):
     admin.broker.peer().numbers(topic, 1, 3)
     scheme, authority = tls.trust(admin.broker.admin)

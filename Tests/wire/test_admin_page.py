@@ -123,6 +123,18 @@ def test_what_goes_wrong_is_said_in_the_brokers_words(broker, page):
     one.until(lambda: any("completed" in row[0] for row in one.rows("topics")), "it is complete")
 
 
+def test_it_is_not_healthy_while_publishes_are_lost(broker, page):
+    one = page()
+    one.until(lambda: one.text("#health") == "healthy", "the page shows the broker")
+    peer = broker.peer()
+    peer.subscribe("full?overflow=block&buffer=1", n=1)
+    peer.joined("full", 1)
+    for _ in range(9):
+        peer.fire("full", b"x")
+    one.until(lambda: "publishes lost: topics have no room" in one.text("#health"), "the page says what is wrong")
+    one.until(lambda: "publishes" in one.text("#tiles"), "and how many were lost")
+
+
 def test_it_is_used_with_the_keyboard_alone(broker, page):
     one = page(dark=True)
     one.until(lambda: one.text("#health") == "healthy", "the page shows the broker")

@@ -244,7 +244,7 @@ def test_pages_are_allowed_and_connections_limited_by_a_reload(start, connect, f
     reload(own, changed="1")
     with pytest.raises(Exception):
         connect(own).numbers("t", 2, 2)
-    eventually(lambda: told(own, "cannot accept connections"), bool)
+    eventually(lambda: told(own, "connections refused"), bool)
     file.write_text("max-connections: 10\n")
     reload(own, changed="2")
     eventually(lambda: connect(own).numbers("t", 3, 3), bool)

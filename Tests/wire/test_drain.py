@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import raw
 from common import *
 from http2 import SUBSCRIBE, Wire, data, framed, open_of
 from web import Web
@@ -45,6 +46,18 @@ def test_connections_are_closed(own, connect, topic):
     own.process.send_signal(signal.SIGTERM)
     for peer in peers:
         peer.end(timeout=14)
+    assert ended(own) < 3
+
+
+@pytest.mark.rsocket
+def test_who_has_said_nothing_is_told(own):
+    """Without an idle client the broker would end before its next tick."""
+    silent, idle = raw.Connection(own.address), own.peer()
+    own.process.send_signal(signal.SIGTERM)
+    error = silent.frame(0)
+    assert (error.kind, error.code) == (raw.ERROR, raw.REJECTED_SETUP) and "shutting down" in error.text
+    silent.end()
+    idle.end(timeout=14)
     assert ended(own) < 3
 
 

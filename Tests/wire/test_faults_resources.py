@@ -166,8 +166,10 @@ def be_refused(broker, count: int):
     """From an address that has all the connections it may have. Each time is a line of the log."""
     for _ in range(count):
         with socket.create_connection(broker.address, timeout=DEADLINE, source_address=("127.0.0.2", 0)) as line:
-            with contextlib.suppress(ConnectionResetError):
-                assert line.recv(1) == b""
+            answer = b""
+            while piece := line.recv(1024):
+                answer += piece
+            assert b"Your address has 8 connections" in answer
 
 
 def test_a_log_that_nobody_reads(unread):
@@ -185,7 +187,8 @@ def test_a_log_that_nobody_reads(unread):
         told = unread.read(b"log lines dropped")
         refused = sum(line["message"] == "connection refused" for line in told)
         (lost,) = [line for line in told if line["message"] == "log lines dropped"]
-        assert int(lost["count"]) > 0 and refused + int(lost["count"]) == count, lost
+        # Once a second a line says how many were refused, which may be lost as well.
+        assert int(lost["count"]) > 0 and count <= refused + int(lost["count"]) <= count + 60, lost
         # With its reader gone for good the log is no more, and everything else goes on.
         os.close(unread.pipe)
         be_refused(unread, 20)

@@ -170,11 +170,12 @@ def test_pipelined_requests_that_nobody_reads_take_no_memory(own, http1):
     assert sent < 64 << 20 and own.status("VmRSS") - before < 16 << 20
 
 
-def test_what_is_behind_a_stream_waits(http1, a, topic):
+def test_what_is_behind_a_stream_is_thrown_away(http1, a, topic):
     this = http1()
     this.send(get(topic) + post(f"{topic}.other", b"x"))
-    assert this.head()[0] == 200
+    assert this.head()[0] == 200 and this.headers["connection"] == "close"
     a.joined(topic, 1)
+    this.send(post(f"{topic}.other", b"x"))
     a.numbers(topic, 1, 1)
     this.until(b"data: 1\n")
     assert f"{topic}.other" not in [one["name"] for one in a.listing("$SYS.topics")]
@@ -182,7 +183,34 @@ def test_what_is_behind_a_stream_waits(http1, a, topic):
     this.until(b"event: complete\n")
     while this.chunk():
         pass
-    assert this.answer()[0] == 200
+    this.over()
+    assert f"{topic}.other" not in [one["name"] for one in a.listing("$SYS.topics")]
+
+
+def test_a_flood_behind_a_stream_ends_it(http1, a, topic):
+    """Slowly, so that the broker reads what comes."""
+    this = http1()
+    this.send(get(topic))
+    assert this.head()[0] == 200
+    a.joined(topic, 1)
+    this.send(bytes(64 << 10))
+    a.barrier(topic)
+    a.numbers(topic, 1, 1)
+    this.until(b"data: 1\n")
+    this.send(b"x")
+    this.input.read()
+    a.until(topic, lambda info: info["subscriptions"] == 0)
+
+
+def test_a_stream_behind_answers_that_are_not_read(http1, a, topic):
+    """They come first, however long they were left."""
+    a.numbers(topic, 1, 1)
+    this = http1(receive_buffer=4096)
+    this.send(GET * 500 + get(topic, "replay=1"))
+    for _ in range(500):
+        assert this.answer()[0] == 404
+    assert this.head()[0] == 200
+    this.until(b"data: 1\n")
 
 
 # Clients that go

@@ -97,3 +97,20 @@ def test_a_body_that_comes_too_slowly(http1, topic):
     this.socket.settimeout(40)
     assert problem(this.answer()) == (408, "timeout")
     this.over()
+
+
+@pytest.mark.parametrize("more, body", [
+    (b"Content-Length: 3\r\n", b"abc"), (b"Content-Length: 3\r\nExpect: 100-continue\r\n", b"abc"),
+    (b"Transfer-Encoding: chunked\r\n", b"3\r\nabc\r\n0\r\n\r\n")])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_stream_whose_request_has_a_body(http1, a, topic, more, body, together):
+    """It begins behind that, or before."""
+    this = http1()
+    this.send(*([get(topic, "", more) + body] if together else [get(topic, "", more), body]))
+    status, _ = this.head()
+    assert (status if status != 100 else this.head()[0]) == 200
+    a.joined(topic, 1)
+    a.numbers(topic, 1, 1)
+    this.until(b"data: 1\n")
+    this.close()
+    a.joined(topic, 0)

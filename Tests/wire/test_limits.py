@@ -14,6 +14,7 @@ import requests
 import access
 import raw
 from common import *
+from faults import processor_time
 from http2 import END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, Wire, frame
 
 pytestmark = pytest.mark.rsocket
@@ -38,6 +39,10 @@ class Limited:
         family = 'forebay_limit_reached_total{limit="'
         rows = [line.removeprefix(family).split('"} ') for line in text.splitlines() if line.startswith(family)]
         return {name: int(count) for name, count in rows if int(count)}
+
+    def logged(self, message: str) -> list[dict]:
+        lines = [json.loads(line) for line in list(self.broker.log)]
+        return [line for line in lines if line["message"] == message]
 
     def peer(self, entry: bytes | None = None):
         self.opened.append(access.rsocket(self.broker, entry))
@@ -84,12 +89,25 @@ def users(start, tmp_path):
 ALICE, BOB = access.simple("alice", "secret"), access.simple("bob", "secret")
 
 
-def refused(limited: Limited):
-    """A connection that is closed before anything is said."""
+def refused(limited: Limited, reason: str):
+    """A connection that is told, and ended, whether it says something or not."""
     with contextlib.closing(raw.Connection(limited.broker.address)) as line:
-        with pytest.raises((raw.Closed, OSError)):
+        with contextlib.suppress(OSError):
             line.send(raw.setup())
-            line.frame(0)
+        error = line.frame(0)
+        assert (error.kind, error.code) == (raw.ERROR, raw.REJECTED_SETUP) and reason in error.text
+        line.end()
+
+
+def refused_http2(limited: Limited, reason: str):
+    """The same over HTTP/2: SETTINGS, and GOAWAY before any stream."""
+    with socket.create_connection(limited.broker.http, timeout=DEADLINE) as line:
+        line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        answer = b""
+        while piece := line.recv(4096):
+            answer += piece
+    assert answer[:9] == bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+    assert answer[12] == 7 and answer[18:26] == bytes(8) and reason in answer[26:].decode()
 
 
 # Connections
@@ -98,10 +116,13 @@ def refused(limited: Limited):
 def test_connections_in_all(limited):
     this = limited("--max-connections", "3")
     peers = [this.peer() for _ in range(3)]
-    refused(this)
-    with pytest.raises((OSError, http.client.HTTPException)):
-        this.post("t")
-    assert this.reached() == {"connections": 2}
+    reason = "The broker has 3 connections, its limit"
+    refused(this, reason)
+    refused_http2(this, reason)
+    status, problem = this.post("t")
+    assert (status, problem["type"]) == (503, "/problems/too-many-connections") and reason in problem["detail"]
+    assert this.reached() == {"connections": 3}
+    eventually(lambda: sum(int(line["attempts"]) for line in this.logged("connections refused")), lambda sum: sum == 3)
     for index, peer in enumerate(peers):
         assert peer.publish("t", b"x") == [index + 1]
     peers[0].close()
@@ -113,7 +134,7 @@ def test_connections_from_an_address(limited):
     this = limited("--max-connections-per-address", "3")
     peers = [this.peer() for _ in range(3)]
     for _ in range(3):
-        refused(this)
+        refused(this, "Your address has 3 connections, the most allowed; close some.")
     assert this.post("t", source="127.0.0.2")[0] == 200, "another address is not concerned"
     assert this.reached() == {"connections-per-address": 3}
     peers[0].close()
@@ -305,3 +326,35 @@ def test_a_reload_changes_limits(limited, users):
     alice.subscribe("t")
     alice.joined("t", 2)
     assert refusal(alice.subscribe("t")).kind == Kind.REJECTED
+
+
+@pytest.mark.slow
+def test_channels_that_wait_for_tokens_leave_at_once(start, tmp_path):
+    """Quadratic, the close of one of these connections would take seconds, and nobody would be served meanwhile."""
+    file = tmp_path / "forebayd.yaml"
+    file.write_text("publish-rate: 1000000\n")
+    broker = start("-c", str(file), "--max-parked", "10000", threads=1)
+    lines = []
+    for place in range(4):
+        line = raw.Connection(broker.address)
+        line.send(raw.setup())
+        for at in range(0, 10_000, 500):
+            line.send(*(raw.request(raw.REQUEST_CHANNEL, 2 * number + 1, b"x", raw.route(f"t{place}"), n=1)
+                        for number in range(at, at + 500)))
+            while line.pending(0):
+                line.frame(0)
+        lines.append(line)
+    well = broker.peer()
+    well.until("t3", lambda info: info["publishers"] == 10_000, 120)
+    # From now on none of them gets what it was granted.
+    file.write_text("publish-rate: 1\n")
+    broker.process.send_signal(signal.SIGHUP)
+    eventually(lambda: any('"reloaded"' in line for line in list(broker.log)), bool)
+    spent = processor_time(broker.pid)
+    lines[0].close()
+    well.until("t0", lambda info: info["publishers"] == 0)
+    assert processor_time(broker.pid) - spent < 1.5
+    for line in lines[1:]:
+        line.close()
+    well.close()
+    broker.stop()

@@ -13,7 +13,7 @@ import raw
 import tls
 from client import *
 from curl import NDJSON, VERSIONS, Curl, path
-from http1 import GET, Line
+from http1 import GET, Line, get
 from library import joined, publish, subscribe, two
 from tls import logged, s_client
 
@@ -182,6 +182,42 @@ def test_a_connection_of_http1_is_used_again_and_ends_as_it_should(broker):
     # The end is told: an ssl.SSLEOFError would say that it was not.
     line.socket.suppress_ragged_eofs = False
     assert line.socket.recv(1) == b""
+    line.close()
+
+
+def test_a_stream_behind_answers_that_are_not_read(broker, a, topic):
+    """The stream begins while the client's socket takes nothing, and part of a record waits for it."""
+    line = Line(broker.http, receive_buffer=4096)
+    line.send(GET * 200 + get(topic))
+    a.joined(topic, 1)
+    a.numbers(topic, 1, 1)
+    for _ in range(200):
+        assert line.answer()[0] == 404
+    assert line.head()[0] == 200
+    line.until(b"data: 1\n")
+    line.close()
+
+
+def test_a_stream_of_http1_ends_as_it_should(broker, a, topic):
+    line = Line(broker.http)
+    line.send(get(topic))
+    assert line.head()[0] == 200 and line.headers["connection"] == "close"
+    a.joined(topic, 1)
+    a.numbers(topic, 1, 1)
+    a.control("$SYS.topic.complete", name=topic)
+    assert b"event: complete\n" in b"".join(iter(line.chunk, b""))
+    line.socket.suppress_ragged_eofs = False
+    assert line.socket.recv(1) == b""
+    line.close()
+
+
+def test_a_client_of_http1_that_goes_ends_its_stream(broker, a, topic):
+    line = Line(broker.http)
+    line.send(get(topic))
+    assert line.head()[0] == 200
+    a.joined(topic, 1)
+    line.socket.unwrap()
+    a.joined(topic, 0)
     line.close()
 
 

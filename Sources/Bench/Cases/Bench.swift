@@ -60,8 +60,9 @@ final class Bench {
     func run(_ kind: Case.Kind, _ contender: Contender) throws(BenchError) -> Figure {
         switch kind {
         case .throughput(let throughput):
-            var contender = contender
+            var (throughput, contender) = (throughput, contender)
             contender.payload = throughput.payload
+            throughput.subscribers = contender.subscribers ?? throughput.subscribers
             return try run(throughput, contender)
         case .requests(let requests): return try run(requests, contender)
         case .latency(let latency): return try run(latency, contender)
@@ -69,6 +70,8 @@ final class Bench {
             return try acknowledged(inFlight: inFlight, payload: payload, contender)
         case .retained(let messages, let subscribers, let window, let payload):
             return try retained(messages / budget.divisor, subscribers, window: window, payload: payload, contender)
+        case .topics(let payload): return try topics(payload: payload, contender)
+        case .churn: return try churn(contender)
         case .idle(let connections): return try idle(connections / budget.divisor, contender)
         }
     }

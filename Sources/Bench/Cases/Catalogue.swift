@@ -5,7 +5,8 @@ enum Catalogue {
     static let connections = 20_000
 
     static let cases: [Case] =
-        fanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle] + http
+        fanOuts + wideFanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle]
+        + [topics, churn] + http
 
     private static func all(_ systems: [System]) -> [Contender] { systems.map { Contender(system: $0) } }
 
@@ -24,6 +25,15 @@ enum Catalogue {
                 ratio("forebay", "pump", .atMost(pump)), ratio("nats", "forebay", .atLeast(nats)),
                 ratio("redis", "forebay", .atLeast(redis)),
             ])
+    }
+
+    /// A delivery costs the same however many subscribers there are.
+    private static let wideFanOuts: [Case] = [5000, 9000].map { count in
+        Case(
+            name: "fanout-\(count)", title: "\(count) subscribers, 128 B, and 1,000 beside",
+            contenders: all([.forebay]) + [Contender(system: .forebay, subscribers: 1000)] + all([.nats, .redis]),
+            kind: .throughput(Throughput(subscribers: count)), compared: .cpuPerDelivery,
+            goals: [ratio("forebay", "forebay 1000 subscribers", .atMost(1.5))])
     }
 
     private static let variations: [Case] = [
@@ -131,6 +141,25 @@ enum Catalogue {
         kind: .retained(messages: 1_000_000, subscribers: 64, window: 1024, payload: 128), compared: .seconds,
         goals: [
             Goal(.value("forebay"), .lost, .atMost(0)), Goal(.value("forebay"), .disconnected, .atMost(0)),
+        ])
+
+    private static let topics = Case(
+        name: "topics-100000",
+        title: "1 subscriber, 128 B, without and with 99,000 other topics, one subscription each",
+        contenders: [Contender(system: .forebay), Contender(system: .forebay, otherTopics: 99_000)],
+        kind: .topics(payload: 128), compared: .cpuPerDelivery,
+        goals: [
+            Goal(.value("forebay +99000 topics"), .rest, .atMost(0.01)),
+            ratio("forebay +99000 topics", "forebay", .atMost(1.1)),
+        ])
+
+    private static let churn = Case(
+        name: "churn", title: "a publish at a time, without and with 60 that subscribe and cancel",
+        contenders: [Contender(system: .forebay), Contender(system: .forebay, churners: 60)],
+        kind: .churn, compared: .p99,
+        goals: [
+            Goal(.value("forebay +60 churning"), .p99, .atMost(10_000_000)),
+            Goal(.ratio("forebay +60 churning", over: "forebay"), .p99, .atMost(5)),
         ])
 
     private static let idle = Case(

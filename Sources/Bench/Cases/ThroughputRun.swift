@@ -17,16 +17,22 @@ extension Bench {
             }
             defer { for fd in stalled { close(fd) } }
             try load.probe()
-            load.pace = .full(lag: lag ?? throughput.lag)
-            try keepGoing(load, for: budget.warmUp)
-            var figure = try measure(load, broker)
+            var figure = try run(load, broker, lag: throughput.lag)
             figure[.rate] = figure[.deliveriesPerSecond].map { $0 / Double(throughput.subscribers) }
-            figure[.lost] = try drain(load).map(Double.init)
             if contender.stalled > 0 {
                 figure[.disconnected] = Double(stalled.reduce(0) { $0 + (hasEnded($1) ? 1 : 0) })
             }
             return figure
         }
+    }
+
+    /// What publishing at full speed costs, and whether all of it arrives.
+    func run(_ load: Load, _ broker: BrokerProcess, lag: Int) throws(BenchError) -> Figure {
+        load.pace = .full(lag: self.lag ?? lag)
+        try keepGoing(load, for: budget.warmUp)
+        var figure = try measure(load, broker)
+        figure[.lost] = try drain(load).map(Double.init)
+        return figure
     }
 
     /// Publishers first: the first message of a channel is then nobody's.

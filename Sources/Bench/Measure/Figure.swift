@@ -13,6 +13,8 @@ enum Metric: String, CaseIterable {
     case deliveriesPerSecond = "deliveries_per_second"
     case batch = "messages_per_read"
     case utilisation = "broker_cpu_per_wall"
+    case rest = "broker_cpu_per_wall_at_rest"
+    case pairs = "pairs_per_second"
     case generator = "generator_cpu_per_wall"
     case brokerWaited = "broker_waited_for_cpu_per_wall"
     case generatorWaited = "generator_waited_for_cpu_per_wall"

@@ -51,6 +51,11 @@ struct Contender {
     var threads = 1
     /// Subscribers that never read, beside the others.
     var stalled = 0
+    /// Instead of as many as the case has.
+    var subscribers: Int?
+    /// Topics with a subscription each on which nothing happens, and connections that subscribe and cancel.
+    var otherTopics = 0
+    var churners = 0
     /// More arguments for Forebay.
     var arguments: [String] = []
     /// NATS with JetStream.
@@ -66,6 +71,9 @@ struct Contender {
         var name = system.rawValue
         if threads > 1 { name += " \(threads) threads" }
         if stalled > 0 { name += " +\(stalled) stalled" }
+        if let subscribers { name += " \(subscribers) subscribers" }
+        if otherTopics > 0 { name += " +\(otherTopics) topics" }
+        if churners > 0 { name += " +\(churners) churning" }
         if perResponse > 1 { name += " ×\(perResponse)" }
         return name
     }

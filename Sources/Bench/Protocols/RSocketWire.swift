@@ -21,13 +21,44 @@ struct RSocketWire: Wire {
         FrameWriter.requestStream(
             stream: subscription.stream, initialN: subscription.window.map(UInt32.init) ?? RSocketWire.unbounded,
             metadata: route.readable, data: RSocketWire.nothing, fragment: 0, into: &out)
-        // Answered behind the request, and so a sign that it was taken.
-        var keepalive = ByteBuffer()
-        RSocketWire.ready.withUnsafeBytes {
-            FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &keepalive)
+        return RSocketWire.answered(out)
+    }
+
+    /// Subscribes to all of `topics` on one connection.
+    func idler(_ topics: [String]) throws(BenchError) -> Greeting {
+        var out = ByteBuffer()
+        setup(&out)
+        for (index, topic) in topics.enumerated() {
+            let route = try RSocketWire.route(topic)
+            FrameWriter.requestStream(
+                stream: 1 + 2 * UInt32(index), initialN: RSocketWire.unbounded, metadata: route.readable,
+                data: RSocketWire.nothing, fragment: 0, into: &out)
         }
-        return Greeting(
-            Array(out.readable), question: Array(keepalive.readable), sign: RSocketWire.ready)
+        return RSocketWire.answered(out)
+    }
+
+    /// A connection whose first request is still to come.
+    func connection() -> Greeting {
+        var out = ByteBuffer()
+        setup(&out)
+        return RSocketWire.answered(out)
+    }
+
+    /// A subscription that is cancelled at once, and can be made again on the same stream.
+    static func churn(topic: String) throws(BenchError) -> [UInt8] {
+        var out = ByteBuffer()
+        let route = try RSocketWire.route(topic)
+        FrameWriter.requestStream(
+            stream: stream, initialN: unbounded, metadata: route.readable, data: nothing, fragment: 0, into: &out)
+        FrameWriter.cancel(stream: stream, into: &out)
+        return Array(out.readable)
+    }
+
+    /// With a question that is answered behind the requests, and so a sign that they were taken.
+    private static func answered(_ out: borrowing ByteBuffer) -> Greeting {
+        var keepalive = ByteBuffer()
+        ready.withUnsafeBytes { FrameWriter.keepalive(respond: true, position: 0, data: $0, into: &keepalive) }
+        return Greeting(Array(out.readable), question: Array(keepalive.readable), sign: ready)
     }
 
     func publisher(topic: Int, payload: Int) throws(BenchError) -> Greeting {

@@ -20,7 +20,8 @@ struct Results {
     /// Columns beside the compared figure; each is left out where nobody has it.
     private static let columns: [(title: String, metric: Metric)] = [
         ("deliveries/s", .deliveriesPerSecond), ("requests/s", .requestsPerSecond), ("msg/read", .batch),
-        ("broker", .utilisation), ("generator", .generator), ("p50 µs", .p50), ("p99 µs", .p99), ("p99.9 µs", .p999),
+        ("pairs/s", .pairs), ("broker", .utilisation), ("at rest", .rest), ("generator", .generator), ("p50 µs", .p50),
+        ("p99 µs", .p99), ("p99.9 µs", .p999),
         ("p99.99 µs", .p9999),
         ("max µs", .maximum), ("RSS MiB", .resident), ("peak MiB", .peak), ("lost", .lost),
         ("disconnected", .disconnected), ("connections", .connections),

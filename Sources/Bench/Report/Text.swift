@@ -44,8 +44,10 @@ enum Text {
         case .perSubscriber: return short(value / 1024) + " KiB"
         case .cpuPerDelivery, .cpuPerAcknowledgement, .cpuPerRequest: return short(value) + " ns"
         case .utilisation, .generator, .brokerWaited, .generatorWaited: return number(value * 100, decimals: 0) + " %"
+        case .rest: return number(value * 100, decimals: 2) + " %"
         case .seconds: return short(value) + " s"
-        case .deliveriesPerSecond, .acknowledgementsPerCPUSecond, .requestsPerCPUSecond, .requestsPerSecond, .rate:
+        case .deliveriesPerSecond, .acknowledgementsPerCPUSecond, .requestsPerCPUSecond, .requestsPerSecond, .rate,
+            .pairs:
             return number(value, decimals: 0) + "/s"
         case .batch: return short(value)
         case .lost, .disconnected, .connections: return number(value, decimals: 0)

@@ -13,6 +13,7 @@ extension Shard {
         for place in 0..<connections.bound {
             guard let connection = connections.at(place) else { continue }
             connection.allowedTargets = AllowedTargets()
+            timers.touch(connection)
             if let http = connection.http {
                 reload(http, of: connection)
             } else if let principal = connection.principal {

@@ -23,22 +23,65 @@ final class Block {
     }
 }
 
-/// The shard's spare blocks, and its scratch.
+/// The shard's spare blocks, its scratch, and how much all its connections hold for themselves.
 final class BlockPool {
     /// Spare blocks kept.
     static let spares = 256
+    /// All connections' own copies of messages may take one part in so many of `Limits.memory`.
+    static let share = 8
     private var free: [Block] = []
     let budget: MemoryBudget
     let scratch: Scratch
+    private let shards: Int
+    /// Bytes of blocks that connections hold.
+    private(set) var owned = 0
+    /// Bytes of them above which memory is short.
+    private var allowance: Int
+    /// A view has messages in other forms, which can be made again.
+    var hasRuns = false
+    /// A connection is handed no more than it can be expected to take at once.
+    private(set) var isShort = false
+    /// Bytes of requests and answers of connections whose requests wait, as they do not read or others have their turn.
+    var undealt = 0
+    /// No connection is to have much more of these.
+    var isReadingShort: Bool { undealt > allowance }
 
-    init(budget: MemoryBudget, scratch size: Int = Scratch.size) {
+    init(budget: MemoryBudget, shards: Int = 1, scratch size: Int = Scratch.size) {
         self.budget = budget
-        self.scratch = Scratch(size: size)
+        self.shards = shards
+        scratch = Scratch(size: size)
+        allowance = budget.limit / BlockPool.share / shards
     }
 
+    /// Looks at how much memory there is, as it is from one input to the next.
+    func look() {
+        let limit = budget.limit
+        allowance = limit / BlockPool.share / shards
+        isShort = owned > allowance || budget.used > limit
+    }
+
+    /// Whether one more connection may have `count` bytes for itself.
+    func mayOwn(_ count: Int) -> Bool { owned + count <= allowance }
+
+    /// A block with room for `capacity` bytes: one that has room for more where there is enough memory.
     func take(_ capacity: Int) -> Block {
-        if capacity <= Block.size, let block = free.popLast() { return block }
-        return Block(capacity: Swift.max(capacity, Block.size), budget: budget)
+        guard capacity <= Block.size, owned + Block.size <= allowance else { return make(capacity) }
+        owned += Block.size
+        return free.popLast() ?? Block(capacity: Block.size, budget: budget)
+    }
+
+    /// A block of just that many bytes.
+    func make(_ capacity: Int) -> Block {
+        let block = Block(capacity: (capacity + 15) & ~15, budget: budget)
+        owned += block.capacity
+        if owned > allowance { isShort = true }
+        return block
+    }
+
+    /// Connections hold `change` bytes more, which are in no block.
+    func count(_ change: Int) {
+        owned += change
+        if owned > allowance { isShort = true }
     }
 
     func forEachSpare(_ body: (Block) -> Void) { free.forEach(body) }
@@ -48,6 +91,10 @@ final class BlockPool {
         block.segments -= 1
         guard block.segments == 0 else { return }
         block.used = 0
+        owned -= block.capacity
         if block.capacity == Block.size, free.count < BlockPool.spares { free.append(block) }
     }
+
+    /// Gives the spare blocks back.
+    func removeSpares() { free.removeAll() }
 }

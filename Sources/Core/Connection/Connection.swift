@@ -4,7 +4,7 @@
 import Bytes
 import RSocket
 
-final class Connection {
+final class Connection: Timed {
     enum Phase {
         /// SETUP has not come yet.
         case new
@@ -48,16 +48,15 @@ final class Connection {
     var session: Session?
     var streams: [BoundStream] = []
     /// Subscribers with messages to hand over for which the output had no room, in turn.
-    private var hungry: [Subscriber] = []
-    private var firstHungry = 0
-    /// How many of them have left since.
-    private var leftHungry = 0
+    private var hungry = TurnQueue<Subscriber>()
     /// Lists with rows and credit for which the output had no room.
     var waitingListings: [Listing] = []
 
     // Life signs, on the monotonic clock
     /// Since when SETUP, or what HTTP begins with, could have come.
     private(set) var setupSince: UInt64
+    /// What the lateness of all ticks together was when it counted last towards that.
+    private var latenessCounted: UInt64?
     var lastHeard: UInt64
     var lifetime: UInt64 = 0
     var probed = false
@@ -66,12 +65,21 @@ final class Connection {
 
     /// Bytes of unfinished and held requests, as the broker's memory was charged for them.
     var charged = 0
+    /// Those of them that wait until the peer reads its answers, or for the connection's turn.
+    var undealt = 0
     /// Bytes of publishes that a topic's owner on another shard has not dealt with yet.
     var forwarded = 0
     /// Bytes and number of publishes that wait for their acknowledgement.
     var parkedBytes = 0
     var parkedCount = 0
+    /// The next tick looks at it.
+    var isTouched = false
+    var timerPlace = -1
     var isReading = true
+    /// It is over, and streams of it are left to end.
+    var isEnding = false
+    /// What was read waits for the connection's next quantum.
+    var isBehind = false
     /// Requests that were read wait in `rsocket` until the peer reads its answers, or a topic's owner has caught up.
     var isHeld = false
     var isFlushing = false
@@ -99,7 +107,7 @@ final class Connection {
         setupSince = now
         lastHeard = now
         rsocket = ServerConnection(limits: limits.ofConnection)
-        http = face == .http ? HTTPFace(limits: limits) : nil
+        http = face == .http ? HTTPFace(limits: limits, pool: pool) : nil
         output = Output(pool: pool, isRSocket: face == .rsocket)
     }
 
@@ -108,7 +116,13 @@ final class Connection {
     /// Bytes that go as soon as the socket takes them.
     var handedOver: Int { output.count + (http?.ready ?? 0) }
     /// More may be handed over where `limit` bytes may wait.
-    func hasRoom(_ limit: Int) -> Bool { output.room(limit) > (http?.ready ?? 0) }
+    func hasRoom(_ limit: Int) -> Bool { room(limit) > 0 }
+    /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
+    func room(_ limit: Int) -> Int { output.room(limit) - (http?.ready ?? 0) }
+    /// Bytes of what was read and not dealt with, and of answers, that count as the broker's memory.
+    var bufferedBytes: Int {
+        (http?.bufferedBytes ?? rsocket.bufferedBytes) + output.control.capacity
+    }
     /// It has no socket, and may get another one.
     var isDetached: Bool { session?.detachedAt != nil }
     /// All that was to be written has gone.
@@ -135,8 +149,35 @@ final class Connection {
         http1.quietSince = http1.quietSince.excused(time, now: now)
     }
 
-    /// The shard came by `time` nanoseconds later than it should have.
-    func delaySetup(_ time: UInt64, now: UInt64) { setupSince = setupSince.excused(time, now: now) }
+    /// The shard's ticks have been late by `lateness` nanoseconds in all. What has come since this was told last
+    /// does not count against SETUP.
+    func delaySetup(until lateness: UInt64, now: UInt64) {
+        if let counted = latenessCounted { setupSince = setupSince.excused(lateness &- counted, now: now) }
+        latenessCounted = lateness
+    }
+
+    /// When one of its limits of time may be reached; `soon` where it has to be looked at in every tick.
+    func timeLimit(_ limits: Limits, soon: UInt64) -> UInt64 {
+        if let since = session?.detachedAt { return since.addingClamped(limits.resumeTime) }
+        if session != nil, hungryCount > 0 || !waitingListings.isEmpty { return soon }
+        var due = UInt64.max
+        func add(_ since: UInt64?, _ time: UInt64) { if let since { due = Swift.min(due, since.addingClamped(time)) } }
+        add(unreadSince, limits.unreadTime)
+        add(http?.nextDeadline, 0)
+        add(http?.nextHeartbeat, 0)
+        if let http1 = http?.http1 {
+            if http1.isIdle || http1.isComplete { add(http1.quietSince, limits.httpSilence) }
+            return due
+        }
+        add(lastHeard, probed ? lifetime : lifetime / 2)
+        add(rsocket.oldestReassembly, limits.reassemblyTime)
+        if let session = http?.session {
+            if http?.isCrowded == true { return soon }
+            if session.pointee.hasPartialFrame { add(lastHeard, limits.reassemblyTime) }
+            add(session.pointee.deadline, 0)
+        }
+        return due
+    }
 
     func attach(_ stream: BoundStream) {
         stream.place = streams.count
@@ -168,52 +209,27 @@ final class Connection {
 
     // Those that wait for room
 
-    var hungryCount: Int { hungry.count - firstHungry - leftHungry }
+    var hungryCount: Int { hungry.count }
 
-    func add(hungry subscriber: Subscriber) {
-        subscriber.isHungry = true
-        hungry.append(subscriber)
-    }
+    func add(hungry subscriber: Subscriber) { subscriber.outputTurn = hungry.append(subscriber) }
 
-    /// A hungry subscriber is gone. The list is gone over once half of it is, so that leaving costs little and who
-    /// comes and leaves again and again holds no memory.
+    /// A hungry subscriber is gone.
     func leave(hungry subscriber: Subscriber) {
-        subscriber.isHungry = false
-        leftHungry += 1
-        guard leftHungry * 2 > hungry.count - firstHungry else { return }
-        hungry.removeFirst(firstHungry)
-        firstHungry = 0
-        hungry.removeAll { !$0.isHungry }
-        leftHungry = 0
+        guard let turn = subscriber.outputTurn else { return }
+        subscriber.outputTurn = nil
+        hungry.withdraw(turn)
     }
 
     /// The one whose turn it is.
     func nextHungry() -> Subscriber? {
-        while firstHungry < hungry.count {
-            let subscriber = hungry[firstHungry]
-            firstHungry += 1
-            if firstHungry * 2 > hungry.count {
-                hungry.removeFirst(firstHungry)
-                firstHungry = 0
-            }
-            guard subscriber.isHungry else {
-                leftHungry -= 1
-                continue
-            }
-            subscriber.isHungry = false
-            return subscriber
-        }
-        return nil
+        let subscriber = hungry.popFirst()
+        subscriber?.outputTurn = nil
+        return subscriber
     }
 
-    /// Calls `body` with all who are in the list, those among them whose turn has been or who left.
     func forEachHungry(_ body: (Subscriber) -> Void) { hungry.forEach(body) }
 
-    func removeHungry() {
-        hungry.removeAll()
-        firstHungry = 0
-        leftHungry = 0
-    }
+    func removeHungry() { hungry.removeAll() }
 
     /// "127.0.0.1:50312" and "[::1]:50312" without the port.
     static func address(of peer: String) -> String {

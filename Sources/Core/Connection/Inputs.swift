@@ -4,20 +4,24 @@ import Bytes
 import RSocket
 
 extension Shard {
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `face`. Nil
-    /// refuses it.
+    /// As `admit`; nil if it is refused.
     public func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
+        try? admit(peer: peer, face: face, now: now)
+    }
+
+    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `face`.
+    public func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
         moment = now
-        guard !draining else { return nil }
+        guard !draining else { throw .draining }
         guard quotas.connections.take(limit: limits.connections) else {
             reached(.connections)
-            return nil
+            throw .connections(limit: limits.connections)
         }
         let address = Connection.address(of: peer)
         guard quotas.connect(address, limit: limits.connectionsPerAddress) else {
             quotas.connections.give()
             reached(.connectionsPerAddress)
-            return nil
+            throw .connectionsPerAddress(limit: limits.connectionsPerAddress)
         }
         let connection = connections.insert { handle in
             Connection(
@@ -25,6 +29,8 @@ extension Shard {
                 now: now.monotonic)
         }
         if connection.http != nil { connection.principal = unasked(connection) }
+        connection.delaySetup(until: timers.lateness, now: now.monotonic)
+        timers.touch(connection)
         counters.connectionsOpened += 1
         log(.debug, "connection opened", [("peer", peer)])
         return connection.id
@@ -57,6 +63,7 @@ extension Shard {
         case .new, .open: break
         case .closing, .closed: return
         }
+        if let http1 = connection.http?.http1 { return discard(bytes.count, connection, http1, now: now) }
         connection.bytesIn &+= UInt64(bytes.count)
         counters.bytesIn &+= UInt64(bytes.count)
         connection.lastHeard = now.monotonic
@@ -64,6 +71,7 @@ extension Shard {
         if let http = connection.http {
             http.session?.pointee.feed(bytes, now: now.monotonic)
         } else {
+            connection.rsocket.isShort = isFull
             connection.rsocket.feed(bytes, now: now.monotonic)
         }
         take(connection, now: now)
@@ -84,22 +92,35 @@ extension Shard {
         settle(now)
     }
 
-    /// Deals with all that the peer has sent and that may be dealt with now.
+    /// Deals with what the peer has sent and may be dealt with now, up to a quantum.
     func take(_ connection: Connection, now: Instant) {
         connection.isHeld = false
+        // Its turn comes.
+        if connection.isBehind { return putAside(connection) }
+        let end = work.spent + Work.quantum
         while !mustWait(connection) {
+            if work.spent >= end {
+                putAside(connection)
+                return getInLine(connection)
+            }
             guard dealWithNext(connection, now: now) else {
                 updateReading(connection)
                 return
             }
+            work.spent += Work.event
             switch connection.phase {
             case .new, .open: continue
             case .closing, .closed: return
             }
         }
         connection.isHeld = true
-        if let http = connection.http { http.session?.pointee.hold() } else { connection.rsocket.hold() }
+        putAside(connection)
         updateReading(connection)
+    }
+
+    /// Keeps what was read and is not dealt with: the driver's buffer is its own again.
+    private func putAside(_ connection: Connection) {
+        if let http = connection.http { http.session?.pointee.hold() } else { connection.rsocket.hold() }
     }
 
     /// False when nothing is left to deal with.
@@ -127,10 +148,12 @@ extension Shard {
         event("connection-opened", connection: connection, reason: nil)
     }
 
-    /// What was read and not dealt with counts as the broker's memory.
+    /// What was read and not dealt with, and answers that are not read, count as the broker's memory.
     func charge(_ connection: Connection) {
-        let buffered = connection.http?.bufferedBytes ?? connection.rsocket.bufferedBytes
-        let bytes = connection.isClosed ? 0 : buffered
+        let bytes = connection.isClosed ? 0 : connection.bufferedBytes
+        let undealt = connection.isHeld || connection.isBehind ? bytes : 0
+        pool.undealt += undealt - connection.undealt
+        connection.undealt = undealt
         if bytes != connection.charged { memory.add(bytes - connection.charged) }
         connection.charged = bytes
     }
@@ -185,8 +208,12 @@ extension Shard {
         if count > 0 { connection.unreadSince = nil }
         connection.bytesOut &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
+        let http1 = connection.http?.http1
+        if count > 0 { http1?.quietSince = now.monotonic }
         if case .closing = connection.phase, connection.isWritten {
             close(connection, reason: "closed after an error", now: now)
+        } else if http1?.isSpent == true, connection.isWritten {
+            close(connection, reason: "its stream has ended", now: now)
         } else {
             resume(connection, now: now)
             if let session = connection.http?.session, session.pointee.hasEvents, !connection.isHeld {
@@ -239,6 +266,7 @@ extension Shard {
         for place in 0..<connections.bound {
             guard let connection = connections.at(place) else { continue }
             connection.lastMoved = now.monotonic
+            timers.touch(connection)
             if connection.isDetached {
                 close(connection, reason: "the broker is shutting down", now: now)
                 continue
@@ -271,8 +299,11 @@ extension Shard {
 
     static var drainingRefusal: Refusal { Refusal(.unavailable, "The broker is shutting down; connect again later.") }
 
+    /// The connection that an input is about. The next tick looks at it.
     func find(_ id: ConnectionID) -> Connection? {
-        connections[Handle(index: id.index, generation: id.generation)]
+        guard let connection = connections[Handle(index: id.index, generation: id.generation)] else { return nil }
+        timers.touch(connection)
+        return connection
     }
 
     // A connection's end
@@ -314,34 +345,21 @@ extension Shard {
         if !connection.isDetached { uncountSocket(of: connection) }
         forgetSession(of: connection)
         charge(connection)
-        connection.output.removeAll()
-        // They refer to the connection in turn.
-        connection.removeHungry()
-        connection.waitingListings.removeAll()
+        giveBack(connection)
         connections.remove(connection.handle)
+        timers.connections.cancel(connection)
         disenroll(connection)
         effects.close.append(connection.id)
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
         if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
     }
 
-    func dropStreams(of connection: Connection, now: Instant) {
-        while let stream = connection.streams.last {
-            if stream.kind == .publisher {
-                ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
-            }
-            if stream.kind == .subscriber, let end = connection.end {
-                unsafeDowncast(stream, to: Subscriber.self).end = "its connection ended: \(end)"
-            }
-            // The owner may have answered at once and so have dropped it.
-            if streams[stream.handle] === stream { drop(stream) }
-        }
-    }
-
     /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
     /// is to ask for nothing more now.
     private func mustWait(_ connection: Connection) -> Bool {
-        connection.output.unreadAnswers > limits.controlOutput || connection.forwarded > limits.forwarded
+        connection.output.unreadAnswers > (pool.isReadingShort ? Limits.shortControl : limits.controlOutput)
+            || connection.output.blocked && connection.http?.unwritten ?? 0 > Limits.unwrittenAnswers
+            || connection.forwarded > (isFull ? 0 : limits.forwarded)
             || connection.ticket != nil
     }
 

@@ -11,6 +11,8 @@ struct Refusal: Error, Sendable {
     var message: String
     /// Seconds after which to try again, where that is known.
     var retryAfter: Int?
+    /// The limit that stands behind it, where that matters to those who count.
+    var limit: LimitReached?
 
     init(_ kind: Kind, _ message: String, retryAfter: Int? = nil) {
         self.kind = kind

@@ -51,7 +51,7 @@ extension Shard {
                 sayRefused(Refusal(error), on: connection, stream: stream)
             }
         case .drop:
-            counters.fireDropped += 1
+            dropped(.tooLarge, of: nil)
         case .fatal(let error):
             fatal(connection, error, now: now)
         case .closedByPeer(_, let message):
@@ -86,7 +86,7 @@ extension Shard {
                     return try call(connection, stream: stream, try ControlCall.read(Route(tags)), now: now)
                 }
                 try expectPublish(to: target, connection)
-                let metadata = tags.isAlone ? nil : carried(content.metadata, of: connection)
+                let metadata = tags.isAlone ? nil : try carried(content.metadata, of: connection)
                 if kind == .response {
                     try publish(
                         connection, stream: stream, to: target, metadata: metadata, payload: content.data, now: now)
@@ -99,13 +99,12 @@ extension Shard {
                 let route = try Route(tags)
                 try openChannel(
                     connection, stream: stream, to: route.name, PublishOptions(route), initialN: initialN,
-                    complete: complete, metadata: carried(content.metadata, of: connection), payload: content.data,
+                    complete: complete, metadata: try carried(content.metadata, of: connection), payload: content.data,
                     now: now)
             }
         } catch {
             guard kind != .fireAndForget else {
-                counters.fireDropped += 1
-                return
+                return dropped(PublishLoss(error), of: nil)
             }
             connection.rsocket.closeStream(stream)
             sayRefused(error, on: connection, stream: stream)
@@ -150,14 +149,22 @@ extension Shard {
     }
 
     /// A publisher's own metadata, without route and authentication; nil where there is none.
-    private func carried(_ metadata: UnsafeRawBufferPointer?, of connection: Connection) -> UnsafeRawBufferPointer? {
+    private func carried(
+        _ metadata: UnsafeRawBufferPointer?, of connection: Connection
+    ) throws(Refusal) -> UnsafeRawBufferPointer? {
         let form = connection.rsocket.metadataForm
-        do {
-            guard let metadata, try CompositeMetadata.carriedCount(metadata, form: form) > 0 else { return nil }
+        do throws(RSocketError) {
+            guard let metadata,
+                try CompositeMetadata.carriedCount(metadata, form: form, most: Limits.metadataEntries) > 0
+            else { return nil }
             carriedMetadata.removeAll()
             try CompositeMetadata.appendCarried(metadata, form: form, into: &carriedMetadata)
             return carriedMetadata.isEmpty ? nil : carriedMetadata.readable
         } catch {
+            if error.bound == .metadata {
+                reached(.metadata)
+                throw Refusal(error)
+            }
             // Metadata of a later item that cannot be read: the message goes on without it.
             return nil
         }
@@ -165,9 +172,12 @@ extension Shard {
 
     private func payload(_ publisher: Publisher, next: Bool, complete: Bool, _ content: Content, now: Instant) {
         if next {
-            item(
-                publisher, metadata: carried(content.metadata, of: publisher.connection), payload: content.data,
-                now: now)
+            do throws(Refusal) {
+                let metadata = try carried(content.metadata, of: publisher.connection)
+                item(publisher, metadata: metadata, payload: content.data, now: now)
+            } catch {
+                revoke(publisher, error, now: now)
+            }
         }
         // The item may have been refused, and the channel be gone.
         guard complete, streams[publisher.handle] === publisher else { return }

@@ -169,6 +169,7 @@ extension Shard {
         connection.phase = .closed
         charge(connection)
         connections.remove(connection.handle)
+        timers.connections.cancel(connection)
         uncountSocket(of: connection)
     }
 

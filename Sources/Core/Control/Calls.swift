@@ -235,15 +235,12 @@ extension Shard {
 
     /// Returns the subscription as it was.
     private func cutOff(subscription id: UInt64, by caller: Caller?, now: Instant) throws(Refusal) -> Description {
-        for place in 0..<streams.bound {
-            guard let stream = streams.at(place), stream.kind == .subscriber else { continue }
-            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
-            guard subscriber.id == id else { continue }
-            let description = describe(subscriber, now: now)
-            audit(ending: subscriber, by: caller)
-            fail(subscriber, Refusal(.cutOff, "An operator ended this subscription."))
-            return description
+        guard let subscriber = subscribers[id] else {
+            throw Refusal(.notFound, "There is no subscription \(id).")
         }
-        throw Refusal(.notFound, "There is no subscription \(id).")
+        let description = describe(subscriber, now: now)
+        audit(ending: subscriber, by: caller)
+        fail(subscriber, Refusal(.cutOff, "An operator ended this subscription."))
+        return description
     }
 }

@@ -56,7 +56,7 @@ package struct Inspection {
         package var delivered: UInt64
         package var dropped: UInt64
         package var droppedSinceDelivery: UInt64
-        /// Up to where its view has been advanced, and what that has given up.
+        /// Up to where it has been brought, and what its view has given up.
         package var viewEnd: UInt64
         package var viewHead: UInt64
         package var viewLost: UInt64
@@ -100,6 +100,22 @@ package struct Inspection {
 }
 
 extension Shard {
+    /// How many there are of what an engine of its own accord needs memory for.
+    package struct Population: Equatable {
+        package var connections = 0
+        package var streams = 0
+        /// Topics of clients, and views of them.
+        package var topics = 0
+
+        package init() {}
+    }
+
+    package func add(to population: inout Population) {
+        population.connections += connections.count
+        population.streams += streams.count
+        population.topics += topics.count + mirrors.count
+    }
+
     /// Topics in the order of their epochs, streams and connections in that of their places.
     package func inspect() -> Inspection {
         var inspection = Inspection()
@@ -113,7 +129,8 @@ extension Shard {
                 Inspection.Connection(
                     id: connection.id, output: connection.handedOver, control: connection.output.controlCount,
                     isBlocked: connection.output.blocked, isFlushing: connection.isFlushing,
-                    isHeld: connection.isHeld, isOpen: connection.isOpen, forwarded: connection.forwarded,
+                    isHeld: connection.isHeld || connection.isBehind, isOpen: connection.isOpen,
+                    forwarded: connection.forwarded,
                     parked: connection.parkedCount, received: connection.rsocket.received,
                     isDetached: connection.isDetached, kept: kept(for: connection)))
         }
@@ -132,7 +149,7 @@ extension Shard {
             lost: topic.lost.value, forgotten: topic.forgotten.value, bytes: topic.log.bytes,
             memory: topic.log.memory, horizon: topic.room.horizon?.value, isBlocked: topic.room.floor != nil,
             parked: topic.parked.count, reserved: topic.room.reserved,
-            channels: topic.turns.map {
+            channels: topic.channelsInOrder.map {
                 Inspection.Channel(
                     shard: $0.key.shard, place: $0.key.handle.index, generation: $0.key.handle.generation,
                     outstanding: $0.outstanding, reserved: $0.reserved, accepted: $0.accepted)
@@ -155,7 +172,8 @@ extension Shard {
             outstanding: credit.outstanding, isUnbounded: credit.isUnbounded,
             delivered: subscriber.known { $0.delivered } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             droppedSinceDelivery: subscriber.known { $0.droppedSinceDelivery } ?? 0,
-            viewEnd: subscriber.mirror.log.end.value, viewHead: subscriber.mirror.log.head.value,
+            viewEnd: subscriber.known { $0.told.value } ?? subscriber.mirror.log.end.value,
+            viewHead: subscriber.mirror.log.head.value,
             viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog,
             isHeldUp: subscriber.exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false)
     }

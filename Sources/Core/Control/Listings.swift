@@ -32,27 +32,6 @@ struct ListPage: Sendable {
     var principal: Principal
 }
 
-/// Lists whose next page is due, in turn: at most `Limits.listingsPerConnection` of each connection.
-struct DuePages {
-    private var listings: [Listing] = []
-    private var first = 0
-
-    var count: Int { listings.count - first }
-
-    mutating func append(_ listing: Listing) { listings.append(listing) }
-
-    mutating func popFirst() -> Listing? {
-        guard first < listings.count else { return nil }
-        let listing = listings[first]
-        first += 1
-        if first * 2 >= listings.count {
-            listings.removeFirst(first)
-            first = 0
-        }
-        return listing
-    }
-}
-
 final class Listing: BoundStream {
     /// Rows fetched at a time.
     static let page = 64

@@ -53,7 +53,8 @@ extension Shard {
             tally.add(mirror.log.allPieces)
             mirror.entries.forEachRun { tally.add($0) }
         }
-        for meter in meters.values { tally.add(parked: meter.parked.bytes) }
+        for meter in meters.all { tally.add(parked: meter.parked.bytes) }
+        tally.add(forwardedBytes + reports.charged)
         pool.forEachSpare { tally.add($0) }
         for place in 0..<connections.bound {
             if let connection = connections.at(place) { add(connection, to: &tally) }
@@ -68,8 +69,7 @@ extension Shard {
 
     private func add(_ connection: Connection, to tally: inout MemoryTally) {
         tally.add(connection.charged)
-        let buffered = connection.http?.bufferedBytes ?? connection.rsocket.bufferedBytes
-        if !connection.isClosed, connection.charged != buffered { tally.stale += 1 }
+        if !connection.isClosed, connection.charged != connection.bufferedBytes { tally.stale += 1 }
         tally.add(connection.output.kept?.store.capacity ?? 0)
         connection.output.forEachOwner { tally.add($0) }
         // Their views may be gone.

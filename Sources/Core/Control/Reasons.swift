@@ -69,7 +69,7 @@ public enum RefusalReason: Int, TallyKey {
         case .topicEnded: self = .ended
         case .gap: self = .gap
         case .tooLarge, .targetTooLong, .headersTooLarge: self = .tooLarge
-        case .overLimit: self = .limit
+        case .overLimit, .tooManyConnections: self = .limit
         case .draining, .busy: self = .unavailable
         case .blocked: self = .blocked
         case .invalid, .methodNotAllowed, .notAcceptable, .expectationFailed, .internalError, .httpVersion:
@@ -96,7 +96,7 @@ public enum LimitReached: Int, TallyKey {
     case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes
     case payload, metadata, headers, keepaliveData, reassembly, parked, retainBytes, memory, controlOutput
     case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
-    case sessions, sessionsPerUser, resumeBuffer, resumeTime
+    case sessions, sessionsPerUser, resumeBuffer, resumeTime, events
 
     public var name: String {
         switch self {
@@ -131,6 +131,7 @@ public enum LimitReached: Int, TallyKey {
         case .sessionsPerUser: "sessions-per-user"
         case .resumeBuffer: "resume-buffer"
         case .resumeTime: "resume-time"
+        case .events: "events"
         }
     }
 
@@ -141,6 +142,7 @@ public enum LimitReached: Int, TallyKey {
         case .streams: self = .streamsPerConnection
         case .reassembly: self = .reassembly
         case .reassemblyTime: self = .reassemblyTime
+        case .memory: self = .memory
         case .keepaliveData: self = .keepaliveData
         case nil: return nil
         }

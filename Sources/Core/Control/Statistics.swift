@@ -9,8 +9,11 @@ public struct ShardCounters: Sendable {
     public var delivered: UInt64 = 0
     /// Messages that subscriptions lost, by their overflow policy.
     public var dropped = Tally<Overflow>()
-    /// Fire publishes that were not taken.
-    public var fireDropped: UInt64 = 0
+    /// Publishes that were not taken: those that nobody waits for the answer of, and all others.
+    public var publishesDropped = Tally<PublishLoss>()
+    public var publishesRefused = Tally<PublishLoss>()
+    /// The topic of one of them.
+    var lostTopic = ""
     /// Messages that went past a `block` subscription's buffer.
     public var overshoot: UInt64 = 0
     /// Nanoseconds for which publishers of a topic waited for room, summed over topics.
@@ -49,7 +52,9 @@ public struct ShardCounters: Sendable {
         published &+= other.published
         delivered &+= other.delivered
         dropped.add(other.dropped)
-        fireDropped &+= other.fireDropped
+        publishesDropped.add(other.publishesDropped)
+        publishesRefused.add(other.publishesRefused)
+        if !other.lostTopic.isEmpty { lostTopic = other.lostTopic }
         overshoot &+= other.overshoot
         blocked &+= other.blocked
         streamErrors &+= other.streamErrors
@@ -90,6 +95,8 @@ struct Statistics {
     private var latest: [ShardCounters]
     private var before = ShardCounters()
     private var beforeAt: UInt64 = 0
+    /// What was lost between the last two objects.
+    private(set) var loss: LogRecord?
 
     init(shards: Int) { latest = Array(repeating: ShardCounters(), count: shards) }
 
@@ -117,6 +124,10 @@ struct Statistics {
         object.add("dropped", total.dropped.total)
         object.add("dropped_per_s", rate(total.dropped.total, before.dropped.total))
         object.add("fire_dropped", total.fireDropped)
+        object.add("publishes_refused", total.publishesRefused.total)
+        object.add("lost", total.lost)
+        object.add("lost_to_memory", total.lost(to: .memory))
+        object.add("lost_per_s", rate(total.lost, before.lost))
         object.add("blocked_ms", total.blocked / 1_000_000)
         object.add("bytes_in", total.bytesIn)
         object.add("bytes_in_per_s", rate(total.bytesIn, before.bytesIn))
@@ -132,6 +143,7 @@ struct Statistics {
         object.add("resumptions_refused", total.resumptionsRefused)
         object.add("tls_handshakes", total.handshakes)
         object.add("tls_handshake_failures", total.handshakeFailures)
+        loss = total.lossRecord(since: before)
         before = total
         beforeAt = now.monotonic
         return object

@@ -69,7 +69,7 @@ extension Shard {
         if owner == index {
             publishSystem(SystemTopic.events, text, now: moment)
         } else {
-            send(.event(text), to: owner)
+            report(event: text, to: owner)
         }
     }
 

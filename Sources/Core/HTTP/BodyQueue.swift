@@ -89,11 +89,18 @@ struct BodyQueue: ~Copyable {
     /// others may be waiting with the same.
     static let worthSharing = 16 << 10
 
-    /// Copies the small ranges of shared memory: a stream that does not move is to keep no memory alive for a few
-    /// bytes.
-    mutating func detach() {
-        guard pieces[first...].contains(where: { $0.owner != nil && $0.count < BodyQueue.worthSharing }) else { return }
-        var copy = ByteBuffer()
+    /// Copies the small ranges of shared memory, if `mayOwn` lets it have so many bytes for itself: a stream that does
+    /// not move is to keep no memory alive for a few bytes.
+    mutating func detach(_ mayOwn: (Int) -> Bool) {
+        var small = 0
+        for piece in pieces[first...] where piece.owner != nil && piece.count < BodyQueue.worthSharing {
+            small += piece.count
+        }
+        guard small > 0, mayOwn(small) else { return }
+        let all = pieces[first...].reduce(0) { sum, piece in
+            piece.owner != nil && piece.count >= BodyQueue.worthSharing ? sum : sum + piece.count
+        }
+        var copy = ByteBuffer(minimumCapacity: all)
         var kept: [Piece] = []
         for piece in pieces[first...] {
             if piece.owner != nil, piece.count >= BodyQueue.worthSharing {

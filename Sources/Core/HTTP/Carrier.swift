@@ -41,7 +41,8 @@ extension HTTPFace {
         switch carrier {
         case .http2(let session): session.pointee.wantsOutput
         case .http1(let http1):
-            !http1.isIdle && (http1.isComplete || exchange(at: http1.handle)?.body.isEmpty == false)
+            !http1.isIdle && !http1.isSpent
+                && (http1.isComplete || exchange(at: http1.handle)?.body.isEmpty == false)
         }
     }
 
@@ -78,11 +79,12 @@ extension HTTPFace {
             let date = HTTPDate.text(now.wall)
             let headers = [(name: "date", value: date)] + answer.headers.map { (name: $0.name, value: $0.value) }
             // A stream has a body that is empty for now, and its HEAD tells no length either.
-            let isStream = answer.body.isEmpty && answer.status == 200
+            let isOfStream = answer.body.isEmpty && answer.status == 200
             http1.respond(
                 HTTP1Answer(
-                    status: answer.status, headers: headers, length: isStream ? nil : answer.body.count, isLast: false))
-            if complete, isStream { http1.finish(now: now.monotonic) }
+                    status: answer.status, headers: headers, length: isOfStream ? nil : answer.body.count,
+                    isStream: isOfStream && !complete, isLast: false))
+            if complete, isOfStream { http1.finish(now: now.monotonic) }
         }
     }
 

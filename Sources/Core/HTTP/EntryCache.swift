@@ -1,11 +1,41 @@
-// EntryCache: a topic's messages as gRPC has them, made once for all gRPC subscribers of a shard's view. A run holds
-// the entries of consecutive messages one behind the other, so that what a subscriber is to get next is a range of it.
+// EntryCache: a topic's messages as one of the forms has them in which they go over HTTP, made once for all subscribers
+// of a shard's view that are served that form. A run holds the entries of consecutive messages one behind the other, so
+// that what a subscriber is to get next is a range of it.
 //
 //     run: first | entry entry entry …   free |      run: first | …
 
 import Bytes
 import HTTP2
 import Replay
+
+/// How messages are written.
+enum EntryForm {
+    /// Entries of gRPC's responses.
+    case call
+    /// Records of a stream of plain HTTP, without what one subscription alone is told.
+    case record(StreamFormat, epoch: UInt64)
+
+    /// Calls `body` with a record, measured.
+    fileprivate static func withRecord<Result>(
+        _ format: StreamFormat, _ epoch: UInt64, _ sequence: SequenceNumber, _ entry: Chunk.Entry, of chunk: Chunk,
+        _ body: (borrowing StreamRecord) -> Result
+    ) -> Result {
+        func record(_ payload: UnsafeRawBufferPointer) -> Result {
+            let message = StreamedMessage(
+                epoch: epoch, sequence: sequence.value, timestamp: entry.timestamp, metadata: chunk.metadata(entry),
+                payload: payload)
+            return body(StreamRecord(message, as: format))
+        }
+        let count = Int(entry.payload)
+        guard Int(entry.framed) > PayloadFraming.header + count else {
+            return record(chunk.bytes(Int(entry.offset) + PayloadFraming.header, count))
+        }
+        // A long payload stands in several frames, and is put together.
+        var whole = ByteBuffer(minimumCapacity: count)
+        chunk.forEachPayloadPart(entry) { whole.append($0) }
+        return record(whole.readable)
+    }
+}
 
 /// Entries of consecutive messages, in one region of memory that never moves.
 final class EntryRun {
@@ -17,13 +47,15 @@ final class EntryRun {
     private let base: UnsafeMutableRawPointer
     private let capacity: Int
     private let budget: MemoryBudget
+    private let form: EntryForm
     /// Where each entry ends.
     private var ends: [Int] = []
     /// When it was last used, in the cache's count.
     var lastUse: UInt64 = 0
 
-    init(first: SequenceNumber, capacity: Int, budget: MemoryBudget) {
+    init(first: SequenceNumber, capacity: Int, form: EntryForm = .call, budget: MemoryBudget) {
         self.first = first
+        self.form = form
         self.capacity = capacity
         self.budget = budget
         base = .allocate(byteCount: capacity, alignment: 16)
@@ -39,13 +71,18 @@ final class EntryRun {
     var memory: Int { capacity }
 
     /// Bytes of the entry that a message of `log` will have.
-    static func size(of sequence: SequenceNumber, in log: Log) -> Int {
+    static func size(of sequence: SequenceNumber, in log: Log, as form: EntryForm = .call) -> Int {
         let piece = log.piece(of: sequence)
         let entry = piece.chunk.entry(sequence - piece.first)
-        return MessageEntry(
-            sequence: sequence.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
-            metadata: piece.chunk.metadata(entry)
-        ).size
+        switch form {
+        case .call:
+            return MessageEntry(
+                sequence: sequence.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
+                metadata: piece.chunk.metadata(entry)
+            ).size
+        case .record(let format, let epoch):
+            return EntryForm.withRecord(format, epoch, sequence, entry, of: piece.chunk) { $0.size }
+        }
     }
 
     /// Where the entry of `sequence` begins.
@@ -54,6 +91,14 @@ final class EntryRun {
     /// Adds the message behind the last one; false if there is no room for it.
     func add(_ chunk: Chunk, _ entry: Chunk.Entry) -> Bool {
         let start = ends.last ?? 0
+        if case .record(let format, let epoch) = form {
+            return EntryForm.withRecord(format, epoch, end, entry, of: chunk) { record in
+                guard capacity - start >= record.size else { return false }
+                record.write(to: base + start)
+                ends.append(start + record.size)
+                return true
+            }
+        }
         let message = MessageEntry(
             sequence: end.value, timestamp: entry.timestamp, payloadCount: Int(entry.payload),
             metadata: chunk.metadata(entry))
@@ -83,10 +128,56 @@ final class EntryRun {
     }
 }
 
-/// The runs of one view, sorted by their first message. They may leave messages out that nobody has asked for.
+/// The runs of one view, in each form that somebody is served.
+struct EntryCaches {
+    var calls = EntryCache()
+    var events = EntryCache()
+    var lines = EntryCache()
+
+    var memory: Int { calls.memory + events.memory + lines.memory }
+
+    /// The run that holds `sequence`, which `log` has.
+    mutating func run(
+        for sequence: SequenceNumber, in log: Log, as form: EntryForm, _ pool: BlockPool
+    ) -> EntryRun {
+        pool.hasRuns = true
+        return switch form {
+        case .call: calls.run(for: sequence, in: log, as: form, limit: EntryCache.limit(pool), budget: pool.budget)
+        case .record(.eventStream, _):
+            events.run(for: sequence, in: log, as: form, limit: EntryCache.limit(pool), budget: pool.budget)
+        case .record(.jsonLines, _):
+            lines.run(for: sequence, in: log, as: form, limit: EntryCache.limit(pool), budget: pool.budget)
+        }
+    }
+
+    /// Messages before `sequence` have gone.
+    mutating func evict(before sequence: SequenceNumber) {
+        calls.evict(before: sequence)
+        events.evict(before: sequence)
+        lines.evict(before: sequence)
+    }
+
+    mutating func removeAll() {
+        calls.removeAll()
+        events.removeAll()
+        lines.removeAll()
+    }
+
+    func forEachRun(_ body: (EntryRun) -> Void) {
+        calls.forEachRun(body)
+        events.forEachRun(body)
+        lines.forEachRun(body)
+    }
+}
+
+/// The runs of one view in one form, sorted by their first message. They may leave messages out that nobody has asked
+/// for.
 struct EntryCache {
     /// Bytes of all runs of a view, above which the one that was used longest ago goes.
     static let limit = 4 << 20
+    /// As `limit`, while memory is short.
+    static let shortLimit = 64 << 10
+    static func limit(_ pool: BlockPool) -> Int { pool.isShort ? shortLimit : limit }
 
     private var runs: [EntryRun] = []
     private var uses: UInt64 = 0
@@ -97,7 +188,10 @@ struct EntryCache {
     func forEachRun(_ body: (EntryRun) -> Void) { runs.forEach(body) }
 
     /// The run that holds `sequence`, which `log` has.
-    mutating func run(for sequence: SequenceNumber, in log: Log, budget: MemoryBudget) -> EntryRun {
+    mutating func run(
+        for sequence: SequenceNumber, in log: Log, as form: EntryForm = .call, limit: Int = EntryCache.limit,
+        budget: MemoryBudget
+    ) -> EntryRun {
         uses += 1
         let place = place(of: sequence)
         if place > 0 {
@@ -109,7 +203,7 @@ struct EntryCache {
                 if sequence < run.end { return run }
             }
         }
-        return make(at: sequence, place, log, budget)
+        return make(at: sequence, place, log, form, limit, budget)
     }
 
     /// Messages before `sequence` have gone.
@@ -149,16 +243,19 @@ struct EntryCache {
     }
 
     private mutating func make(
-        at sequence: SequenceNumber, _ place: Int, _ log: Log, _ budget: MemoryBudget
+        at sequence: SequenceNumber, _ place: Int, _ log: Log, _ form: EntryForm, _ limit: Int,
+        _ budget: MemoryBudget
     ) -> EntryRun {
-        let needed = EntryRun.size(of: sequence, in: log)
-        let run = EntryRun(first: sequence, capacity: Swift.max(nextCapacity, needed), budget: budget)
+        let needed = EntryRun.size(of: sequence, in: log, as: form)
+        // A large one has a run of its own: what it would leave free is too little for the next.
+        let capacity = needed > EntryRun.largest / 4 ? needed : Swift.max(nextCapacity, needed)
+        let run = EntryRun(first: sequence, capacity: capacity, form: form, budget: budget)
         nextCapacity = Swift.min(nextCapacity * 2, EntryRun.largest)
         run.lastUse = uses
         runs.insert(run, at: place)
         memory += run.memory
         extend(run, place + 1, log)
-        while memory > EntryCache.limit, runs.count > 1 { dropOldest() }
+        while memory > limit, runs.count > 1 { dropOldest() }
         return run
     }
 

@@ -8,7 +8,7 @@ import Replay
 extension Shard {
     /// Streams whose message goes beyond their window have their turns, as far as others have gone.
     func feedCrowded(_ http: HTTPFace, now: Instant) {
-        while let exchange = http.nextCrowded(limit: limits.beyondWindows) {
+        while let exchange = http.nextCrowded(limit: http.mostBeyond(limits.beyondWindows)) {
             guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
             deliver(unsafeDowncast(bound, to: Subscriber.self), now: now)
         }
@@ -29,24 +29,24 @@ extension Shard {
             let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
-                exchange.body.detach()
-                http.weigh(exchange)
-                http.weighAgainstWindow(exchange)
+                http.detach(exchange)
                 charge(connection)
                 return false
             }
-            let output = limits.output - connection.handedOver
+            let output = connection.room(limits.output)
             guard output > 0, connection.isOpen, given < quantum else { return true }
             let allowed = window - exchange.body.count
             let room = Swift.min(output, allowed, Shard.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
             // Before its entry is made, which takes as much memory.
-            if http.beyond >= limits.beyondWindows, EntryRun.size(of: range.lower, in: log) > allowed {
+            if http.beyond > 0, http.beyond >= http.mostBeyond(limits.beyondWindows),
+                EntryRun.size(of: range.lower, in: log) > allowed
+            {
                 http.crowd(exchange)
                 return false
             }
             mirror.entries.evict(before: log.head)
-            let run = mirror.entries.run(for: range.lower, in: log, budget: memory)
+            let run = mirror.entries.run(for: range.lower, in: log, as: .call, pool)
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
             let dropped = subscriber.cursor.droppedBeforeNext
             subscriber.cursor.handOver(count)

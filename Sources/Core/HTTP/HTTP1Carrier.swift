@@ -1,9 +1,12 @@
 // HTTP1Carrier: what a connection of HTTP/1.1 has in the place of HTTP/2's session: one request at a time, each the
 // next stream. The driver has the bytes of the protocol; from here it fetches the answer when there is one, and then
-// the body, piece by piece, as the client takes it.
+// the body, piece by piece, as the client takes it. A stream is no such answer: behind its fetch the driver gives the
+// client's socket to the engine, which writes head and body to the connection's output. The connection ends with it.
 //
 //     idle ──request──▶ asked ──respond──▶ answered ──fetch──▶ sending ──┐
-//       ▲────────────────────────── over ────────────────────────────────┘
+//       ▲                                      │                         │
+//       │                                      └─fetch─▶ begun ──▶ streaming ──▶ spent
+//       └────────────────────────── over ────────────────────────────────┘
 
 import HTTP2
 
@@ -13,15 +16,20 @@ public struct HTTP1Answer: Sendable {
     public var status: Int
     /// Names in lower case. What is of the connection or of the framing is not among them.
     public var headers: [(name: String, value: String)]
-    /// Bytes of the body; nil for a stream, which ends when it ends.
+    /// Bytes of the body; nil for a stream, and for its HEAD.
     public var length: Int?
+    /// The body ends when it ends, and the driver does not write it: `Shard.beginStream` is to be called.
+    public var isStream: Bool
     /// The connection ends behind it.
     public var isLast: Bool
 
-    public init(status: Int, headers: [(name: String, value: String)], length: Int?, isLast: Bool) {
+    public init(
+        status: Int, headers: [(name: String, value: String)], length: Int?, isStream: Bool = false, isLast: Bool
+    ) {
         self.status = status
         self.headers = headers
         self.length = length
+        self.isStream = isStream
         self.isLast = isLast
     }
 }
@@ -44,6 +52,11 @@ final class HTTP1Carrier {
         case asked
         case answered(HTTP1Answer)
         case sending
+        /// A stream that was fetched, whose socket is on its way.
+        case begun(HTTP1Answer)
+        case streaming
+        /// All of a stream is in the connection's output.
+        case spent
     }
 
     private var phase = Phase.idle
@@ -56,15 +69,30 @@ final class HTTP1Carrier {
     var isLast = false
     /// The client sends no more.
     var hasEnded = false
+    /// The client reads chunks.
+    private(set) var isChunked = true
+    /// Bytes that came behind the request of a stream.
+    var surplus = 0
     /// Since when there is no request, or nothing of the answer was fetched; on the monotonic clock.
     var quietSince: UInt64
 
     init(now: UInt64) { quietSince = now }
 
     var isIdle: Bool { if case .idle = phase { true } else { false } }
+    /// The connection's output is written to, and what comes is read.
+    var isStreaming: Bool { if case .streaming = phase { true } else { false } }
+    var isSpent: Bool { if case .spent = phase { true } else { false } }
+    /// The driver has the connection's bytes.
+    var isDrivers: Bool {
+        switch phase {
+        case .idle, .asked, .answered, .sending: true
+        case .begun, .streaming, .spent: false
+        }
+    }
 
     /// Begins a request, and returns its stream.
-    func begin() -> UInt32 {
+    func begin(isChunked: Bool) -> UInt32 {
+        self.isChunked = isChunked
         phase = .asked
         stream &+= 1
         handle = .max
@@ -94,10 +122,20 @@ final class HTTP1Carrier {
     /// The answer, once, as soon as it is known whole, or to be a stream that may begin.
     func fetch(mayStream: Bool) -> HTTP1Answer? {
         guard case .answered(var answer) = phase, answer.length == nil ? mayStream : isComplete else { return nil }
-        answer.isLast = isLast
-        phase = .sending
+        answer.isLast = isLast || answer.isStream
+        phase = answer.isStream ? .begun(answer) : .sending
         return answer
     }
+
+    /// The socket has come: the head that is to be written, once.
+    func beginStream() -> HTTP1Answer? {
+        guard case .begun(let answer) = phase else { return nil }
+        phase = .streaming
+        return answer
+    }
+
+    /// The end of the stream is in the output.
+    func spend() { phase = .spent }
 
     /// The answer is written, or never will be.
     func end(now: UInt64) {

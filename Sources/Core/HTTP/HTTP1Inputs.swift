@@ -3,14 +3,16 @@
 // time.
 //
 //     speaksHTTP1 ─▶ ( request ─▶ body … ─▶ requestEnded ─▶ answer ─▶ take … ─▶ exchangeOver ) …  ─▶ lost
+//                                                             └─▶ beginStream ─▶ receive, gather, wrote … ─▶ lost
 //
-// `Effects.flush` names a connection whose answer, or more of whose body, may be fetched.
+// `Effects.flush` names a connection whose answer, or more of whose body, may be fetched. An answer that is a stream is
+// not fetched piece by piece: HTTP1Stream.swift.
 
 import Bytes
 import HTTP2
 
 /// The request that a connection of HTTP/1.1 is at, and where it stands.
-private struct CurrentRequest {
+struct CurrentRequest {
     let connection: Connection
     let http: HTTPFace
     let http1: HTTP1Carrier
@@ -52,7 +54,7 @@ extension Shard {
         }
         heard(head.size, on: connection)
         if head.isAmbiguous || draining { http1.isLast = true }
-        let stream = http1.begin()
+        let stream = http1.begin(isChunked: !head.isHTTP10)
         // Behind a head that may be read in two ways nothing is waited for.
         let isComplete = !head.hasBody || head.isAmbiguous
         plainRequest(
@@ -96,7 +98,7 @@ extension Shard {
             let answer = current.http1.fetch(mayStream: atOnce || current.exchange.isHalfClosed)
         else { return nil }
         let connection = current.connection
-        if answer.length == nil, current.http1.hasEnded, current.plain.subscribed != nil {
+        if answer.isStream, current.http1.hasEnded {
             close(connection, reason: "closed by the peer", now: now)
             settle(now)
             return nil
@@ -106,22 +108,22 @@ extension Shard {
         // Neither has the body of a refusal to wait for others.
         if atOnce, answer.length != nil { connection.isFlushing = false }
         current.http1.quietSince = now.monotonic
+        if answer.isStream {
+            charge(connection)
+            return answer
+        }
         let size = answer.headers.reduce(17) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
         told(size, on: connection)
         return answer
     }
 
-    /// Moves the next bytes of the answer's body into `buffer`, which is not empty.
+    /// Moves the next bytes of the answer's body into `buffer`, which is not empty. Not of a stream's.
     public func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece {
         moment = now
-        guard let current = CurrentRequest(find(id)) else { return .gone }
+        guard let current = CurrentRequest(find(id)), current.http1.isDrivers else { return .gone }
         let (connection, exchange, http1) = (current.connection, current.exchange, current.http1)
         // What came this turn may have to reach other shards first.
         guard !connection.isFlushing else { return .later }
-        if exchange.body.count < buffer.count, connection.hungryCount > 0 {
-            feedHungry(connection, now: now)
-            connection.isFlushing = false
-        }
         guard !exchange.body.isEmpty else { return http1.isComplete ? .end : .later }
         var count = 0
         exchange.body.take(buffer.count) { bytes, _ in
@@ -140,7 +142,7 @@ extension Shard {
     /// - Parameter isLast: nothing more comes on the connection; it lasts only as long as it takes the client to read.
     public func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
         moment = now
-        guard let current = CurrentRequest(find(id)) else { return }
+        guard let current = CurrentRequest(find(id)), current.http1.isDrivers else { return }
         let connection = current.connection
         current.exchange.isFinished = true
         leave(current.exchange, .cancelled, now: now)
@@ -178,7 +180,7 @@ extension Shard {
         charge(connection)
     }
 
-    private func heard(_ count: Int, on connection: Connection) {
+    func heard(_ count: Int, on connection: Connection) {
         connection.bytesIn &+= UInt64(count)
         counters.bytesIn &+= UInt64(count)
         connection.lastHeard = moment.monotonic

@@ -10,7 +10,7 @@ import HTTP2
 public struct HTTP1Request {
     private let method: String
     private let target: String
-    private let isHTTP10: Bool
+    let isHTTP10: Bool
     private var names = 0
     private var bytes = 0
     private var hosts = 0

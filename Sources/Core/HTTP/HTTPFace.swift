@@ -17,7 +17,7 @@ final class HTTPFace {
     /// Those of them that the peer's windows did not allow when they were handed over. They wait for the peer alone.
     private(set) var beyond = 0
     /// Streams with a message that goes beyond their window, and has to wait until `beyond` is less. In turn.
-    private var crowded: [Exchange] = []
+    private var crowded = TurnQueue<Exchange>()
     /// The credentials of the latest request that was let in by any, and who made it.
     var login: (authorization: String, principal: Principal)?
     /// Users with requests under way, and with how many. No more than there are streams.
@@ -37,11 +37,17 @@ final class HTTPFace {
     /// Those of them with requests that wait until the answer before is sent.
     var heldBack: [Exchange] = []
 
-    init(limits: Limits) {
+    private let pool: BlockPool
+
+    init(limits: Limits, pool: BlockPool) {
+        self.pool = pool
         carrier = .http2(limits: limits.ofHTTP)
     }
 
-    deinit { carrier.destroy() }
+    deinit {
+        carrier.destroy()
+        pool.count(-queued)
+    }
 
     /// The connection speaks HTTP/1.1.
     func becomeHTTP1(now: UInt64) {
@@ -50,13 +56,22 @@ final class HTTPFace {
     }
 
     var exchangeCount: Int { exchanges.count }
+    /// Exchanges that are over but for what is still to be written of their answers.
+    fileprivate(set) var unwritten = 0
+    /// Streams wait until less goes beyond their windows.
+    var isCrowded: Bool { !crowded.isEmpty }
 
     /// Bytes of bodies that go as soon as the output takes them.
     var ready: Int { bodies - beyond }
 
     /// Bytes held for what is not dealt with or not written yet, and for HTTP/1.1.
     var bufferedBytes: Int {
-        (session?.pointee.bufferedBytes ?? Limits.http1Memory) + held + queued + (login?.authorization.utf8.count ?? 0)
+        let carried =
+            switch carrier {
+            case .http2(let session): session.pointee.bufferedBytes
+            case .http1(let http1): http1.isDrivers ? Limits.http1Memory : 0
+            }
+        return carried + held + queued + (login?.authorization.utf8.count ?? 0)
     }
 
     func noteExpiry(_ time: Int64) { nextExpiry = Swift.min(nextExpiry ?? .max, time) }
@@ -136,13 +151,14 @@ final class HTTPFace {
     /// The stream is over; nothing more is told or written of it.
     func forget(_ exchange: Exchange) {
         exchange.isFinished = true
+        unwritten -= 1
         endSpeaking(exchange)
         exchange.body.removeAll()
         weigh(exchange)
         release(exchange)
-        if exchange.isCrowded {
-            exchange.isCrowded = false
-            crowded.removeAll { $0 === exchange }
+        if let turn = exchange.crowdedTurn {
+            exchange.crowdedTurn = nil
+            crowded.withdraw(turn)
         }
         if exchange.isReflecting {
             exchange.isReflecting = false
@@ -154,7 +170,7 @@ final class HTTPFace {
 
     /// Counts what an exchange holds of messages that are not dealt with.
     func count(_ exchange: Exchange) {
-        let bytes = exchange.deframer.heldBytes + exchange.backlog.count + (exchange.plain?.content.count ?? 0)
+        let bytes = exchange.deframer.heldBytes + exchange.backlog.count + (exchange.plain?.content.capacity ?? 0)
         held += bytes - exchange.held
         exchange.held = bytes
     }
@@ -173,8 +189,11 @@ final class HTTPFace {
     /// Counts its body, which has changed.
     func weigh(_ exchange: Exchange) {
         let memory = exchange.body.memory
-        queued += memory - exchange.queued
-        exchange.queued = memory
+        if memory != exchange.queued {
+            pool.count(memory - exchange.queued)
+            queued += memory - exchange.queued
+            exchange.queued = memory
+        }
         let count = exchange.body.count
         let grew = count > exchange.waiting
         bodies += count - exchange.waiting
@@ -185,6 +204,16 @@ final class HTTPFace {
             setBeyond(count, of: exchange)
         }
     }
+
+    /// Its peer takes nothing more for now: small ranges of shared memory are copied, where there is room for that.
+    func detach(_ exchange: Exchange) {
+        exchange.body.detach { pool.mayOwn($0) }
+        weigh(exchange)
+        weighAgainstWindow(exchange)
+    }
+
+    /// Bytes that all bodies may have beyond the windows; while memory is short one message is as many as may be.
+    func mostBeyond(_ limit: Int) -> Int { pool.isShort ? 1 : limit }
 
     /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly. There
     /// are no windows over HTTP/1.1.
@@ -205,16 +234,14 @@ final class HTTPFace {
     func crowd(_ exchange: Exchange) {
         exchange.isStalled = true
         awaitRoom(exchange)
-        guard !exchange.isCrowded else { return }
-        exchange.isCrowded = true
-        crowded.append(exchange)
+        guard exchange.crowdedTurn == nil else { return }
+        exchange.crowdedTurn = crowded.append(exchange)
     }
 
     /// The one that has waited longest for others' bodies, if there is room beyond the windows for its message.
     func nextCrowded(limit: Int) -> Exchange? {
-        guard beyond < limit, !crowded.isEmpty else { return nil }
-        let exchange = crowded.removeFirst()
-        exchange.isCrowded = false
+        guard beyond < limit, let exchange = crowded.popFirst() else { return nil }
+        exchange.crowdedTurn = nil
         exchange.isStalled = false
         return exchange
     }
@@ -228,9 +255,26 @@ final class HTTPFace {
 
     /// Moves what may be sent into `output`, at most about `limit` bytes.
     func produce(into connection: Connection, atMost limit: Int) {
-        guard let session, limit > 0, session.pointee.wantsOutput else { return }
-        var sink = OutputSink(face: self, connection: connection)
-        session.pointee.produce(into: &sink, atMost: limit)
+        guard limit > 0 else { return }
+        switch carrier {
+        case .http2(let session):
+            guard session.pointee.wantsOutput else { return }
+            var sink = OutputSink(face: self, connection: connection)
+            session.pointee.produce(into: &sink, atMost: limit)
+        case .http1(let http1): produce(http1, into: connection, atMost: limit)
+        }
+    }
+
+    /// Moves the first `count` bytes of a body, by reference where they lie in shared memory.
+    func move(_ count: Int, of exchange: Exchange, into connection: Connection) {
+        exchange.body.take(count) { bytes, owner in
+            if let owner {
+                connection.output.append(bytes, of: owner)
+            } else {
+                connection.output.reserve(bytes.count).copyMemory(from: bytes)
+            }
+        }
+        weigh(exchange)
     }
 }
 
@@ -263,7 +307,9 @@ final class Exchange {
     /// The response has begun: its head is sent.
     var isAnswered = false
     /// The response is complete but for what `body` holds.
-    var isFinished = false
+    var isFinished = false {
+        didSet { if isFinished, !oldValue { connection.http?.unwritten += 1 } }
+    }
     /// The client sends no more.
     var isHalfClosed = false
     /// It is answered before the client has sent all, and the stream left open for a while.
@@ -274,8 +320,8 @@ final class Exchange {
     /// Bytes of `body` as they are counted with the connection's, and those of them beyond the peer's windows.
     var waiting = 0
     var beyond = 0
-    /// It waits until other bodies need less beyond the windows.
-    var isCrowded = false
+    /// Its turn to go on once other bodies need less beyond the windows; nil if it does not wait for that.
+    var crowdedTurn: TurnQueue<Exchange>.Ticket?
     /// Bytes that came are being dealt with.
     var isTaking = false
     /// Of a publishing stream: its end is the topic's.
@@ -339,13 +385,6 @@ private struct OutputSink: HTTPSink, ~Copyable {
     mutating func data(stream: UInt32, handle: UInt32, head: UnsafeRawBufferPointer, count: Int) {
         connection.output.reserve(head.count).copyMemory(from: head)
         guard let exchange = face.exchange(at: handle) else { return }
-        exchange.body.take(count) { bytes, owner in
-            if let owner {
-                connection.output.append(bytes, of: owner)
-            } else {
-                connection.output.reserve(bytes.count).copyMemory(from: bytes)
-            }
-        }
-        face.weigh(exchange)
+        face.move(count, of: exchange, into: connection)
     }
 }

@@ -153,8 +153,8 @@ extension Shard {
         guard !exchange.isFinished else { return }
         http.count(exchange)
         http.limitMessage(of: exchange, to: limits.reassemblyTime, now: moment.monotonic)
-        guard http.held <= limits.reassembly else {
-            let refusal = Refusal.unfinished(limit: limits.reassembly)
+        guard http.held <= limits.reassembly, http.held <= Limits.shortReassembly || !isFull else {
+            let refusal = unfinishedRefusal
             throw GRPCError(refusal.status, refusal.message)
         }
     }

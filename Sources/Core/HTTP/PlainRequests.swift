@@ -173,9 +173,9 @@ extension Shard {
         guard case .publish = plain.call else { return }
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
-            guard http.held + bytes.count <= limits.reassembly else {
-                reached(.reassembly)
-                throw Refusal.unfinished(limit: limits.reassembly).problem
+            let held = http.held + bytes.count
+            guard held <= limits.reassembly, held <= Limits.shortReassembly || !isFull else {
+                throw unfinishedRefusal.problem
             }
             plain.content.append(bytes)
             http.count(exchange)

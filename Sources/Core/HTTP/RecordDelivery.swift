@@ -1,5 +1,5 @@
-// RecordDelivery: messages go to streams of plain HTTP one by one, each written for its stream: as an event, or as a
-// line of JSON.
+// RecordDelivery: messages go to streams of plain HTTP as ranges of records that all of their form share, events or
+// lines of JSON. What is one subscription's alone, a loss, stands before or within the first record of a range.
 
 import Bytes
 import HTTP2
@@ -16,84 +16,64 @@ extension Shard {
     ) -> Bool {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
-        let log = subscriber.mirror.log
+        let mirror = subscriber.mirror
+        let log = mirror.log
+        let form = EntryForm.record(plain.format, epoch: mirror.epoch)
         var given = 0
         while let range = subscriber.deliverable(in: log) {
             let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
-                http.weighAgainstWindow(exchange)
+                http.detach(exchange)
+                charge(connection)
                 return false
             }
             let waiting = exchange.body.count
-            let output = Swift.min(
-                limits.output - connection.handedOver, Shard.largestRecords - waiting)
+            let output = Swift.min(connection.room(limits.output), Shard.largestRecords - waiting)
             guard output > 0, connection.isOpen, given < quantum else { return true }
-            let piece = log.piece(of: range.lower)
-            let position = range.lower - piece.first
-            let most = Swift.min(range.count, piece.visible - position)
-            let allowed = http.beyond < limits.beyondWindows ? Int.max : window
-            let count = write(
-                piece.chunk, position, most, room: Swift.min(output, window - waiting), alone: allowed, of: subscriber,
-                exchange, plain)
-            if count == 0, exchange.body.isEmpty {
+            let room = Swift.min(output, window - waiting)
+            guard room > 0 || exchange.body.isEmpty else { return true }
+            // Before its record is made, which takes as much memory.
+            if http.beyond >= http.mostBeyond(limits.beyondWindows), exchange.body.isEmpty,
+                EntryRun.size(of: range.lower, in: log, as: form) > window
+            {
                 http.crowd(exchange)
                 return false
             }
-            guard count > 0 else { return true }
+            mirror.entries.evict(before: log.head)
+            let run = mirror.entries.run(for: range.lower, in: log, as: form, pool)
+            let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
+            // One that is larger than all the room goes alone.
+            guard bytes.count <= room || exchange.body.isEmpty else { return true }
+            append(bytes, of: run, from: range.lower, of: subscriber, exchange, plain)
+            plain.last.sequence = range.lower.value + UInt64(count) - 1
             plain.lastSign = now.monotonic
-            given += exchange.body.count - waiting
+            given += bytes.count
             subscriber.cursor.handOver(count)
             http.weigh(exchange)
             http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
-            subscriber.mirror.delivered &+= UInt64(count)
+            mirror.delivered &+= UInt64(count)
             flush(connection)
         }
         return false
     }
 
-    /// Writes up to `most` messages from `position` on behind the body; returns how many had room. One message larger
-    /// than all the room goes alone, if it has at most `alone` bytes.
-    private func write(
-        _ chunk: Chunk, _ position: Int, _ most: Int, room: Int, alone: Int, of subscriber: Subscriber,
+    /// Records go behind the body, with what the subscription lost before the first of them.
+    private func append(
+        _ bytes: UnsafeRawBufferPointer, of run: EntryRun, from sequence: SequenceNumber, of subscriber: Subscriber,
         _ exchange: Exchange, _ plain: PlainExchange
-    ) -> Int {
-        let format = plain.format
-        let epoch = subscriber.mirror.epoch
-        var dropped = subscriber.cursor.droppedBeforeNext
-        var left = room
-        var count = 0
-        while count < most, left > 0 || exchange.body.isEmpty {
-            let entry = chunk.entry(position + count)
-            let sequence = chunk.first.advanced(by: position + count).value
-            var message = StreamedMessage(
-                epoch: epoch, sequence: sequence, timestamp: entry.timestamp, dropped: dropped,
-                metadata: chunk.metadata(entry), payload: payload(of: entry, in: chunk))
-            if plain.last.sequence == 0 { message.restarts = subscriber.hasUntoldGap }
-            let record = StreamRecord(message, as: format)
-            guard record.size <= left || exchange.body.isEmpty && record.size <= alone else { break }
-            exchange.body.append { record.append(into: &$0) }
-            plain.last.sequence = sequence
-            dropped = 0
-            left -= record.size
-            count += 1
-        }
-        if wholePayload.capacity > 0 {
-            wholePayload.removeAll()
-            wholePayload.shrink()
-        }
-        return count
-    }
-
-    /// A message's payload in one piece. Valid until the next call; that of a long message is put together.
-    private func payload(of entry: Chunk.Entry, in chunk: Chunk) -> UnsafeRawBufferPointer {
-        let count = Int(entry.payload)
-        guard Int(entry.framed) > PayloadFraming.header + count else {
-            return chunk.bytes(Int(entry.offset) + PayloadFraming.header, count)
-        }
-        wholePayload.removeAll()
-        chunk.forEachPayloadPart(entry) { wholePayload.append($0) }
-        return wholePayload.readable
+    ) {
+        let loss = StreamLoss(
+            dropped: subscriber.cursor.droppedBeforeNext,
+            restarts: plain.last.sequence == 0 && subscriber.hasUntoldGap)
+        guard loss.dropped > 0 || loss.restarts else { return exchange.body.append(bytes, of: run) }
+        let piece = subscriber.mirror.log.piece(of: sequence)
+        let place = plain.format.placeOfLoss(
+            epoch: subscriber.mirror.epoch, sequence: sequence.value,
+            timestamp: piece.chunk.entry(sequence - piece.first).timestamp)
+        exchange.body.append(bytes.slice(0..<place), of: run)
+        exchange.body.append { plain.format.append(loss, into: &$0) }
+        exchange.body.append(bytes.slice(place..<bytes.count), of: run)
     }
 }

@@ -26,6 +26,18 @@ public final class MemoryBudget: Sendable {
 
     public var used: Int { counter.value }
     func add(_ bytes: Int) { counter.add(bytes) }
+
+    /// Bytes that those who write to sockets hold of what a socket has taken a part of, in all.
+    private let held = Counter()
+
+    /// One of them holds `change` bytes more. On any thread.
+    public func hold(_ change: Int) {
+        held.add(change)
+        counter.add(change)
+    }
+
+    /// They hold more than their share.
+    public var isHoldingMuch: Bool { held.value > limit / 32 }
 }
 
 /// One region of a log. Written by the shard that owns the topic, and only behind what others were told of; read by

@@ -25,6 +25,7 @@ final class Log {
     private(set) var charged: UInt64
     private var pieces: [LogPiece] = []
     private var nextCapacity = Chunk.smallest
+    private var largestCapacity = Chunk.largest
     /// A message of the last chunk carries metadata.
     private var isCarrying = false
 
@@ -99,9 +100,13 @@ final class Log {
     /// leave free of a common one is too little for the next.
     private func capacity(for needed: Int) -> Int {
         if needed > Chunk.largest / 4 { return needed }
-        defer { nextCapacity = Swift.min(nextCapacity * 2, Chunk.largest) }
-        return Swift.max(nextCapacity, needed)
+        let capacity = Swift.min(nextCapacity, largestCapacity)
+        nextCapacity = Swift.min(nextCapacity * 2, Chunk.largest)
+        return Swift.max(capacity, needed)
     }
+
+    /// New chunks for several messages take at most `bytes`, until all messages are gone.
+    func limitChunks(to bytes: Int) { largestCapacity = Swift.max(Chunk.smallest, Swift.min(bytes, Chunk.largest)) }
 
     /// What messages in `head ..< end` are charged, in bytes.
     var bytes: Int { Int(charged - chargedBefore(head)) }
@@ -122,6 +127,19 @@ final class Log {
             if chargedBefore(middle) >= target { high = middle } else { low = middle.advanced(by: 1) }
         }
         return low
+    }
+
+    /// The first sequence from which on whole chunks take at most `limit` bytes of memory; the end if the last one
+    /// takes more.
+    func firstWithin(memory limit: Int) -> SequenceNumber {
+        var sum = 0
+        var first = end
+        for piece in pieces.reversed() {
+            sum += piece.chunk.capacity
+            guard sum <= limit else { break }
+            first = piece.first
+        }
+        return Swift.max(first, head)
     }
 
     /// The pieces with messages from `sequence` on, for a view that has all before it.
@@ -160,6 +178,7 @@ final class Log {
         guard head == end else { return }
         pieces.removeAll()
         nextCapacity = Chunk.smallest
+        largestCapacity = Chunk.largest
     }
 
     /// When the message at `sequence` was taken, in ns since 1970.

@@ -32,8 +32,8 @@ final class Publisher: BoundStream {
     var pending: PublishRequest?
     /// The first message of a channel that came before that.
     var early = MessageBatch()
-    /// It is in line for tokens with the credit that it was granted.
-    var awaitsTokens = false
+    /// Its turn to have tokens for the credit that it was granted; nil if it waits for none.
+    var tokenTurn: TurnQueue<Publisher>.Ticket?
     /// Messages that may come and were paid for, and the bytes that they were expected to have.
     var paid = 0
     var paidBytes = 0

@@ -21,13 +21,13 @@ extension Shard {
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
         guard allowFire(connection, Swift.max(1, payload.count + (metadata?.count ?? 0)), now: now) else {
-            counters.fireDropped += 1
-            return
+            return dropped(.rate, of: target.name)
         }
         if target.owner == index {
             try topic(of: target, for: connection.meter?.account, now: now).fire(
                 metadata: metadata, payload: payload, now: now)
         } else {
+            if let refusal = forwardRefusal(to: target.name) { throw refusal }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             forward(message.weight, of: connection)
@@ -37,8 +37,7 @@ extension Shard {
         }
     }
 
-    /// An acknowledged publish. One that finds its place at once is answered at once; else it becomes a publisher,
-    /// which waits for its acknowledgement.
+    /// An acknowledged publish. One that finds no place at once becomes a publisher, which waits for its answer.
     func publish(
         _ connection: Connection, stream: UInt32, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
@@ -49,15 +48,30 @@ extension Shard {
             !rates.isLimited || meter(connection, stream).map { take(Swift.max(1, size), $0, now: now) } ?? true
         if isPaid, target.owner == index {
             let topic = try topic(of: target, for: meter(connection, stream)?.account, now: now)
-            if let sequence = try topic.place(metadata: metadata, payload: payload, now: now) {
+            if let sequence = try place(metadata: metadata, payload: payload, in: topic, now: now) {
                 sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
                 connection.close(stream: stream)
                 return
             }
         }
+        if target.owner != index, let refusal = forwardRefusal(to: target.name) {
+            refusedPublish(refusal, of: target.name)
+            throw refusal
+        }
         openPublisher(
             connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
             complete: true, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
+    }
+
+    private func place(
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, in topic: Topic, now: Instant
+    ) throws(Refusal) -> SequenceNumber? {
+        do throws(Refusal) {
+            return try topic.place(metadata: metadata, payload: payload, now: now)
+        } catch {
+            refusedPublish(error, of: topic.name)
+            throw error
+        }
     }
 
     /// A channel, with its first message if that has come.
@@ -217,6 +231,8 @@ extension Shard {
     /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
     func forward(_ bytes: Int, of connection: Connection) {
         connection.forwarded += bytes
+        forwardedBytes += bytes
+        memory.add(bytes)
         updateReading(connection)
     }
 
@@ -229,6 +245,7 @@ extension Shard {
             topic.publish(key, request, now: now)
             if request.isChannel, let channel = topic.channels[key] { bind(channel, now: now) }
         } catch {
+            refusedPublish(error, of: request.name)
             tell(key, .refused(error))
         }
     }
@@ -255,18 +272,16 @@ extension Shard {
     }
 
     func takeFire(_ batch: MessageBatch, name: String, _ account: Account?, now: Instant) {
-        guard let topic = try? topic(named: name, for: account, now: now) else {
-            counters.fireDropped += UInt64(batch.count)
-            return
+        let topic: Topic
+        do throws(Refusal) {
+            topic = try self.topic(named: name, for: account, now: now)
+        } catch {
+            return dropped(PublishLoss(error), of: name, count: batch.count)
         }
         batch.forEach { metadata, payload in
             topic.fire(metadata: metadata, payload: payload, now: now)
             return true
         }
-    }
-
-    func tellProcessed(_ weight: Int, _ shard: Int, _ connection: ConnectionID) {
-        send(.processed(connection, bytes: weight), to: shard)
     }
 
     // Back to the peer
@@ -375,7 +390,7 @@ extension Shard {
         publisher.connection.parkedCount -= 1
     }
 
-    /// Forgets a publisher: its stream is over.
+    /// Its stream is over.
     func forget(_ publisher: Publisher) {
         settleParked(publisher)
         leaveTokens(publisher)

@@ -60,7 +60,9 @@ final class Meter {
     /// Publishes, and the openings of channels, that wait for tokens, in order of arrival.
     var parked: ParkedQueue
     /// Channels with credit that they were granted and cannot be told yet, in turn.
-    var channels: [Publisher] = []
+    var channels = TurnQueue<Publisher>()
+    /// It is among the shard's meters that wait for tokens.
+    fileprivate(set) var isListed = false
     /// Whose turn it is where both wait.
     var isChannelsTurn = false
     /// It has taken tokens that are to be put back when the turn ends.
@@ -143,11 +145,62 @@ final class Meter {
         if bytes > 0, let rate = rates.bytes { account.bytes.update { $0.putBack(bytes, rate) } }
     }
 
-    /// When it is worth while to look again whether those who wait can go on.
+    /// When it is worth while to look again whether those who wait can go on, or have waited too long.
     func due(_ rates: PublishRates) -> UInt64 {
+        Swift.min(tokensDue(rates), parked.first?.deadline ?? .max)
+    }
+
+    private func tokensDue(_ rates: PublishRates) -> UInt64 {
         let size = parked.first.map { $0.message.firstSize ?? Publisher.unknownSize } ?? 1
         let messages = rates.messages.map { account.messages.bucket.ready(1, $0) } ?? 0
         let bytes = rates.bytes.map { account.bytes.bucket.ready(size, $0) } ?? 0
         return Swift.max(messages, bytes)
+    }
+}
+
+/// The meters of one shard, by user.
+struct MeterTable {
+    /// Users looked at for each one that is added: more than one, so that the table never holds many that are idle.
+    private static let swept = 2
+
+    private var meters: [String?: Meter] = [:]
+    /// Whom to look at next in order to forget them; each user in the table once.
+    private var users = TurnQueue<String?>()
+    /// Those with publishers that wait for tokens, in turn.
+    private var waiting = TurnQueue<Meter>()
+
+    var isEmpty: Bool { meters.isEmpty }
+    var count: Int { meters.count }
+    var all: some Collection<Meter> { meters.values }
+    var waitingCount: Int { waiting.count }
+    subscript(user: String?) -> Meter? { meters[user] }
+
+    mutating func add(_ meter: Meter) {
+        sweep(MeterTable.swept)
+        meters[meter.account.user] = meter
+        users.append(meter.account.user)
+    }
+
+    mutating func enlist(_ meter: Meter) {
+        guard !meter.isListed else { return }
+        meter.isListed = true
+        waiting.append(meter)
+    }
+
+    mutating func nextWaiting() -> Meter? {
+        let meter = waiting.popFirst()
+        meter?.isListed = false
+        return meter
+    }
+
+    /// Looks at up to `most` users, and forgets those of whom nothing is here.
+    mutating func sweep(_ most: Int) {
+        for _ in 0..<Swift.min(most, users.count) {
+            // Out of the table while it is looked at, so that whoever else holds it shows.
+            guard let user = users.popFirst(), var meter = meters.removeValue(forKey: user) else { continue }
+            guard meter.isWaiting || !isKnownUniquelyReferenced(&meter) else { continue }
+            meters[user] = meter
+            users.append(user)
+        }
     }
 }

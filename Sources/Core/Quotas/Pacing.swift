@@ -12,7 +12,7 @@ extension Shard {
     func meter(of user: String?) -> Meter {
         if let meter = meters[user] { return meter }
         let meter = Meter(quotas.account(of: user, now: moment.monotonic), budget: memory)
-        meters[user] = meter
+        meters.add(meter)
         return meter
     }
 
@@ -134,11 +134,10 @@ extension Shard {
     /// Credit of a channel that may be told now; for the rest it gets in line.
     func affordable(_ publisher: Publisher, _ wanted: Int, now: Instant) -> Int {
         guard rates.isLimited, let meter = publisher.meter else { return wanted }
-        guard !publisher.awaitsTokens else { return 0 }
+        guard publisher.tokenTurn == nil else { return 0 }
         let count = meter.isWaiting ? 0 : meter.pay(wanted, for: publisher, rates, now: now.monotonic)
         if count < wanted {
-            publisher.awaitsTokens = true
-            meter.channels.append(publisher)
+            publisher.tokenTurn = meter.channels.append(publisher)
             reached(shortage(meter, now: now))
             lookAgain(at: meter)
         }
@@ -165,41 +164,47 @@ extension Shard {
         }
         if publisher.early.count > 0 { dropEarly(publisher) }
         if publisher.paid > 0 { meter.refund(publisher, rates) }
-        guard publisher.awaitsTokens else { return }
-        publisher.awaitsTokens = false
-        meter.channels.removeAll { $0 === publisher }
+        guard let turn = publisher.tokenTurn else { return }
+        publisher.tokenTurn = nil
+        meter.channels.withdraw(turn)
     }
 
     // Time
 
+    /// Publishers that are looked at for a payment, and refused or told of what they get; the rest follows in the next
+    /// one, `Limits.paceInterval` later.
+    static let payments = 1024
+
     private func lookAgain(at meter: Meter) {
+        meters.enlist(meter)
         let due = Swift.max(meter.due(rates), moment.monotonic + Limits.paceInterval)
         nextPayment = Swift.min(nextPayment, due)
     }
 
-    /// Tokens may have come: those who wait for them go on, in turn.
+    /// Tokens may have come: those who wait for them go on, in turn. Or they have waited too long.
     func payWaiting(now: Instant) {
         nextPayment = .max
-        for meter in waitingMeters {
-            if meter.isChannelsTurn { payChannels(meter, now: now) }
-            payParked(meter, now: now)
-            if !meter.isChannelsTurn || meter.parked.isEmpty { payChannels(meter, now: now) }
+        var left = Shard.payments
+        for _ in 0..<meters.waitingCount where left > 0 {
+            guard let meter = meters.nextWaiting() else { break }
+            left -= 1
+            if meter.isChannelsTurn { payChannels(meter, &left, now: now) }
+            payParked(meter, &left, now: now)
+            if !meter.isChannelsTurn || meter.parked.isEmpty { payChannels(meter, &left, now: now) }
             meter.isChannelsTurn.toggle()
+            giveUp(meter, &left, now: now)
             if meter.isWaiting { lookAgain(at: meter) }
         }
+        if left <= 0 { nextPayment = Swift.min(nextPayment, now.monotonic + Limits.paceInterval) }
         putTokensBack()
     }
 
-    /// Those of users who wait for tokens, in the same order in every run.
-    private var waitingMeters: [Meter] {
-        meters.values.filter(\.isWaiting).sorted { ($0.account.user ?? "") < ($1.account.user ?? "") }
-    }
-
-    private func payParked(_ meter: Meter, now: Instant) {
-        while let waiting = meter.parked.first {
+    private func payParked(_ meter: Meter, _ left: inout Int, now: Instant) {
+        while left > 0, let waiting = meter.parked.first {
             let size = waiting.message.firstSize ?? Publisher.unknownSize
             if !meter.isTouched { touchedMeters.append(meter) }
             guard meter.take(size, rates, now: now.monotonic) == nil else { return }
+            left -= 1
             meter.parked.removeFirst()
             guard let stream = streams[waiting.key.handle], stream.kind == .publisher else { continue }
             proceed(unsafeDowncast(stream, to: Publisher.self), waiting.message, now: now)
@@ -225,25 +230,22 @@ extension Shard {
         if isComplete, streams[publisher.handle] === publisher { ended(publisher, .completed, now: now) }
     }
 
-    private func payChannels(_ meter: Meter, now: Instant) {
-        for _ in meter.channels.indices {
-            guard let publisher = meter.channels.first else { return }
+    private func payChannels(_ meter: Meter, _ left: inout Int, now: Instant) {
+        for _ in 0..<meter.channels.count {
+            guard left > 0, let publisher = meter.channels.first else { return }
+            left -= 1
             guard !hasUnread(publisher) else {
                 // It asks again when it has read its answers.
-                meter.channels.removeFirst()
-                publisher.awaitsTokens = false
+                meter.channels.popFirst()
+                publisher.tokenTurn = nil
                 continue
             }
             let wanted = Int(clamping: publisher.untoldCredit)
             let share = Swift.max(1, wanted / Swift.max(1, meter.channels.count))
             let count = meter.pay(Swift.min(wanted, share), for: publisher, rates, now: now.monotonic)
             guard count > 0 || wanted == 0 else { return }
-            meter.channels.removeFirst()
-            if count < wanted {
-                meter.channels.append(publisher)
-            } else {
-                publisher.awaitsTokens = false
-            }
+            meter.channels.popFirst()
+            publisher.tokenTurn = count < wanted ? meter.channels.append(publisher) : nil
             if count > 0 {
                 publisher.untoldCredit -= UInt64(count)
                 sayGranted(UInt64(count), to: publisher)
@@ -252,22 +254,12 @@ extension Shard {
     }
 
     /// Parked publishes give up.
-    func tickMeters(now: Instant) {
-        for meter in waitingMeters { giveUp(meter, now: now) }
-    }
-
-    /// Users of whom nothing is here are forgotten.
-    func forgetMeters() {
-        for user in Array(meters.keys) {
-            guard var meter = meters.removeValue(forKey: user) else { continue }
-            if meter.isWaiting || !isKnownUniquelyReferenced(&meter) { meters[user] = meter }
-        }
-    }
-
-    private func giveUp(_ meter: Meter, now: Instant) {
-        while let waiting = meter.parked.first, waiting.deadline <= now.monotonic {
+    private func giveUp(_ meter: Meter, _ left: inout Int, now: Instant) {
+        while left > 0, let waiting = meter.parked.first, waiting.deadline <= now.monotonic {
+            left -= 1
             let limit = shortage(meter, now: now)
             reached(.parkTime)
+            counters.publishesRefused[.rate] &+= 1
             let most =
                 limit == .publishRate
                 ? counted(limits.publishRate, "message") : counted(limits.publishBytes, "byte")
@@ -281,7 +273,11 @@ extension Shard {
 
     /// The broker shuts down.
     func refuseParked(_ refusal: Refusal, now: Instant) {
-        for meter in waitingMeters { while meter.parked.first != nil { refuseFirst(meter, refusal, now: now) } }
+        for _ in 0..<meters.waitingCount {
+            guard let meter = meters.nextWaiting() else { break }
+            while meter.parked.first != nil { refuseFirst(meter, refusal, now: now) }
+            if meter.isWaiting { lookAgain(at: meter) }
+        }
     }
 
     private func refuseFirst(_ meter: Meter, _ refusal: Refusal, now: Instant) {

@@ -96,30 +96,35 @@ public final class Quotas: Sendable {
         let lock = Lock()
         var addresses: [String: Int] = [:]
         var accounts: [String: Account] = [:]
-        /// Accounts at which it is worth while to look for some to forget.
-        private var nextSweep = 64
+        /// Whose account to look at next in order to forget it; each user in the table once.
+        private var users = TurnQueue<String>()
+        /// Accounts still to be looked at on this way through the table, and those found idle on it.
+        private var left = 0
+        private var idle = 0
+        /// Accounts looked at for each one that is added.
+        private static let swept = 2
 
         func account(of user: String, now: UInt64) -> Account {
             if let account = accounts[user] { return account }
-            if accounts.count >= nextSweep { sweep(now: now) }
+            for _ in 0..<Swift.min(Book.swept, users.count) { sweepNext(now: now) }
             let account = Account(user: user)
             accounts[user] = account
+            users.append(user)
             return account
         }
 
-        /// Forgets those that nobody holds and of which there is nothing to know.
-        private func sweep(now: UInt64) {
-            var idle = 0
-            for user in Array(accounts.keys) {
-                // Out of the table while it is looked at, so that whoever else holds it shows.
-                guard var account = accounts.removeValue(forKey: user) else { continue }
-                if isKnownUniquelyReferenced(&account) {
-                    if account.isForgettable(at: now) || idle >= Quotas.idleAccounts { continue }
-                    idle += 1
-                }
-                accounts[user] = account
+        /// Forgets the next one if nobody holds it and there is nothing to know of it.
+        private func sweepNext(now: UInt64) {
+            if left == 0 { (left, idle) = (users.count, 0) }
+            left -= 1
+            // Out of the table while it is looked at, so that whoever else holds it shows.
+            guard let user = users.popFirst(), var account = accounts.removeValue(forKey: user) else { return }
+            if isKnownUniquelyReferenced(&account) {
+                if account.isForgettable(at: now) || idle >= Quotas.idleAccounts { return }
+                idle += 1
             }
-            nextSweep = Swift.max(64, 2 * accounts.count)
+            accounts[user] = account
+            users.append(user)
         }
     }
 }

@@ -1,6 +1,7 @@
 // Delivery: messages go from the log to a subscriber's connection, as far as its credit and the connection's output
 // allow. Where they stand framed for its stream they are sent from the log's memory. For another stream they are named
-// alike, and copied once on their way to the socket; what needs metadata is copied at once.
+// alike, and copied once on their way to the socket; what needs metadata is copied at once if it is small, or else has
+// its metadata written for the subscriber and its payload sent from the log.
 
 import Bytes
 import Replay
@@ -13,11 +14,12 @@ extension Shard {
     /// Bytes below which a message that stands apart from the next one is copied: to send it from where it lies costs
     /// more, and so does the memory that remembers where that is.
     static let worthASegment = 512
+    /// As that, of a message that goes with metadata made for its subscriber, and so in several.
+    static let worthSegments = 4 << 10
 
     /// Hands over what may be handed over now, applies the overflow policy to the rest, and ends the subscription if
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
-        let before = subscriber.cursor.horizon
         let isWaiting =
             if let exchange = subscriber.exchange {
                 if let plain = exchange.plain {
@@ -33,7 +35,6 @@ extension Shard {
         if isWaiting, !subscriber.isHungry {
             subscriber.connection.add(hungry: subscriber)
         }
-        if before != nil { subscriber.mirror.moved(subscriber, from: before) }
         if let end = subscriber.cursor.takeEnd() {
             finish(subscriber, end, now: now)
         } else if subscriber.exchange != nil {
@@ -41,15 +42,16 @@ extension Shard {
         }
     }
 
-    /// Figures of a subscription that has got what it gets now.
+    /// A subscription has got what it gets now.
     @inline(__always)
     private func note(_ subscriber: Subscriber, now: Instant) {
         countLosses(of: subscriber)
-        if subscriber.cursor.waiting == 0 {
+        guard subscriber.cursor.waiting > 0 else {
             if subscriber.behindSince != nil { subscriber.behindSince = nil }
-        } else if subscriber.behindSince == nil {
-            subscriber.behindSince = now.monotonic
+            return subscriber.mirror.noteMove(of: subscriber, oldest: MinimumTree.none)
         }
+        if subscriber.behindSince == nil { subscriber.behindSince = now.monotonic }
+        subscriber.mirror.noteMove(of: subscriber, oldest: subscriber.cursor.cursor.value)
     }
 
     /// What a subscription has lost since this was last done goes into the counters.
@@ -58,6 +60,7 @@ extension Shard {
         let dropped = subscriber.cursor.dropped
         guard dropped != subscriber.countedDropped else { return }
         counters.dropped[subscriber.options.overflow] &+= dropped &- subscriber.countedDropped
+        subscriber.mirror.dropped &+= dropped &- subscriber.countedDropped
         subscriber.countedDropped = dropped
     }
 
@@ -147,7 +150,11 @@ extension Shard {
             let info = MessageMetadata(
                 epoch: subscriber.mirror.epoch, sequence: chunk.first.advanced(by: position + count),
                 timestamp: entry.timestamp, droppedBefore: dropped)
-            info.write(chunk, entry, stream: subscriber.stream, to: connection.output.reserve(size))
+            if size >= (pool.isShort ? Shard.worthASegment : Shard.worthSegments), connection.output.kept == nil {
+                info.share(chunk, entry, stream: subscriber.stream, in: &connection.output)
+            } else {
+                info.write(chunk, entry, stream: subscriber.stream, to: connection.output.reserve(size))
+            }
             dropped = 0
             left -= size
             count += 1

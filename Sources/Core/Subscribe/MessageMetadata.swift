@@ -93,6 +93,48 @@ struct MessageMetadata {
         PayloadFraming.patch(rest, stream: stream)
     }
 
+    /// As `write`, with the publisher's entries and the payload sent from where they lie.
+    func share(_ chunk: Chunk, _ message: Chunk.Entry, stream: UInt32, in output: inout Output) {
+        let carried = chunk.bytes(Int(message.offset - message.metadata), Int(message.metadata))
+        let frames = chunk.bytes(Int(message.offset), Int(message.framed))
+        let metadata = MessageMetadata.entry + carried.count
+        let own = MessageMetadata.ownFrames(payload: Int(message.payload), metadata: metadata)
+        guard own == 0 else { return shareApart(chunk, frames, carried, in: own, stream: stream, in: &output) }
+        let head = PayloadFraming.header
+        let body = frames.u24(at: 0) - 6
+        let base = output.reserve(head + 3 + MessageMetadata.entry).baseAddress!
+        let flags = frames.bigEndian(at: 7, as: UInt16.self) & 0x3FF | FrameFlags.metadata.rawValue
+        PayloadFraming.writeHeader(
+            to: base, stream: stream, type: FrameType.payload.rawValue, flags: flags, body: 3 + metadata + body)
+        MessageMetadata.put(u24: metadata, at: base + head)
+        writeEntry(to: base + head + 3)
+        output.append(carried, of: chunk, isTail: true)
+        output.append(frames.slice(head..<head + body), of: chunk, isTail: true)
+        output.append(frames.slice(head + body..<frames.count), of: chunk, stream: stream)
+    }
+
+    private func shareApart(
+        _ chunk: Chunk, _ frames: UnsafeRawBufferPointer, _ carried: UnsafeRawBufferPointer, in own: Int,
+        stream: UInt32, in output: inout Output
+    ) {
+        var left = MessageMetadata.entry + carried.count
+        var taken = 0
+        for index in 0..<own {
+            let part = left / (own - index)
+            let entry = index == 0 ? MessageMetadata.entry : 0
+            let base = output.reserve(PayloadFraming.header + 3 + entry).baseAddress!
+            PayloadFraming.writeHeader(
+                to: base, stream: stream, type: FrameType.payload.rawValue,
+                flags: FrameFlags.next.union([.follows, .metadata]).rawValue, body: 3 + part)
+            MessageMetadata.put(u24: part, at: base + PayloadFraming.header)
+            if index == 0 { writeEntry(to: base + PayloadFraming.header + 3) }
+            output.append(carried.slice(taken..<taken + part - entry), of: chunk, isTail: true)
+            taken += part - entry
+            left -= part
+        }
+        output.append(frames, of: chunk, stream: stream)
+    }
+
     /// The broker's own entry alone.
     var bytes: [UInt8] {
         [UInt8](unsafeUninitializedCapacity: MessageMetadata.entry) { buffer, count in

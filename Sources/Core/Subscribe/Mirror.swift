@@ -1,6 +1,10 @@
 // Mirror: one shard's view of a topic, with the subscriptions of that shard. Cursors, credits and overflow are worked
 // out here, over chunks that are shared with the topic's owner; so a message crosses to a shard once, however many
 // subscribe there. On the owner's own shard the view is the topic's log itself.
+//
+// What the owner must know of all subscriptions together – the oldest message that one waits for, up to where `block`
+// subscriptions let publishers go – is kept up to date with each change of a single one. Nothing here goes over all
+// members but to bring them new messages, and that in slices.
 
 import Replay
 
@@ -9,38 +13,45 @@ final class Mirror {
     let owner: Int
     /// Not known before the owner has answered.
     var epoch: UInt64 = 0
-    var log: Log
+    private(set) var log: Log
     /// The log is the owner's own; the owner appends and evicts.
     let sharesLog: Bool
     var isAttached = false
     var state = TopicState.live
     var retained = SequenceNumber(1)
-    var members: [Subscriber] = []
+    private(set) var members: [Subscriber] = []
+    /// Those of the members whose policy is `block`.
+    private(set) var blockers: [Subscriber] = []
     /// Subscribers that came before the view did.
-    var waiting: [Subscriber] = []
+    private(set) var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
     /// Bytes that the topic's log may hold.
     var byteLimit: Int
     /// What a recent message was charged, in bytes.
     var typical = 0
 
-    // What publishers may do, over the `block` subscriptions; how many of them stand at the limit, and how many there
-    // are.
-    private(set) var horizon: SequenceNumber?
-    private var limiting = 0
-    private(set) var blocking = 0
-    /// What was told last; told again when it differs.
+    /// By member: the oldest message that waits for it.
+    private let needs = MinimumTree()
+    /// By blocker: from where nothing may be evicted, and up to where publishers may append.
+    private let floors = MinimumTree()
+    private let horizons = MinimumTree()
+    /// What was told last; told again when it differs. And what another shard is still to be told.
     private var told: MirrorProgress?
-    /// How many of the subscriptions that stood at `told.floor` still do.
-    private var atFloor = 0
-    private var pastDropped: UInt64 = 0
-    /// Messages that subscriptions here were handed since the view was made.
+    private var pending: MirrorProgress?
+    /// Messages that subscriptions here have lost, and were handed, since the view was made.
+    var dropped: UInt64 = 0
     var delivered: UInt64 = 0
+    /// Bringing members up to the log's end.
+    private var round: AdvanceRound
     var isDirty = false
-    /// Not before then are all members looked over for what can wait.
-    private var nextLook: UInt64 = 0
-    /// The messages as gRPC subscribers get them.
-    var entries = EntryCache()
+    /// The shard comes back to it to advance it further.
+    var isInLine = false
+    /// Figures have changed since the last tick.
+    var isTouched = false
+    /// Where the tick goes on with the blockers that publishers wait for.
+    var nextBlocker = 0
+    /// The messages as subscribers over HTTP get them.
+    var entries = EntryCaches()
 
     /// Outlives its views.
     unowned(unsafe) let shard: Shard
@@ -52,21 +63,45 @@ final class Mirror {
         self.log = log ?? Log()
         sharesLog = log != nil
         byteLimit = shard.limits.retention(of: name).bytes
+        round = AdvanceRound(end: self.log.end)
     }
 
     var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
 
     // Joining and leaving
 
+    /// The owner has answered with the topic's log. Returns those who waited for that, in the order of their coming.
+    func attach(_ log: Log) -> [Subscriber] {
+        self.log = log
+        round = AdvanceRound(end: log.end)
+        isAttached = true
+        defer { waiting = [] }
+        return waiting
+    }
+
+    /// Has a subscriber wait until the owner has answered.
+    func addWaiting(_ subscriber: Subscriber) {
+        subscriber.member = waiting.count
+        waiting.append(subscriber)
+    }
+
+    /// The topic is not to be had. Returns those who waited for it.
+    func refused() -> [Subscriber] { waiting }
+
     func add(_ subscriber: Subscriber) {
+        let needed = subscriber.cursor.cursor
+        round.added(to: members.count)
         subscriber.member = members.count
         members.append(subscriber)
+        needs.append(subscriber.cursor.waiting == 0 ? MinimumTree.none : needed.value)
         if subscriber.cursor.overflow == .block {
-            blocking += 1
-            recount()
+            subscriber.blocker = blockers.count
+            if blockers.isEmpty { shard.blockedViews.append(self) }
+            blockers.append(subscriber)
+            floors.append(subscriber.cursor.floor?.value ?? MinimumTree.none)
+            horizons.append(subscriber.cursor.horizon?.value ?? MinimumTree.none)
         }
         // The head of a shared log must not go before the owner has heard of the newcomer.
-        let needed = subscriber.cursor.cursor
         if sharesLog, needed < told?.needed ?? .init(.max) {
             told?.needed = needed
             shard.topics[epoch]?.hold(needed, for: shard.index)
@@ -80,56 +115,108 @@ final class Mirror {
 
     func remove(_ subscriber: Subscriber) {
         guard subscriber.hasJoined else {
-            waiting.removeAll { $0 === subscriber }
+            // It may have been refused as it was about to join.
+            guard subscriber.member < waiting.count, waiting[subscriber.member] === subscriber else { return }
+            let last = waiting.removeLast()
+            if last !== subscriber {
+                waiting[subscriber.member] = last
+                last.member = subscriber.member
+            }
             return
         }
-        pastDropped &+= subscriber.cursor.dropped
         let last = members.removeLast()
         if last !== subscriber {
             members[subscriber.member] = last
             last.member = subscriber.member
         }
-        if subscriber.cursor.overflow == .block {
-            blocking -= 1
-            recount()
-        }
+        needs.remove(subscriber.member)
+        if round.removed(subscriber.member, of: members.count + 1) { round.later.append(last) }
+        if subscriber.blocker >= 0 { removeBlocker(subscriber) }
         markDirty()
+    }
+
+    private func removeBlocker(_ subscriber: Subscriber) {
+        let last = blockers.removeLast()
+        if last !== subscriber {
+            blockers[subscriber.blocker] = last
+            last.blocker = subscriber.blocker
+        }
+        floors.remove(subscriber.blocker)
+        horizons.remove(subscriber.blocker)
+        if blockers.isEmpty { shard.blockedViews.removeAll { $0 === self } }
+    }
+
+    /// Has the owner on another shard told. What it was to be told before this is out of date.
+    func report(_ progress: MirrorProgress) {
+        if pending == nil { shard.reports.add(self) }
+        pending = progress
+    }
+
+    /// What the owner is to be told; nil if that is nothing any more.
+    func takeReport() -> MirrorProgress? {
+        defer { pending = nil }
+        return isEmpty ? nil : pending
+    }
+
+    /// Nobody looks at it any more: it holds no messages.
+    func release() {
+        log = Log()
+        entries.removeAll()
     }
 
     // The log moves on
 
+    /// Members that are brought new messages before others than this view's clients have their turn.
+    static let slice = 2048
+
     /// The owner appended, or ended the topic, or lost its head. Messages go out as far as credit and room allow.
     func advance(_ advance: LogAdvance, now: Instant) {
-        let isLossy = advance.lost > lost
-        lost = Swift.max(lost, advance.lost)
+        if advance.lost > lost {
+            finishRound(before: advance.lost, now: now)
+            lost = advance.lost
+            for place in needs.places(below: lost.value) { members[place].cursor.evict(before: lost) }
+        }
         retained = advance.retained
         typical = advance.typical
         state = advance.state
         if advance.isDeleted { shard.forgetName(of: self) }
         if !sharesLog { log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh) }
-        // Downward, as a subscriber that ends here leaves the list.
-        for index in stride(from: members.count - 1, through: 0, by: -1) where index < members.count {
-            let subscriber = members[index]
-            subscriber.cursor.appended(upTo: advance.end)
-            if isLossy { subscriber.cursor.evict(before: lost) }
+        round.begin(upTo: advance.end, count: members.count)
+        goOn(most: shard.slice, now: now)
+    }
+
+    /// Brings up to `most` members up to the end; the shard comes again where others are left.
+    func goOn(most: Int, now: Instant) {
+        var visited = 0
+        while visited < most, let subscriber = round.next(members) {
+            visited += 1
+            subscriber.cursor.appended(upTo: round.target)
+            // What it was not told of may be gone already.
+            if lost > round.completed { subscriber.cursor.evict(before: lost) }
             tellEnd(to: subscriber)
             shard.deliver(subscriber, now: now)
         }
-        recount()
+        round.pause()
+        if round.isUnderWay { shard.advanceLater(self) }
         markDirty()
+        shard.work.spent += visited / Work.membersPerUnit
     }
 
     /// The head of the log goes for want of bytes.
     func lose(before sequence: SequenceNumber, now: Instant) {
+        finishRound(before: sequence, now: now)
         lost = Swift.max(lost, sequence)
-        for index in stride(from: members.count - 1, through: 0, by: -1) where index < members.count {
-            let subscriber = members[index]
-            guard subscriber.cursor.cursor < sequence else { continue }
+        // Those that end here leave the list, and another one takes their place.
+        for subscriber in needs.places(below: sequence.value).map({ members[$0] }) {
             subscriber.cursor.evict(before: sequence)
             shard.deliver(subscriber, now: now)
         }
-        recount()
         markDirty()
+    }
+
+    /// Messages before `sequence` go, which some members may not have been told of: first they are.
+    private func finishRound(before sequence: SequenceNumber, now: Instant) {
+        if round.isUnderWay, sequence > round.completed { goOn(most: .max, now: now) }
     }
 
     func tellEnd(to subscriber: Subscriber) {
@@ -140,9 +227,6 @@ final class Mirror {
         }
     }
 
-    /// Messages that subscriptions here have lost since the view was made.
-    var dropped: UInt64 { members.reduce(pastDropped) { $0 &+ $1.cursor.dropped } }
-
     // What the owner is told
 
     func markDirty() {
@@ -151,78 +235,41 @@ final class Mirror {
         shard.dirtyMirrors.append(self)
     }
 
-    /// A `block` subscription moved on from `before`: if it was the last one at the limit, the limit has moved.
-    func moved(_ subscriber: Subscriber, from before: SequenceNumber?) {
-        guard let before, subscriber.cursor.horizon != before else { return }
-        // Once all of those furthest back have moved there may be bytes to grant: their buffers may be larger than
-        // that of the one which limits the messages.
-        if let floor = told?.floor, floor.advanced(by: subscriber.options.buffer) == before {
-            atFloor -= 1
-            if atFloor <= 0 { markDirty() }
-        }
-        guard before == horizon else { return }
-        limiting -= 1
-        if limiting <= 0 { recount() }
+    /// A subscription has got what it gets now.
+    /// - Parameter oldest: the oldest message that waits for it, or `MinimumTree.none`.
+    @inline(__always)
+    func noteMove(of subscriber: Subscriber, oldest: UInt64) {
+        if needs.set(subscriber.member, oldest) { markDirty() }
+        if !isTouched { touch() }
+        if subscriber.blocker >= 0 { noteMove(ofBlocker: subscriber) }
     }
 
-    /// Where publishers are to stop, over all `block` subscriptions here.
-    func recount() {
-        guard blocking > 0 || horizon != nil else { return }
-        var smallest: SequenceNumber?
-        var count = 0
-        for subscriber in members {
-            guard let its = subscriber.cursor.horizon else { continue }
-            if smallest == nil || its < smallest! {
-                smallest = its
-                count = 1
-            } else if its == smallest {
-                count += 1
-            }
-        }
-        limiting = count
-        if horizon != smallest {
-            horizon = smallest
-            markDirty()
-        }
+    private func noteMove(ofBlocker subscriber: Subscriber) {
+        let floor = subscriber.cursor.floor
+        if subscriber.fullAt != floor { subscriber.fullSince = nil }
+        // Both: the one that limits the bytes may be another than the one that limits the messages.
+        if floors.set(subscriber.blocker, floor?.value ?? MinimumTree.none) { markDirty() }
+        if horizons.set(subscriber.blocker, subscriber.cursor.horizon?.value ?? MinimumTree.none) { markDirty() }
     }
 
-    /// Members from which on the owner hears of those who come, ask and leave only so often that looking over all of
-    /// them takes little of the time: else ten thousand who come at once cost ten thousand looks at ten thousand.
-    static let many = 256
-    /// Nanoseconds between two looks, for each member.
-    private static let lookInterval: UInt64 = 1000
+    private func touch() {
+        isTouched = true
+        shard.touchedViews.append(self)
+    }
 
-    /// Whether what has changed may be told later, at the next tick at the latest. New messages are told of at once, as
-    /// the owner waits for who is behind, and so is all that `block` subscriptions need.
-    func mayWait(now: UInt64) -> Bool {
-        if members.count >= Mirror.many, blocking == 0, now < nextLook, let told, told.seen == log.end,
-            told.horizon == nil
-        {
-            isDirty = false
-            return true
-        }
-        nextLook = now + UInt64(members.count) * Mirror.lookInterval
-        return false
+    /// Blockers for whom messages wait, from a place on, at most so many.
+    func behindBlockers(from place: Int, most: Int) -> [Subscriber] {
+        floors.places(below: log.end.value, from: place, most: most).map { blockers[$0] }
     }
 
     /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody
     /// here needs: neither those who wait, nor those who may join.
     func progress() -> MirrorProgress? {
         isDirty = false
-        var now = MirrorProgress(
-            seen: log.end, needed: log.end, horizon: horizon, floor: nil, subscriptions: members.count,
-            dropped: pastDropped, delivered: delivered)
-        for subscriber in members {
-            now.needed = Swift.min(now.needed, subscriber.cursor.cursor)
-            now.dropped &+= subscriber.cursor.dropped
-            guard let floor = subscriber.cursor.floor else { continue }
-            if now.floor == nil || floor < now.floor! {
-                now.floor = floor
-                atFloor = 1
-            } else if floor == now.floor {
-                atFloor += 1
-            }
-        }
+        let seen = round.completed
+        let now = MirrorProgress(
+            seen: seen, needed: Swift.min(seen, SequenceNumber(needs.minimum)), horizon: Mirror.sequence(horizons),
+            floor: Mirror.sequence(floors), subscriptions: members.count, dropped: dropped, delivered: delivered)
         if !sharesLog {
             log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
             log.releaseLastChunk()
@@ -231,5 +278,9 @@ final class Mirror {
         guard now != told else { return nil }
         told = now
         return now
+    }
+
+    private static func sequence(_ tree: MinimumTree) -> SequenceNumber? {
+        tree.minimum == MinimumTree.none ? nil : SequenceNumber(tree.minimum)
     }
 }

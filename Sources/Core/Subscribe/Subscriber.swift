@@ -20,9 +20,13 @@ final class Subscriber: BoundStream {
         unsafeMutableAddress { cursorPlace }
     }
     private let cursorPlace = UnsafeMutablePointer<Subscription>.allocate(capacity: 1)
-    /// Its place in `mirror.members`.
+    /// Its place in `mirror.members`, or before it has joined in `mirror.waiting`.
     var member = 0
-    var isHungry = false
+    /// Its place in `mirror.blockers`; -1 for those of other policies.
+    var blocker = -1
+    /// Its turn to be given room in the output; nil if it waits for none.
+    var outputTurn: TurnQueue<Subscriber>.Ticket?
+    var isHungry: Bool { outputTurn != nil }
     /// Under which it can be given credit over plain HTTP; nil if it came otherwise, or has not begun.
     var streamID: SubscriptionID?
     /// What it has lost, as far as the shard's counters know.
@@ -69,6 +73,9 @@ final class Subscriber: BoundStream {
             cursor.evict(before: log.head)
         }
     }
+
+    /// It has joined, and has not left.
+    var isMember: Bool { hasJoined && member < mirror.members.count && mirror.members[member] === self }
 
     /// Gives it its place, once.
     func join(at cursor: consuming Subscription) {

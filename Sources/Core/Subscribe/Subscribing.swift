@@ -35,7 +35,7 @@ extension Shard {
         try countSubscription(for: meter?.account)
         let mirror: Mirror
         do throws(Refusal) {
-            mirror = try self.mirror(of: name, for: meter?.account, now: now)
+            mirror = try self.mirror(of: name, on: connection, for: meter?.account, now: now)
         } catch {
             uncountSubscription(for: meter?.account)
             throw error
@@ -49,9 +49,10 @@ extension Shard {
         let subscriber = unsafeDowncast(bound, to: Subscriber.self)
         connection.attach(subscriber)
         connection.subscriptions += 1
-        subscriptionCount += 1
+        subscribers[id] = subscriber
         counters.subscriptionsOpened &+= 1
-        if mirror.isAttached { join(subscriber, now: now) } else { mirror.waiting.append(subscriber) }
+        work.spent += Work.subscribing
+        if mirror.isAttached { join(subscriber, now: now) } else { mirror.addWaiting(subscriber) }
     }
 
     private func countSubscription(for account: Account?) throws(Refusal) {
@@ -168,9 +169,10 @@ extension Shard {
 
     func forget(_ subscriber: Subscriber) {
         countLosses(of: subscriber)
+        work.spent += Work.ending
         subscriber.connection.subscriptions -= 1
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
-        subscriptionCount -= 1
+        subscribers[subscriber.id] = nil
         uncountSubscription(for: subscriber.meter?.account)
         if let id = subscriber.streamID { streamIDs[id] = nil }
         let mirror = subscriber.mirror
@@ -182,13 +184,17 @@ extension Shard {
     // Views
 
     /// The shard's view of a topic, which is asked for if there is none.
-    private func mirror(of name: String, for account: Account?, now: Instant) throws(Refusal) -> Mirror {
+    private func mirror(
+        of name: String, on connection: Connection, for account: Account?, now: Instant
+    ) throws(Refusal) -> Mirror {
         if let mirror = mirrors[name] { return mirror }
         let owner = owner(of: name)
         guard owner == index else {
             let mirror = Mirror(name: name, owner: owner, shard: self, log: nil)
             mirrors[name] = mirror
-            send(.attach(name: name, shard: index, account), to: owner)
+            // To subscribe and cancel again and again is to be no more work for the owner than it can deal with.
+            forward(MessageBatch.envelope, of: connection)
+            send(.attach(name: name, shard: index, account, connection.id), to: owner)
             return mirror
         }
         let topic = try topic(named: name, for: account, now: now)
@@ -215,33 +221,31 @@ extension Shard {
         mirror.retained = view.retained
         mirror.lost = view.lost
         mirror.typical = view.typical
-        mirror.log = Log(head: view.head, end: view.end, charged: view.charged, pieces: view.pieces)
-        mirror.isAttached = true
         mirrorsByEpoch[view.epoch] = mirror
-        let waiting = mirror.waiting
-        mirror.waiting.removeAll()
-        for subscriber in waiting { join(subscriber, now: now) }
+        let log = Log(head: view.head, end: view.end, charged: view.charged, pieces: view.pieces)
+        for subscriber in mirror.attach(log) { join(subscriber, now: now) }
         mirror.markDirty()
     }
 
     func attachRefused(_ name: String, _ refusal: Refusal) {
         guard let mirror = mirrors.removeValue(forKey: name) else { return }
-        for subscriber in mirror.waiting { fail(subscriber, refusal) }
+        for subscriber in mirror.refused() { fail(subscriber, refusal) }
     }
 
     /// Tells the owner how far the view is, or that nobody here looks at it any more.
     func report(_ mirror: Mirror, now: Instant) {
         guard mirror.isEmpty else {
-            guard !mirror.mayWait(now: now.monotonic), let progress = mirror.progress() else { return }
+            guard let progress = mirror.progress() else { return }
             if mirror.owner == index {
                 topics[mirror.epoch]?.heard(progress, from: index, now: now)
             } else {
-                send(.progress(epoch: mirror.epoch, shard: index, progress), to: mirror.owner)
+                mirror.report(progress)
             }
             return
         }
         forgetName(of: mirror)
         guard mirrorsByEpoch.removeValue(forKey: mirror.epoch) != nil else { return }
+        mirror.release()
         let past = MirrorPast(dropped: mirror.dropped, delivered: mirror.delivered)
         if mirror.owner == index {
             unlink(mirror.epoch, index, past, now: now)

@@ -14,8 +14,13 @@ extension Shard {
             Topic(name: name, epoch: random(), place: place, shard: self, now: now.monotonic)
         }
         topic.account = account
+        _ = heldTopics.insert { place in
+            topic.held = place
+            return topic
+        }
         names[name] = topic
         topics[topic.epoch] = topic
+        schedule(topic, now: now.monotonic)
         event("topic-created", topic: name, epoch: topic.epoch)
         return topic
     }
@@ -62,7 +67,7 @@ extension Shard {
     func unlink(_ epoch: UInt64, _ shard: Int, _ past: MirrorPast, now: Instant) {
         guard let topic = topics[epoch] else { return }
         topic.unlink(shard, past, now: now)
-        if names[topic.name] !== topic, topic.mirrors.isEmpty { topics[epoch] = nil }
+        if names[topic.name] !== topic, topic.mirrors.isEmpty { forget(topic) }
     }
 
     /// Moves a view on, here or on another shard.
@@ -97,42 +102,13 @@ extension Shard {
             topic.account?.topics.give()
             topicPlaces.remove(topic.place)
         }
-        if topic.mirrors.isEmpty { topics[topic.epoch] = nil }
+        if topic.mirrors.isEmpty { forget(topic) }
     }
 
-    /// Why a topic takes nothing now; nil unless memory is short and the topic above its fair share.
-    func memoryRefusal(for topic: Topic) -> Refusal? {
-        guard memory.used > memory.limit else { return nil }
-        relieveMemory(now: moment)
-        let used = memory.used
-        guard used > memory.limit else { return nil }
-        // Those that were deleted live on while someone waits for their messages. And as shares are not paid back in
-        // time by all, there is an end to them.
-        let fair = memory.limit / Swift.max(1, topics.count * shards)
-        let isFull = used - memory.limit > memory.limit / Shard.memoryOvershoot
-        guard isFull || topic.log.memory + topic.parked.bytes > fair else { return nil }
-        reached(.memory)
-        return .rejected(
-            "The broker's memory of \(memory.limit) bytes is full, and '\(topic.name)' can have no more of it; "
-                + "publish later, or give the broker more with --memory.")
-    }
-
-    /// Beyond its limit, memory is given to topics below their share up to one part in so many more.
-    static let memoryOvershoot = 4
-
-    /// History that nobody waits for goes, that of the least used topics first, until a tenth is free. Where that is
-    /// not to be had, going over all topics again and again would only take time.
-    func relieveMemory(now: Instant) {
-        guard now.monotonic >= nextRelief else { return }
-        let goal = memory.limit - memory.limit / 10
-        defer { nextRelief = now.monotonic + (memory.used > goal ? Shard.tickInterval : 1) }
-        // What can be made again goes first.
-        for mirror in mirrorsByEpoch.values { mirror.entries.removeAll() }
-        let before = memory.used
-        defer { if memory.used < before { reached(.memory) } }
-        for topic in names.values.sorted(by: { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }) {
-            guard memory.used > goal else { return }
-            topic.relieve(now: now)
-        }
+    private func forget(_ topic: Topic) {
+        topics[topic.epoch] = nil
+        if let place = topic.held { heldTopics.remove(place) }
+        topic.held = nil
+        timers.topics.cancel(topic)
     }
 }

@@ -19,18 +19,25 @@ final class Channel {
     /// The part of `outstanding` that room is reserved for, until `reservedUntil`.
     var reserved = 0
     var reservedUntil: UInt64 = 0
-    /// Its place in the topic's turns.
-    var turn = 0
     var accepted: UInt64 = 0
     var last = SequenceNumber(0)
     /// Accepted since the last acknowledgement was told.
     var hasNews = false
+    /// Its topic has removed it.
+    var isRemoved = false
+    /// It is in line for credit, in which of the topic's two queues.
+    var line = Line.none
+    var ticket: TurnQueue<Channel>.Ticket?
+    /// Its place among the topic's reservations.
+    var reservation: TurnQueue<Reservations.Entry>.Ticket?
     /// The first message waits for room.
     var isParked = false
     /// Opened without a message: the first one needs no credit, and waits for room as one that opens a channel does.
     var awaitsFirst = false
     /// The publisher's half is complete; the channel ends when nothing of it is parked.
     var isComplete = false
+
+    enum Line { case none, starved, low }
 
     init(key: StreamKey, topic: Topic, options: PublishOptions, connection: ConnectionID) {
         self.key = key

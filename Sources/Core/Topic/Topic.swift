@@ -22,13 +22,15 @@ struct MirrorLink {
     var isEnded: Bool
 }
 
-final class Topic {
+final class Topic: Timed {
     let name: String
     let epoch: UInt64
     /// On the monotonic clock.
     let madeAt: UInt64
     /// Where its shard lists it.
     let place: Handle
+    /// Where its shard goes over those that may give up memory; nil once it has forgotten it.
+    var held: Handle?
     let log = Log()
     /// The user who was the first to use it.
     var account: Account?
@@ -38,9 +40,10 @@ final class Topic {
     var room = Room()
     var mirrors: [MirrorLink] = []
     var channels: [StreamKey: Channel] = [:]
-    /// The channels, for fair turns.
-    var turns: [Channel] = []
-    var nextTurn = 0
+    /// Those of them that want credit, and those with messages that are not acknowledged yet.
+    var line = CreditLine()
+    var news: [Channel] = []
+    var reservations = Reservations()
     var parked: ParkedQueue
     /// Whose turn it is where both wait for room: a parked publish had the last one.
     var isChannelsTurn = false
@@ -57,6 +60,7 @@ final class Topic {
     var lost = SequenceNumber(1)
     var isDirty = false
     private(set) var isDeleted = false
+    var timerPlace = -1
 
     // Figures
     var published: UInt64 { log.end.value - 1 }
@@ -120,9 +124,15 @@ final class Topic {
 
     /// A fire publish: only into room that nobody reserved.
     func fire(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant) {
-        if (try? place(metadata: metadata, payload: payload, now: now)) != nil { return }
+        let loss: PublishLoss
+        do throws(Refusal) {
+            guard try place(metadata: metadata, payload: payload, now: now) == nil else { return }
+            loss = .room
+        } catch {
+            loss = PublishLoss(error)
+        }
         fireDropped += 1
-        shard.counters.fireDropped += 1
+        shard.dropped(loss, of: name)
     }
 
     /// Appends a single message if there is room that nobody reserved or waits for already; nil if there is not.
@@ -144,6 +154,7 @@ final class Topic {
             return false
         }
         if let refused {
+            shard.refusedPublish(refused, of: name)
             shard.tell(key, .refused(refused))
             return
         }
@@ -153,8 +164,7 @@ final class Topic {
             channel.awaitsFirst = !isMessage
             channel.isComplete = request.complete
             channels[key] = channel
-            channel.turn = turns.count
-            turns.append(channel)
+            line.update(channel)
             noteUse(now)
         }
         markDirty()
@@ -183,13 +193,18 @@ final class Topic {
                     "The channel drove the topic past twice its limit of \(retention.bytes) bytes; "
                         + "send smaller messages."))
         }
-        channel.outstanding -= 1
-        if channel.reserved > 0 {
-            channel.reserved -= 1
-            room.reserved -= 1
-        }
+        spend(1, of: channel)
         accepted(channel, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
         return true
+    }
+
+    /// Messages came that were granted.
+    private func spend(_ count: Int, of channel: Channel) {
+        channel.outstanding -= count
+        let reserved = Swift.min(channel.reserved, count)
+        channel.reserved -= reserved
+        room.reserved -= reserved
+        if channel.outstanding <= line.threshold { line.update(channel) }
     }
 
     /// The first message of a channel that was opened without one. It spends no credit: who sent it before any was
@@ -204,6 +219,7 @@ final class Topic {
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             channel.isParked = true
+            line.update(channel)
             parked.append(
                 ParkedPublish(key: channel.key, message: message, deadline: now.monotonic + shard.limits.parkTime))
             return true
@@ -226,10 +242,7 @@ final class Topic {
             run.forEach { item(channel, metadata: nil, payload: $0, now: now) }
             return
         }
-        channel.outstanding -= run.count
-        let reserved = Swift.min(channel.reserved, run.count)
-        channel.reserved -= reserved
-        room.reserved -= reserved
+        spend(run.count, of: channel)
         log.append(run, timestamp: now.wall, budget: shard.memory)
         room.observe(charge: charge, count: run.count, largest: largest)
         appended(run.count, now: now)
@@ -262,13 +275,16 @@ final class Topic {
     func accepted(_ channel: Channel, _ count: Int = 1, upTo sequence: SequenceNumber) {
         channel.accepted += UInt64(count)
         channel.last = sequence
+        guard !channel.hasNews else { return }
         channel.hasNews = true
+        news.append(channel)
     }
 
     /// Ends `channel` with an error of its own. Always false, for its callers' sake.
     func reject(_ channel: Channel, _ refusal: Refusal) -> Bool {
         tellNews(channel)
         remove(channel)
+        shard.refusedPublish(refusal, of: name)
         shard.tell(channel.key, .refused(refusal))
         if channel.options.lossFailsTopic { finish(.failed("the publisher was rejected"), now: shard.moment) }
         return false
@@ -337,13 +353,11 @@ final class Topic {
     /// Room that the channel had reserved is free for others again.
     func remove(_ channel: Channel) {
         guard channels.removeValue(forKey: channel.key) != nil else { return }
+        channel.isRemoved = true
+        line.update(channel)
+        reservations.withdraw(channel)
         room.reserved -= channel.reserved
         channel.reserved = 0
-        let last = turns.removeLast()
-        if last !== channel {
-            turns[channel.turn] = last
-            last.turn = channel.turn
-        }
         if channel.isParked { parked.withdraw(channel.key) }
         markDirty()
     }
@@ -373,7 +387,7 @@ final class Topic {
     /// Ends every channel and parked publish. What was accepted is acknowledged before.
     func refusePublishers(_ refusal: Refusal) {
         for key in parked.removeAll() where channels[key] == nil { shard.tell(key, .refused(refusal)) }
-        for channel in turns { _ = reject(channel, refusal) }
+        for channel in channelsInOrder { _ = reject(channel, refusal) }
     }
 
     func tellNews(_ channel: Channel) {

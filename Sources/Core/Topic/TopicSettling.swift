@@ -15,9 +15,30 @@ extension Topic {
             grant(now: now)
         }
         serveParked(now: now)
-        for channel in turns { tellNews(channel) }
+        tellNews()
         if parked.isEmpty { grant(now: now) }
         noteBlocking(now)
+        noteIdleness(now)
+        shard.schedule(self, now: now.monotonic)
+    }
+
+    /// All channels, in the same order in every run.
+    var channelsInOrder: [Channel] {
+        channels.values.sorted {
+            ($0.key.shard, $0.key.handle.index, $0.key.handle.generation)
+                < ($1.key.shard, $1.key.handle.index, $1.key.handle.generation)
+        }
+    }
+
+    /// Tells channels how far their messages were taken.
+    func tellNews() {
+        var next = 0
+        // Others may have news meanwhile.
+        while next < news.count {
+            if !news[next].isRemoved { tellNews(news[next]) }
+            next += 1
+        }
+        if next > 0 { news.removeAll(keepingCapacity: true) }
     }
 
     /// Publishers begin to wait for room that a `block` subscription does not leave, go on so, or do so no more.
@@ -36,7 +57,7 @@ extension Topic {
     /// Publishers that wait for room: channels without credit while there is none, and publishes that are parked.
     var blockedCount: Int {
         guard freeRoom <= 0 else { return parked.count }
-        return turns.count { $0.outstanding == 0 && !$0.isParked } + parked.count
+        return line.starvedCount + parked.count
     }
 
     /// Tells the views what was appended, then gives up what nobody needs and what does not fit.
@@ -77,10 +98,10 @@ extension Topic {
     }
 
     /// Gives up the head of the log, whoever waits for it.
-    func lose(before sequence: SequenceNumber, now: Instant) {
+    func lose(before sequence: SequenceNumber, to limit: LimitReached = .retainBytes, now: Instant) {
         guard sequence > log.head else { return }
         lost = sequence
-        shard.reached(.retainBytes)
+        shard.reached(limit)
         log.evict(before: sequence)
         shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
         // At once, or a shard would go on holding what is gone until the next message; one that lags hears it then.
@@ -104,6 +125,7 @@ extension Topic {
                 let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
                 if let channel = channels[waiting.key] {
                     channel.isParked = false
+                    line.update(channel)
                     accepted(channel, upTo: sequence)
                 } else {
                     shard.tell(waiting.key, .acknowledged(sequence: sequence, epoch: epoch, accepted: 1))
@@ -114,38 +136,36 @@ extension Topic {
         }
     }
 
-    /// Grants each channel in turn its share of the room, of which publishes that are parked have one as well.
+    /// Grants channels that want credit, in turn, their share of the room; publishes that are parked have one as well.
     private func grant(now: Instant) {
-        guard state.isLive, !turns.isEmpty, shard.memoryRefusal(for: self) == nil else { return }
+        guard state.isLive, line.count > 0 else { return }
+        var free = freeRoom
+        guard free > 0, shard.memoryRefusal(for: self) == nil else { return }
         let most = room.largestGrant(
             messages: Swift.min(shard.limits.grant, shard.rates.largestGrant),
             bytes: Swift.min(shard.limits.grantBytes, retention.bytes / 4))
-        // What is granted may not overtake the message that opened the channel.
-        func isWanting(_ channel: Channel) -> Bool { channel.outstanding <= most / 2 && !channel.isParked }
-        let wanting = turns.count(where: isWanting)
-        guard wanting > 0 else { return }
-        var free = freeRoom
-        let share = Swift.min(most, Swift.max(1, free / (wanting + (parked.isEmpty ? 0 : 1))))
-        for _ in turns.indices {
-            guard free > 0 else { return }
-            let channel = turns[nextTurn % turns.count]
-            nextTurn = (nextTurn + 1) % turns.count
+        let share = Swift.min(most, Swift.max(1, free / (line.count + (parked.isEmpty ? 0 : 1))))
+        for _ in 0..<line.count {
+            guard free > 0, let channel = line.next(most / 2) else { return }
             // What was granted earlier and lost its reservation counts against the share: an idle channel gathers none.
             let target = Swift.min(most, share + channel.reserved)
             let count = Swift.min(target - channel.outstanding, free)
-            guard isWanting(channel), count > 0 else { continue }
+            // One that has its share is in line again when it uses some of it.
+            guard count > 0 else { continue }
             channel.outstanding += count
             channel.reserved += count
             channel.reservedUntil = now.monotonic + Limits.grantReservation
+            reservations.note(channel)
             room.reserved += count
             free -= count
+            line.update(channel)
             shard.tell(channel.key, .granted(UInt32(count)))
         }
     }
 
     /// What changes with time alone: reservations end, parked publishes give up, messages grow old.
     func tick(now: Instant) {
-        for channel in turns where channel.reserved > 0 && channel.reservedUntil <= now.monotonic {
+        while let channel = reservations.takeEnded(now: now.monotonic) {
             room.reserved -= channel.reserved
             channel.reserved = 0
             markDirty()
@@ -153,8 +173,23 @@ extension Topic {
         giveUpParked(now: now)
         if retention.age > 0 { forgetOld(now: now) }
         // Publishers may be waiting for memory, which others give back.
-        if !turns.isEmpty || !parked.isEmpty { markDirty() }
+        if isWaiting { markDirty() }
         noteIdleness(now)
+    }
+
+    /// Publishers wait for room, or for memory.
+    private var isWaiting: Bool { line.starvedCount > 0 || !parked.isEmpty }
+
+    /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. What waits is looked at in every
+    /// tick.
+    func deadline(now: UInt64) -> UInt64 {
+        var due = reservations.deadline ?? .max
+        if isWaiting { due = Swift.min(due, now + Shard.tickInterval) }
+        if retention.age > 0, Swift.max(forgotten, log.head) < log.end {
+            due = Swift.min(due, now + Swift.max(Shard.tickInterval, retention.age / AgeMarks.count))
+        }
+        guard let idleSince, !TopicName.isSystem(name) else { return due }
+        return Swift.min(due, idleSince.addingClamped(shard.limits.topicIdle))
     }
 
     /// Views that were linked to this topic tell how far they are.
@@ -246,6 +281,7 @@ extension Topic {
                 channel.isParked = false
                 _ = reject(channel, refusal)
             } else {
+                shard.refusedPublish(refusal, of: name)
                 shard.tell(waiting.key, .refused(refusal))
             }
         }

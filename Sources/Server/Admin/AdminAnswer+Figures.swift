@@ -98,6 +98,17 @@ extension AdminAnswer {
         object.add("delivered", counters.delivered)
         object.add("dropped", counters.dropped.total)
         object.add("fire_dropped", counters.fireDropped)
+        object.add("publishes_refused", counters.publishesRefused.total)
+        var lost = JSONObject()
+        for shortage in PublishLoss.shortages { lost.add(shortage.name, counters.lost(to: shortage)) }
+        object.add("lost_total", counters.lost)
+        object.add("lost", json: lost.finished())
+        var limits = JSONObject()
+        for limit in LimitReached.allCases {
+            let beyond = limit == .connections ? process.connectionsOverLimit : 0
+            limits.add(limit.name, counters.limits[limit] &+ beyond)
+        }
+        object.add("limits", json: limits.finished())
         object.add("blocked_ms", counters.blocked / 1_000_000)
         object.add("bytes_in", counters.bytesIn)
         object.add("bytes_out", counters.bytesOut)

@@ -79,7 +79,7 @@ final class AdminLoop {
         }
         driver = AdminDriver(loop: self)
         guard let driver else { throw SystemError("cannot start the admin listener", code: ENFILE) }
-        try poller.add(driver.descriptor, token: Token.micro.rawValue, interest: .read)
+        try poller.add(driver.descriptor, token: Token.micro(0).rawValue, interest: .read)
     }
 
     /// Runs until it is told to stop.

@@ -13,6 +13,22 @@ struct LoopFigures: Sendable {
     var turns = InlineArray<15, UInt64>(repeating: 0)
     /// Nanoseconds of all of them.
     var busy: UInt64 = 0
+    /// The most processor time that one of them used, or up to `sampling` more: short turns are measured together,
+    /// as asking costs a system call.
+    private(set) var mostWork: UInt64 = 0
+    static let sampling: UInt64 = 1_000_000
+    /// When the thread's processor time was asked last, and what it was.
+    private var asked: (at: UInt64, work: UInt64)?
+
+    /// A turn ended at `end`. `work` tells the processor time that the thread has used; it is called at most once for
+    /// every `sampling` nanoseconds.
+    mutating func record(_ nanoseconds: UInt64, end: UInt64, work: () -> UInt64) {
+        record(nanoseconds)
+        if let asked, end - asked.at < LoopFigures.sampling { return }
+        let now = work()
+        if let asked { mostWork = max(mostWork, now - asked.work) }
+        asked = (end, now)
+    }
 
     mutating func record(_ nanoseconds: UInt64) {
         busy &+= nanoseconds
@@ -23,6 +39,7 @@ struct LoopFigures: Sendable {
 
     mutating func add(_ other: LoopFigures) {
         busy &+= other.busy
+        mostWork = max(mostWork, other.mostWork)
         for bucket in turns.indices { turns[bucket] &+= other.turns[bucket] }
     }
 }

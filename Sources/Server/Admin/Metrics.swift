@@ -14,8 +14,9 @@ struct ProcessFigures: Sendable {
     var memory: Int
     var memoryLimit: Int
     var connectionLimit: Int
-    var refusedConnections: UInt64
-    /// Those of them that would have been one too many.
+    /// By reason.
+    var refusedConnections: [(reason: String, count: UInt64)]
+    /// Those of them that no shard has heard of.
     var connectionsOverLimit: UInt64
     /// Those of the admin listener.
     var handshakes = HandshakeCounts()
@@ -113,9 +114,12 @@ enum Metrics {
             "Time for which publishers waited for room, summed over topics.", nanoseconds: broker.counters.blocked)
         out.single("forebay_publishes_parked", .gauge, "Publishes that wait for room.", sums.parked)
         out.single("forebay_publishes_parked_bytes", .gauge, "Bytes of these.", sums.parkedBytes)
-        out.single(
-            "forebay_publishes_dropped_total", .counter, "Fire publishes that were not taken.",
-            broker.counters.fireDropped)
+        out.family(
+            "forebay_publishes_dropped_total", .counter, "Fire publishes that were not taken, by reason.")
+        for loss in PublishLoss.allCases { out.sample(["reason": loss.name], broker.counters.publishesDropped[loss]) }
+        out.family(
+            "forebay_publishes_refused_total", .counter, "Other publishes that were not taken, by reason.")
+        for loss in PublishLoss.allCases { out.sample(["reason": loss.name], broker.counters.publishesRefused[loss]) }
     }
 
     private static func addConnections(
@@ -136,9 +140,10 @@ enum Metrics {
         out.single(
             "forebay_connections_opened_total", .counter, "Connections ever taken in.",
             broker.counters.connectionsOpened)
-        out.single(
-            "forebay_connections_refused_total", .counter, "Connections closed at once, for want of room or files.",
-            process.refusedConnections)
+        out.family(
+            "forebay_connections_refused_total", .counter,
+            "Connections refused, by the limit: files is that on open files; draining is no limit.")
+        for (reason, count) in process.refusedConnections { out.sample(["reason": reason], count) }
         out.single(
             "forebay_connections_paused", .gauge, "Connections that are not read until their clients read.",
             sums.paused)
@@ -202,6 +207,12 @@ enum Metrics {
         out.sample(["le": "+Inf"], suffix: "_bucket", count)
         out.sample(suffix: "_sum", nanoseconds: loop.busy)
         out.sample(suffix: "_count", count)
+        out.family(
+            "forebay_loop_turn_cpu_seconds_max", .gauge,
+            "The most processor time that a turn of a shard's loop has used since the broker began, to within 1 ms.")
+        for (index, shard) in broker.shards.enumerated() {
+            out.sample(["shard": String(index)], nanoseconds: shard.loop.mostWork)
+        }
         out.family("forebay_loop_busy_seconds_total", .counter, "Time that a shard's loop was not waiting.")
         for (index, shard) in broker.shards.enumerated() {
             out.sample(["shard": String(index)], nanoseconds: shard.loop.busy)

@@ -1,5 +1,5 @@
 // HTTP1Driver: what stands between an engine and libmicrohttpd. Heads and bodies go in, answers are fetched when the
-// engine has them.
+// engine has them. When an answer is a stream, its connection leaves the library.
 
 import CMicroHTTPD
 import Core
@@ -8,6 +8,8 @@ import EventLoop
 final class HTTP1Driver<Shard: Engine>: MicroDaemon {
     private unowned let loop: ShardLoop<Shard>
     private let shard: Shard
+    /// It is among those of the loop that have something to do.
+    private var isListed = false
 
     init?(loop: ShardLoop<Shard>, shard: Shard) {
         self.loop = loop
@@ -16,8 +18,20 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         super.init(limit: .max)
     }
 
-    /// The engine has something for a connection.
-    func proceed(_ connection: MicroConnection) {
+    override func becomesDue() {
+        guard !isListed else { return }
+        isListed = true
+        loop.http1.add(due: self)
+    }
+
+    /// It was taken from that list.
+    func runListed() {
+        run()
+        isListed = false
+        if isDue { becomesDue() }
+    }
+
+    override func proceed(_ connection: MicroConnection) {
         switch connection.stage {
         case .idle, .discarding: break
         case .waiting, .answering: resume(connection)
@@ -37,6 +51,11 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         guard head.hasBody || head.isAmbiguous,
             let answer = shard.answer(on: connection.id, atOnce: true, now: loop.now)
         else { return .goOn }
+        return give(answer, to: connection)
+    }
+
+    private func give(_ answer: HTTP1Answer, to connection: MicroConnection) -> Verdict {
+        if answer.isStream { return .release }
         return connection.answer(answer) ? .goOn : .end
     }
 
@@ -62,7 +81,7 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         connection.stage = .waiting
         shard.requestEnded(on: connection.id, now: loop.now)
         guard let answer = shard.answer(on: connection.id, atOnce: false, now: loop.now) else { return .suspend }
-        return connection.answer(answer) ? .goOn : .end
+        return give(answer, to: connection)
     }
 
     override func read(_ connection: MicroConnection, into buffer: UnsafeMutableRawBufferPointer) -> HTTP1Piece {
@@ -77,13 +96,17 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
         loop.closes(connection)
     }
 
+    override func leaves(_ connection: MicroConnection) {
+        loop.takeOver(connection)
+    }
+
     /// The request is not to come to its end. The library takes no answer before that, so it is written without it, and
     /// the connection is over. Nothing of an answer has been written before, and nothing gets through behind it.
     private func answerEarly(_ connection: MicroConnection, atOnce: Bool) {
         guard let answer = shard.answer(on: connection.id, atOnce: atOnce, now: loop.now) else { return }
+        if answer.isStream { return loop.takeOver(connection) }
         var text = "HTTP/1.1 \(answer.status) \(String(cString: MHD_get_reason_phrase_for(UInt32(answer.status))))\r\n"
         for (name, value) in answer.headers { text += "\(name): \(value)\r\n" }
-        // A stream ends with the connection.
         if let length = answer.length { text += "content-length: \(length)\r\n" }
         text += "connection: close\r\n\r\n"
         var bytes = Array(text.utf8)

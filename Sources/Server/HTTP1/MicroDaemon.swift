@@ -2,130 +2,18 @@
 // socket nor a thread: connections are given to it, and `run` lets it read, call back, and write, when its descriptor
 // is readable or something here made it due.
 //
-// A connection that waits – for its answer, or for more of a stream – is suspended: the library forgets its socket
-// until it is resumed, so somebody else has to watch that for the client's end.
+// A connection that waits for its answer is suspended: the library forgets its socket until it is resumed, so somebody
+// else has to watch that for the client's end. Whenever it resumes one, the library goes over all that are suspended:
+// one whose answer is a stream, which may last, is released, socket and all.
 //
 //     idle ──head──▶ uploading ──end──▶ waiting ──answer──▶ answering ──▶ idle
-//       └────────────(no body)────────────▲ └─ suspended       └─ suspended
+//       └────────────(no body)────────────▲ └─ suspended
+//                                           └────stream────▶ released
 
 import CMicroHTTPD
 import Core
 import EventLoop
 import Glibc
-
-/// One connection of the library's. The library owns its socket, and closes it after `MicroDaemon.closes`.
-final class MicroConnection {
-    enum Stage {
-        /// No request, or the head of one that is not complete.
-        case idle
-        case uploading
-        /// The request is complete.
-        case waiting
-        /// The answer is the library's to write.
-        case answering
-        /// It was answered without the library; what still comes is thrown away.
-        case discarding
-    }
-
-    let fd: Int32
-    let id: ConnectionID
-    unowned let daemon: MicroDaemon
-    fileprivate var handle: OpaquePointer?
-    /// The request's, as it came.
-    fileprivate(set) var target = ""
-    /// Its bytes.
-    fileprivate var targetCount = 0
-    fileprivate var isSuspended = false
-    /// The library was left without an answer to the complete request, and so does not read on before it has one.
-    fileprivate var isSettled = false
-    /// It is to end as soon as the library comes by.
-    fileprivate(set) var isDropped = false
-    /// The request is HEAD.
-    fileprivate var isHead = false
-    var stage = Stage.idle
-
-    init(fd: Int32, id: ConnectionID, daemon: MicroDaemon) {
-        self.fd = fd
-        self.id = id
-        self.daemon = daemon
-    }
-
-    /// Has it wait for its answer. What the library expected of a connection that is suspended it still expects when
-    /// that is resumed: here more of the request, and it would take the client's end, which may have come meanwhile,
-    /// for a request cut off. So it first finds out that it waits for us alone: it asks again at once.
-    fileprivate func wait() {
-        if isSettled { suspend() } else { isSettled = true }
-    }
-
-    /// Has the library forget it for now: it is called back for it only after `MicroDaemon.resume`.
-    fileprivate func suspend() {
-        isSuspended = true
-        MHD_suspend_connection(handle)
-    }
-
-    /// While the library is about to refuse a request for its head, this tells whose that is: only there the head is
-    /// complete, and has led neither to a callback nor to an answer.
-    fileprivate var isRefused: Bool {
-        stage == .idle && !isDropped && fb_mhd_head(handle) > 0 && fb_mhd_is_answered(handle) == 0
-    }
-
-    /// The library takes a line feed for the end of a line, and a line that begins with a blank for more of the name
-    /// before it, where others read a value, or another request. Its parser has left the head as it came, but for what
-    /// ends its parts:
-    ///
-    ///     GET /path HTTP/1.1 ␀␀ name ␀ value ␀␀ name ␀ value ␀␀ ␀␀
-    ///
-    /// - Returns: whether each line of it ends with CR LF, begins with its own name, and has no NUL.
-    fileprivate func hasCleanLines(from method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> Bool {
-        let head = UnsafeRawBufferPointer(start: method, count: fb_mhd_head(handle))
-        /// Behind the next NUL, nil if there is none.
-        func skip(_ start: Int) -> Int? {
-            var place = start
-            while place < head.count, head[place] != 0 { place += 1 }
-            return place < head.count ? place + 1 : nil
-        }
-        func isNul(_ place: Int) -> Bool { place < head.count && head[place] == 0 }
-        // One blank behind the method, one behind the target.
-        let start = UnsafeRawPointer(version) - UnsafeRawPointer(method)
-        guard start == strlen(method) + 1 + targetCount + 1, let first = skip(start), isNul(first) else { return false }
-        var place = first + 1
-        while place < head.count, head[place] != 0 {
-            guard head[place] != UInt8(ascii: " "), head[place] != UInt8(ascii: "\t"), let value = skip(place),
-                let end = skip(value), isNul(end)
-            else { return false }
-            place = end + 1
-        }
-        return place + 2 == head.count && isNul(place + 1)
-    }
-
-    /// Goes over the fields of the request's head.
-    func forEachField(_ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Void) {
-        withoutActuallyEscaping(body) { body in
-            var visitor = FieldVisitor(body: body)
-            withUnsafeMutablePointer(to: &visitor) {
-                _ = MHD_get_connection_values_n(handle, .HEADER_KIND, visitField, UnsafeMutableRawPointer($0))
-            }
-        }
-    }
-
-    /// Gives the library the answer.
-    /// - Returns: false when it has no memory for it.
-    func answer(_ answer: HTTP1Answer) -> Bool {
-        stage = .answering
-        let length = answer.length.map { UInt64($0) } ?? UInt64.max
-        let context = Unmanaged.passUnretained(self).toOpaque()
-        let response = MHD_create_response_from_callback(length, MicroDaemon.piece, readBody, context, nil)
-        guard let response else { return false }
-        // First, as it makes the library forget which others there are.
-        if answer.isLast { _ = MHD_add_response_header(response, "connection", "close") }
-        // Chunked, it would end the body that HEAD has not.
-        if isHead, answer.length == nil { fb_mhd_end_behind(response) }
-        for (name, value) in answer.headers { _ = MHD_add_response_header(response, name, value) }
-        let done = MHD_queue_response(handle, UInt32(answer.status), response)
-        MHD_destroy_response(response)
-        return done == .YES
-    }
-}
 
 /// Subclasses say what requests are for. Belongs to the thread that made it.
 class MicroDaemon {
@@ -134,6 +22,8 @@ class MicroDaemon {
         case goOn
         /// Until `resume`; there may be one more callback before.
         case suspend
+        /// `leaves` is called for it, once the library has nothing more to do with it.
+        case release
         /// The connection is over.
         case end
     }
@@ -150,18 +40,30 @@ class MicroDaemon {
     private var daemon: OpaquePointer!
     private var connections: [ObjectIdentifier: MicroConnection] = [:]
     /// `run` has something to do.
-    private(set) var isDue = false
+    private(set) var isDue = false {
+        didSet { if isDue, !oldValue { becomesDue() } }
+    }
     /// What the loop is to poll, for reading.
     private(set) var descriptor: Int32 = -1
+    /// A socket whose peer is gone: what the library has in the place of one that was released.
+    private let dead: Int32
+    /// Those to call `leaves` for.
+    fileprivate var leaving: [MicroConnection] = []
 
     /// Nil when the process may have no more files, or no memory.
     /// - Parameter limit: connections that it may have.
     init?(limit: Int) {
+        guard let (dead, peer) = Socket.pair(buffer: 1) else { return nil }
+        close(peer)
+        self.dead = dead
         let context = Unmanaged.passUnretained(self).toOpaque()
         daemon = fb_mhd_start(
             UInt32(clamping: limit), MicroDaemon.memory, handleRequest, noteTarget, noteConnection, noteEnd,
             noteTrouble, context)
-        guard daemon != nil else { return nil }
+        guard daemon != nil else {
+            close(dead)
+            return nil
+        }
         descriptor = fb_mhd_descriptor(daemon)
     }
 
@@ -204,14 +106,36 @@ class MicroDaemon {
         resume(connection)
     }
 
+    /// Takes a client's socket from the library, which finds a dead one in its place, and forgets the connection. Not
+    /// to be called by what the library calls.
+    /// - Returns: another descriptor of the socket; nil when the process may have no more, and nothing was done.
+    func release(_ connection: MicroConnection) -> Int32? {
+        guard connection.handle != nil, let copy = Socket.duplicate(connection.fd) else { return nil }
+        // Until then the library's poller watches the socket.
+        if !connection.isSuspended { connection.suspend() }
+        Socket.replace(connection.fd, by: dead)
+        abandon(connection)
+        return copy
+    }
+
+    /// Ends a connection, of which nothing more is told.
+    func abandon(_ connection: MicroConnection) {
+        connection.isReleased = true
+        drop(connection)
+    }
+
     /// Lets the library do what there is to do. It calls back from here, and from nowhere else.
     func run() {
         var rounds = 0
         repeat {
+            isDue = false
             MHD_run(daemon)
             rounds += 1
+            while let connection = leaving.popLast() {
+                if connection.handle != nil, !connection.isDropped { leaves(connection) }
+            }
             var timeout: UInt64 = 0
-            isDue = MHD_get_timeout(daemon, &timeout) == .YES && timeout == 0
+            if MHD_get_timeout(daemon, &timeout) == .YES, timeout == 0 { isDue = true }
         } while isDue && rounds < MicroDaemon.rounds
     }
 
@@ -221,6 +145,7 @@ class MicroDaemon {
         MHD_run(daemon)
         MHD_stop_daemon(daemon)
         daemon = nil
+        close(dead)
     }
 
     /// The library is about to refuse a request, and to write two heads of an answer.
@@ -258,23 +183,18 @@ class MicroDaemon {
 
     /// The connection is over; its socket is closed right after this.
     func closes(_ connection: MicroConnection) {}
+
+    /// There is something to do for `run`.
+    func becomesDue() {}
+
+    /// There is something for a connection that waits.
+    func proceed(_ connection: MicroConnection) {}
+
+    /// The verdict was `release`.
+    func leaves(_ connection: MicroConnection) {}
 }
 
 // MARK: What the library calls
-
-private struct FieldVisitor {
-    let body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Void
-}
-
-private func visitField(
-    _ context: UnsafeMutableRawPointer?, _ kind: MHD_ValueKind, _ name: UnsafePointer<CChar>?, _ nameCount: Int,
-    _ value: UnsafePointer<CChar>?, _ valueCount: Int
-) -> MHD_Result {
-    let visitor = context!.assumingMemoryBound(to: FieldVisitor.self)
-    visitor.pointee.body(
-        UnsafeRawBufferPointer(start: name, count: nameCount), UnsafeRawBufferPointer(start: value, count: valueCount))
-    return .YES
-}
 
 private func connection(_ handle: OpaquePointer?) -> MicroConnection {
     Unmanaged<MicroConnection>.fromOpaque(fb_mhd_context(handle)!).takeUnretainedValue()
@@ -296,7 +216,7 @@ private func noteConnection(
     } else if let opaque = place!.pointee {
         let connection = Unmanaged<MicroConnection>.fromOpaque(opaque).takeUnretainedValue()
         connection.handle = nil
-        daemon.closes(connection)
+        if !connection.isReleased { daemon.closes(connection) }
         daemon.remove(connection)
     }
 }
@@ -336,10 +256,8 @@ private func handleRequest(
     let verdict: MicroDaemon.Verdict
     switch connection.stage {
     case .idle:
-        let name = text(method)
-        connection.isHead = name == "HEAD"
         verdict = connection.daemon.begin(
-            connection, method: name, version: text(version),
+            connection, method: text(method), version: text(version),
             isClean: connection.hasCleanLines(from: method!, version: version!))
     case .uploading where count!.pointee > 0:
         verdict = connection.daemon.take(UnsafeRawBufferPointer(start: bytes, count: count!.pointee), on: connection)
@@ -353,12 +271,15 @@ private func handleRequest(
     switch verdict {
     case .goOn: break
     case .suspend: connection.wait()
+    case .release:
+        connection.suspend()
+        connection.daemon.leaving.append(connection)
     case .end: return .NO
     }
     return .YES
 }
 
-private func readBody(
+func readBody(
     _ context: UnsafeMutableRawPointer?, _ position: UInt64, _ buffer: UnsafeMutablePointer<CChar>?, _ most: Int
 ) -> Int {
     let connection = Unmanaged<MicroConnection>.fromOpaque(context!).takeUnretainedValue()
@@ -388,5 +309,6 @@ private func noteEnd(
     let stage = connection.stage
     connection.stage = .idle
     connection.isSettled = false
-    if stage != .idle { connection.daemon.over(connection, isDone: code == .REQUEST_TERMINATED_COMPLETED_OK) }
+    guard stage != .idle, !connection.isReleased else { return }
+    connection.daemon.over(connection, isDone: code == .REQUEST_TERMINATED_COMPLETED_OK)
 }

@@ -1,8 +1,8 @@
 // ShardLoop+HTTP1: connections of the HTTP listener until their first bytes tell the version, and those of HTTP/1.1,
-// whose sockets a library has.
+// whose sockets a library has until they have a stream.
 //
-//     undecided ──"PRI "──▶ framed
-//         └───anything else──▶ http1
+//     undecided ──"PRI "──▶ framed ◀──stream──┐
+//         └───anything else──────────────▶ http1
 
 import Core
 import EventLoop
@@ -25,14 +25,18 @@ extension ShardLoop {
 
     /// The library takes a read that is shorter than its buffer for all there is, and never sees an end that came with
     /// the last bytes. This tells it again, until it has closed the connection. There is nothing more to be read than
-    /// what is there.
+    /// what is there. Some at a time, in turn.
     func tellEnds() {
-        ended.removeAll { id in
-            guard let connection = connections[id] else { return true }
+        let told = Array(ended.prefix(ShardLoop.endsAtATime))
+        ended.removeFirst(told.count)
+        for id in told {
+            guard let connection = connections[id], connection.pointee.micro != nil else { continue }
             Socket.shutdownRead(connection.pointee.fd)
-            return false
+            ended.append(id)
         }
     }
+
+    private static var endsAtATime: Int { 1024 }
 
     /// Looks at the first bytes, which stay where they are. HTTP/2's preface begins with a method that HTTP/1.1 keeps
     /// free for it (RFC 9113, 11.6), and no other has its first four bytes.
@@ -60,7 +64,7 @@ extension ShardLoop {
     func adoptHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
         let fd = connection.pointee.fd
         Socket.waitForBytes(1, on: fd)
-        guard let driver = startHTTP1() else { return lose(id, error: ENFILE) }
+        guard let driver = http1.withRoom(self, shard) else { return lose(id, error: ENFILE) }
         connection.pointee.paused = false
         connection.pointee.kind = .http1
         watch(fd, id, .end)
@@ -74,19 +78,6 @@ extension ShardLoop {
             return shard.lost(id, reason: "HTTP/1.1 cannot be served now", now: now)
         }
         connection.pointee.micro = micro
-    }
-
-    private func startHTTP1() -> HTTP1Driver<Shard>? {
-        if let http1 { return http1 }
-        guard let driver = HTTP1Driver(loop: self, shard: shard) else { return nil }
-        do throws(SystemError) {
-            try poller.add(driver.descriptor, token: Token.micro.rawValue, interest: .read)
-        } catch {
-            driver.stop()
-            return nil
-        }
-        http1 = driver
-        return driver
     }
 
     /// The library closes a connection's socket right after this. What the client still sends would make the kernel
@@ -104,6 +95,26 @@ extension ShardLoop {
         guard connections[micro.id] != nil, connections.remove(micro.id) != nil else { return }
         context.connections.remove()
         shard.lost(micro.id, reason: "closed", now: now)
+    }
+
+    /// The answer of a connection is a stream, which the library has no part in.
+    func takeOver(_ micro: MicroConnection) {
+        let id = micro.id
+        guard let connection = connections[id], connection.pointee.micro === micro else { return }
+        unwatch(micro.fd)
+        if let relay = connection.pointee.relay { return takeOver(id, connection, relay: relay) }
+        guard let fd = micro.daemon.release(micro) else { return lose(id, error: EMFILE) }
+        connection.pointee.micro = nil
+        connection.pointee.fd = fd
+        connection.pointee.kind = .framed
+        do throws(SystemError) {
+            try poller.add(fd, token: Token.connection(id).rawValue, interest: .read)
+        } catch {
+            return lose(id, error: error.code)
+        }
+        // The library may have had the kernel wait for more.
+        Socket.noDelay(fd)
+        shard.beginStream(on: id, behind: UnsafeRawBufferPointer(start: nil, count: 0), now: now)
     }
 
     private func lingerCopy(_ fd: Int32) {

@@ -29,7 +29,8 @@ struct FailureTally {
     }
 
     mutating func tell(now: UInt64, log: Log) {
-        guard untold > 0, lastTold.map({ now - $0 >= FailureTally.interval }) ?? true else { return }
+        // Another thread may have been told of a later time.
+        guard untold > 0, lastTold.map({ now >= $0 && now - $0 >= FailureTally.interval }) ?? true else { return }
         log.write(level, message, [("attempts", String(untold))] + fields)
         untold = 0
         lastTold = now

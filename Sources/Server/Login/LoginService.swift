@@ -1,8 +1,10 @@
 // LoginService: the threads that look at credentials, so that no thread which carries messages waits for the hash of a
 // password. Which thread looks is chosen by the address that the credentials come from, so whoever guesses from one
-// address keeps at most one of them busy.
+// address keeps at most one of them busy. What is cheap – tokens, and passwords that were right a short while ago – is
+// looked at before any hash; passwords to be hashed wait in a queue that addresses share by turns.
 //
-//     shard ──submit──▶ inbox of a worker ──authenticate──▶ inbox of the shard
+//     shard ──submit──▶ inbox of a worker ──cheap──────────────────────────▶ inbox of the shard
+//                                └──▶ LoginQueue, by address ──authenticate──▶──┘
 
 import Access
 import Core
@@ -13,8 +15,11 @@ import Synchronization
 final class LoginService: Sendable {
     /// Threads that look at credentials.
     static let workers = 2
-    /// Credentials that wait for one of them; one more is refused. Each has at most `Credential.longest` bytes.
-    static let queue = 512
+    /// Bytes of credentials on their way to one of them, and what each is counted beside its own; more are refused.
+    static let arrivals = 4 << 20
+    static let overhead = 256
+    /// Of these, so many are looked at before a thread goes on with the hash of a password.
+    static let arrivalsAtOnce = 64
     /// Nanoseconds after which nobody waits for credentials to be looked at.
     static let patience: UInt64 = 10_000_000_000
 
@@ -26,8 +31,11 @@ final class LoginService: Sendable {
     ) throws(SystemError) {
         var threads: [Worker] = []
         do throws(SystemError) {
+            let desks = try (0..<LoginService.workers).map { _ throws(SystemError) in try Inbox<Worker.Item>() }
+            let secret = try (0..<4).map { _ throws(SystemError) in try Machine.random() }
             for index in 0..<LoginService.workers {
-                threads.append(try Worker(index, rules, inboxes: inboxes, admin: admin, log: log))
+                threads.append(
+                    try Worker(index, desks, rules, secret: secret, inboxes: inboxes, admin: admin, log: log))
             }
         } catch {
             for worker in threads { worker.stop() }
@@ -39,7 +47,7 @@ final class LoginService: Sendable {
     /// Hands in credentials; the answer comes to the shard's inbox, or beyond the last shard to the admin's. False: too
     /// many wait already.
     func submit(_ request: LoginRequest, from shard: Int, now: UInt64) -> Bool {
-        threads[LoginService.worker(of: request.address)].submit(request, from: shard, now: now)
+        threads[LoginService.worker(of: AddressBlock.of(request.address))].submit(request, from: shard, now: now)
     }
 
     func reload(_ rules: AccessRules) {
@@ -70,6 +78,8 @@ private final class Worker: Sendable {
     enum Item: Sendable {
         case job(Job)
         case rules(AccessRules)
+        /// Another thread found a password to be right.
+        case known(KnownLogin)
         case stop
     }
 
@@ -78,18 +88,19 @@ private final class Worker: Sendable {
     private let thread: NamedThread
 
     init(
-        _ index: Int, _ rules: AccessRules, inboxes: [Inbox<InboxItem>], admin: Inbox<AdminItem>?, log: Log
+        _ index: Int, _ all: [Inbox<Item>], _ rules: AccessRules, secret: [UInt64], inboxes: [Inbox<InboxItem>],
+        admin: Inbox<AdminItem>?, log: Log
     ) throws(SystemError) {
-        let inbox = try Inbox<Item>()
+        let inbox = all[index]
+        let others = all.enumerated().filter { $0.offset != index }.map(\.element)
         let waiting = Waiting()
-        let secret = try (0..<4).map { _ throws(SystemError) in try Machine.random() }
         thread = try NamedThread.start("forebay-login-\(index)") {
             // Messages go first.
             setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 10)
             let bytes = secret.flatMap { word in withUnsafeBytes(of: word) { Array($0) } }
             var desk = Desk(
-                authenticator: Authenticator(rules, secret: bytes), inbox: inbox, waiting: waiting, inboxes: inboxes,
-                admin: admin, log: log)
+                authenticator: Authenticator(rules, secret: bytes), inbox: inbox, others: others, waiting: waiting,
+                inboxes: inboxes, admin: admin, log: log)
             desk.run()
         }
         self.inbox = inbox
@@ -97,7 +108,7 @@ private final class Worker: Sendable {
     }
 
     func submit(_ request: LoginRequest, from shard: Int, now: UInt64) -> Bool {
-        guard waiting.add(limit: LoginService.queue) else { return false }
+        guard waiting.add(request.weight, limit: LoginService.arrivals) else { return false }
         inbox.push(.job(Job(request: request, shard: shard, since: now)))
         return true
     }
@@ -109,14 +120,25 @@ private final class Worker: Sendable {
     }
 }
 
-/// How many wait for one thread, and whether it is to look at them.
+extension LoginRequest {
+    fileprivate var size: Int {
+        switch credential {
+        case .password(let user, let password): user.utf8.count + password.count
+        case .token(let token): token.count
+        }
+    }
+
+    fileprivate var weight: Int { size + LoginService.overhead }
+}
+
+/// Bytes of what is on its way to one thread, and whether it is to look at them.
 private final class Waiting: Sendable {
-    private let count = Atomic<Int>(0)
+    private let bytes = Atomic<Int>(0)
     private let stopped = Atomic<Bool>(false)
 
-    func add(limit: Int) -> Bool {
-        if count.wrappingAdd(1, ordering: .relaxed).newValue <= limit { return true }
-        remove()
+    func add(_ weight: Int, limit: Int) -> Bool {
+        if bytes.wrappingAdd(weight, ordering: .relaxed).newValue <= limit { return true }
+        remove(weight)
         return false
     }
 
@@ -125,24 +147,27 @@ private final class Waiting: Sendable {
 
     var isStopped: Bool { stopped.load(ordering: .acquiring) }
 
-    func remove() { count.wrappingSubtract(1, ordering: .relaxed) }
+    func remove(_ weight: Int) { bytes.wrappingSubtract(weight, ordering: .relaxed) }
 }
 
 /// What one of the threads has to itself.
 private struct Desk: ~Copyable {
     private var authenticator: Authenticator
     private let inbox: Inbox<Worker.Item>
+    private let others: [Inbox<Worker.Item>]
     private let waiting: Waiting
     private let inboxes: [Inbox<InboxItem>]
     private let admin: Inbox<AdminItem>?
     private let log: Log
+    private var queue = LoginQueue<Worker.Job>()
 
     init(
-        authenticator: consuming Authenticator, inbox: Inbox<Worker.Item>, waiting: Waiting,
-        inboxes: [Inbox<InboxItem>], admin: Inbox<AdminItem>?, log: Log
+        authenticator: consuming Authenticator, inbox: Inbox<Worker.Item>, others: [Inbox<Worker.Item>],
+        waiting: Waiting, inboxes: [Inbox<InboxItem>], admin: Inbox<AdminItem>?, log: Log
     ) {
         self.authenticator = authenticator
         self.inbox = inbox
+        self.others = others
         self.waiting = waiting
         self.inboxes = inboxes
         self.admin = admin
@@ -151,35 +176,64 @@ private struct Desk: ~Copyable {
 
     /// Until it is told to stop.
     mutating func run() {
-        var items: [Worker.Item] = []
+        var arrivals: [Worker.Item] = []
+        var next = 0
         while true {
-            var descriptor = pollfd(fd: inbox.descriptor, events: Int16(POLLIN), revents: 0)
-            _ = poll(&descriptor, 1, -1)
-            inbox.clearWake()
-            inbox.drain { items.append($0) }
-            for item in items {
+            if next == arrivals.count {
+                arrivals.removeAll(keepingCapacity: true)
+                next = 0
+                if queue.count == 0 {
+                    var descriptor = pollfd(fd: inbox.descriptor, events: Int16(POLLIN), revents: 0)
+                    _ = poll(&descriptor, 1, -1)
+                }
+                inbox.clearWake()
+                inbox.drain { arrivals.append($0) }
+            }
+            for _ in 0..<min(LoginService.arrivalsAtOnce, arrivals.count - next) {
                 if waiting.isStopped { return }
-                switch item {
-                case .job(let job): look(at: job)
+                switch arrivals[next] {
+                case .job(let job): receive(job)
                 case .rules(let rules): authenticator.adopt(rules)
+                case .known(let login): authenticator.note(login, now: Clock.monotonic())
                 case .stop: return
                 }
+                next += 1
             }
-            items.removeAll(keepingCapacity: true)
+            if waiting.isStopped { return }
+            if let job = queue.popFirst() { hash(job) }
         }
     }
 
-    private mutating func look(at job: Worker.Job) {
-        defer { waiting.remove() }
+    /// Answers at once, or has it wait.
+    private mutating func receive(_ job: Worker.Job) {
+        waiting.remove(job.request.weight)
         let now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
         let address = job.request.address
-        var outcome = LoginOutcome.busy
-        if now.monotonic < job.since + LoginService.patience {
-            outcome = authenticator.authenticate(job.request.credential, from: address, now: now)
-            if let slowed = authenticator.newlySlowed {
-                log.write(.warning, "logins slowed", slowed.fields)
-            }
+        let outcome = authenticator.authenticateAtOnce(job.request.credential, from: address, now: now)
+        if let outcome {
+            logSlowed()
+            return answer(job, outcome)
         }
+        let displaced = queue.append(
+            job, of: AddressBlock.of(address), size: job.request.weight,
+            hasFailed: authenticator.hasFailed(address, now: now.monotonic))
+        for one in displaced { answer(one, .busy) }
+    }
+
+    private mutating func hash(_ job: Worker.Job) {
+        let now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
+        guard now.monotonic < job.since + LoginService.patience else { return answer(job, .busy) }
+        let outcome = authenticator.authenticate(job.request.credential, from: job.request.address, now: now)
+        logSlowed()
+        if let login = authenticator.newlyKnown { for other in others { other.push(.known(login)) } }
+        answer(job, outcome)
+    }
+
+    private func logSlowed() {
+        if let slowed = authenticator.newlySlowed { log.write(.warning, "logins slowed", slowed.fields) }
+    }
+
+    private func answer(_ job: Worker.Job, _ outcome: LoginOutcome) {
         if job.shard < inboxes.count {
             inboxes[job.shard].push(.authenticated(job.request.ticket, outcome))
         } else {

@@ -46,7 +46,7 @@ extension TLSServer {
         case .bytes where first == 22: return nil
         case .bytes:
             // Nothing was written before, so the socket takes it whole.
-            _ = CleartextAnswer.bytes(face).withUnsafeBytes { Socket.write(fd, $0) }
+            _ = CleartextAnswer.needsTLS(face).withUnsafeBytes { Socket.write(fd, $0) }
             return .refused("the peer does not speak TLS")
         case .blocked: return .waits(writable: false)
         case .end: return .refused("the peer hung up")
@@ -67,22 +67,5 @@ extension TLSStream {
             ("peer", peer), ("version", version), ("cipher", cipher), ("kernel", String(usesKernel)),
             ("certificate", peerCertificate?.subject ?? ""),
         ]
-    }
-}
-
-/// What those are told who speak another protocol than TLS to a listener of TLS.
-enum CleartextAnswer {
-    static func bytes(_ face: Face) -> [UInt8] {
-        switch face {
-        case .rsocket:
-            // ERROR[REJECTED_SETUP] on stream 0.
-            let text = Array("This port speaks TLS: connect with rsockets://.".utf8)
-            return [0, 0, UInt8(10 + text.count), 0, 0, 0, 0, 0x2C, 0, 0, 0, 0, 3] + text
-        case .http:
-            let text = "This port speaks TLS: connect with https://.\n"
-            return Array(
-                ("HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: \(text.utf8.count)\r\n"
-                    + "connection: close\r\n\r\n\(text)").utf8)
-        }
     }
 }

@@ -26,7 +26,7 @@ final class Relay {
     var isInnerWatched = false
     /// What the client sent, and the library has not taken.
     private var incoming: [UInt8] = []
-    private var outerEnded = false
+    private(set) var outerEnded = false
     private var innerEnded = false
     private var quietSince: UInt64
 
@@ -66,6 +66,15 @@ final class Relay {
     }
 
     func closeInner() { Glibc.close(inner) }
+
+    /// What the library wrote and the client has not got. The library writes nothing more.
+    func rest(scratch: UnsafeMutableRawBufferPointer) -> [UInt8] {
+        var bytes: [UInt8] = []
+        while case .bytes(let count) = Socket.read(inner, into: scratch) {
+            bytes.append(contentsOf: scratch[..<count])
+        }
+        return bytes
+    }
 
     /// Carries what there is, both ways.
     /// - Parameter scratch: `TLSStream.record` bytes at least, whose content is lost.

@@ -12,14 +12,19 @@ struct Relays {
 
     /// Puts a relay between a client and the library, which gets the other end of `inner`.
     /// - Parameter outer: the client's socket, which `poller` watches; it is the relay's from here on, as is `inner`.
-    mutating func add(
+    /// - Returns: its number.
+    @discardableResult mutating func add(
         _ tls: TLSStream, outer: Int32, inner: Int32, now: UInt64, _ poller: borrowing Poller
-    ) {
+    ) -> UInt32 {
         repeat { last &+= 1 } while relays[last] != nil
         let relay = Relay(tls, outer: outer, inner: inner, now: now)
         relays[last] = relay
         watch(relay, last, poller)
+        return last
     }
+
+    /// Takes a relay out, whose sockets are the caller's; nil when it is gone.
+    mutating func remove(_ number: UInt32) -> Relay? { relays.removeValue(forKey: number) }
 
     /// A relay's sockets are ready for something.
     /// - Parameter scratch: `TLSStream.record` bytes at least, whose content is lost.

@@ -2,7 +2,7 @@
 // library gets a socket of its own.
 //
 //     handshaking ──"h2", or RSocket──▶ framed, by a TLSStream
-//         ├────────anything else of HTTP──▶ http1, by a Relay
+//         ├────────anything else of HTTP──▶ http1, by a Relay ──stream──▶ framed
 //         └────────failed, not TLS, too late──▶ gone
 
 import Core
@@ -48,6 +48,8 @@ extension ShardLoop {
             let peer = Socket.peerAddress(connection.pointee.fd)?.description ?? "?"
             context.log.write(.debug, "TLS agreed on", tls.facts(peer: peer))
         }
+        let memory = context.memory
+        tls.gauge = TLSGauge(hold: { memory.hold($0) }, isFull: { memory.isHoldingMuch })
         shard.secured(id, certificate: tls.certificate, now: now)
         connection.pointee.blocked = false
         connection.pointee.kind = .framed
@@ -87,7 +89,25 @@ extension ShardLoop {
         // There is nothing to ask a silent client for a sign of life by.
         Socket.keepAlive(fd)
         adoptHTTP1(id, connection)
-        relays.add(tls, outer: fd, inner: inner, now: now.monotonic, poller)
+        connections[id]?.pointee.relay = relays.add(tls, outer: fd, inner: inner, now: now.monotonic, poller)
+    }
+
+    /// A connection with a relay has a stream: its client's socket is the loop's own again, and the library's is gone.
+    func takeOver(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, relay number: UInt32) {
+        guard let relay = relays.remove(number) else { return lose(id, error: ECONNRESET) }
+        let rest = relay.rest(scratch: buffer)
+        relay.closeInner()
+        if let micro = connection.pointee.micro { micro.daemon.abandon(micro) }
+        connection.pointee.micro = nil
+        connection.pointee.relay = nil
+        connection.pointee.fd = relay.outer
+        connection.pointee.tls = relay.tls
+        connection.pointee.kind = .framed
+        connection.pointee.ended = relay.outerEnded
+        watch(id, connection.pointee)
+        rest.withUnsafeBytes { shard.beginStream(on: id, behind: $0, now: now) }
+        if relay.tls.hasNews { unread.append(id) }
+        if relay.outerEnded { shard.receiveEnd(on: id, now: now) }
     }
 
     /// A relay's sockets are ready for something.

@@ -4,7 +4,9 @@ import Bytes
 import RSocket
 
 /// What ends a connection whose client makes no mistakes, by what the texts hold.
-private let connectionErrors = ["Nothing was heard for the lifetime", "that can be resumed, the most allowed"]
+private let connectionErrors = [
+    "Nothing was heard for the lifetime", "that can be resumed, the most allowed", "memory",
+]
 
 final class RSocketClient: VirtualClient {
     private(set) var wire: Wire
@@ -31,6 +33,9 @@ final class RSocketClient: VirtualClient {
     private let isHurried: Bool
     private var partial: [UInt32: (metadata: [UInt8]?, data: [UInt8])] = [:]
     private var inbox = ByteBuffer()
+    /// Streams that are there to cost memory, and bytes of those that are held open.
+    private var asides: [StreamLedger] = []
+    private var held = 0
     /// What the connection was ended with.
     private(set) var error: String?
 
@@ -171,6 +176,38 @@ final class RSocketClient: VirtualClient {
             FrameWriter.requestStream(
                 stream: ledger.stream, initialN: UInt32(n), metadata: $0, data: $1, fragment: fragment, into: &$2)
         }
+    }
+
+    // Holding memory
+
+    func watch(_ ledger: WatchLedger, n: Int) {
+        asides.append(ledger)
+        request(ledger.title, nil) {
+            FrameWriter.requestStream(
+                stream: ledger.stream, initialN: UInt32(n), metadata: $0, data: $1, fragment: fragment, into: &$2)
+        }
+    }
+
+    /// All fragments but the last of a request with so many bytes, as long as the broker has to take them.
+    func hold(_ ledger: HeldLedger, _ size: Int) {
+        held += size
+        guard held <= 2 << 20, asides.count < 8 else { return }
+        asides.append(ledger)
+        var whole = ByteBuffer()
+        [UInt8](repeating: 120, count: size).withUnsafeBytes {
+            FrameWriter.requestResponse(
+                stream: ledger.stream, metadata: UnsafeRawBufferPointer(start: nil, count: 0), data: $0,
+                fragment: Swift.min(fragment, Swift.max(64, size / 4)), into: &whole)
+        }
+        while whole.count >= 3, case let length = whole.readable.u24(at: 0) + 3, length < whole.count {
+            send { $0.append(UnsafeRawBufferPointer(rebasing: whole.readable.prefix(length))) }
+            whole.consume(length)
+        }
+    }
+
+    func calm() {
+        for ledger in asides where ledger.isAwaited { cancel(ledger) }
+        asides.removeAll()
     }
 
     /// A request with its route, and the message of that number if there is one.

@@ -1,6 +1,8 @@
 // Journal: what stands where. Every message has a number of its own in its text; the journal knows who published it,
 // and learns from the broker's logs, from deliveries and from acknowledgements which place it got. All must agree.
 
+import Glibc
+
 /// A message that a client sent.
 struct Published {
     enum Strength { case fire, acknowledged, channel }
@@ -94,9 +96,14 @@ final class Journal {
     }
 
     static func text(_ number: Int, size: Int) -> String {
-        var text = "m\(number)."
-        while text.utf8.count < size { text += "\(number)x" }
-        return text
+        let first = "m\(number)."
+        guard first.utf8.count < size else { return first }
+        let unit = "\(number)x"
+        let count = (size - first.utf8.count + unit.utf8.count - 1) / unit.utf8.count
+        // A long text is made of long parts.
+        let part = String(repeating: unit, count: Swift.min(count, 1000))
+        return first + String(repeating: part, count: count / 1000)
+            + String(part.prefix((count < 1000 ? count : count % 1000) * unit.utf8.count))
     }
 
     /// The number in a text; nil if no client published it like this.
@@ -109,7 +116,12 @@ final class Journal {
         }
         guard number < messages.count else { return nil }
         let text = Journal.text(number, size: messages[number].size)
-        return payload.elementsEqual(text.utf8) ? number : nil
+        let isSame = payload.withContiguousStorageIfAvailable { payload in
+            text.utf8.withContiguousStorageIfAvailable { text in
+                payload.count == text.count && memcmp(payload.baseAddress!, text.baseAddress!, text.count) == 0
+            }
+        }
+        return (isSame ?? nil) ?? payload.elementsEqual(text.utf8) ? number : nil
     }
 
     // What is seen

@@ -95,9 +95,11 @@ struct ListCheck {
         let first = Swift.max(topic.end - retained, forgotten)
         let bytes = (topic.head..<topic.end).reduce(0) { $0 + (topic.charges[$1] ?? 0) }
         let open = channels.filter { $0.isAwaited && $0.topic == topic.name }
-        return [
-            ("name", topic.name), ("next", "\(topic.end)"), ("first", "\(first)"), ("retained", "\(topic.end - first)"),
-            ("bytes", "\(bytes)"), ("published", "\(topic.end - 1)"), ("publishers", "\(open.count)"),
+        // Where memory is short the list itself may have had history go since its row was made.
+        let kept = [("first", "\(first)"), ("retained", "\(topic.end - first)"), ("bytes", "\(bytes)")]
+        return (plan.isMemoryShort ? [] : kept) + [
+            ("name", topic.name), ("next", "\(topic.end)"), ("published", "\(topic.end - 1)"),
+            ("publishers", "\(open.count)"),
             ("subscriptions", "\(subscribers.count { $0.isAwaited && $0.epoch == topic.epoch })"),
             ("retain", "\(plan.limits.retain)"), ("retain_bytes", "\(plan.limits.retainBytes)"),
         ]

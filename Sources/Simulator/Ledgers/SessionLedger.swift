@@ -273,7 +273,7 @@ final class SessionLedger {
     /// Bytes that may be sent before some are acknowledged. Where memory may be short it is none if any are under way.
     func window(_ connection: Inspection.Connection) -> Int {
         guard let kept = connection.kept else { return .max }
-        if plan.has(.shortMemory), kept.count > 0 { return 0 }
+        if plan.isMemoryShort, kept.count > 0 { return 0 }
         return plan.limits.resumeBuffer - kept.sent
     }
 
@@ -343,7 +343,7 @@ final class SessionLedger {
         referee.expect(
             kept.position >= position, "\(name) keeps what was sent from \(kept.position), before \(position)")
         let isQuiet = now - (quietSince ?? now) >= Limits.acknowledgementTime
-        if kept.position > position, !told.contains(kept.position), !(plan.has(.shortMemory) && isQuiet) {
+        if kept.position > position, !told.contains(kept.position), !(plan.isMemoryShort && isQuiet) {
             let dropped = Int(kept.position - position)
             referee.expect(
                 kept.count + dropped + dropped / 2 > most,

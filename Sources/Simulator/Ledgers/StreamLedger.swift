@@ -43,7 +43,7 @@ class StreamLedger {
     static func isOfFragments(_ error: String) -> Bool {
         [
             "unfinished fragmented messages", "fragments of a message took too long",
-            "unfinished messages need more than",
+            "unfinished messages need more than", "takes no more of unfinished messages",
         ].contains { error.contains($0) }
     }
 

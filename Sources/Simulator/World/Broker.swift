@@ -42,10 +42,14 @@ final class Broker {
         wiresByID = Array(repeating: [:], count: plan.shards)
         pieces = .allocate(capacity: chance.pick([2, 5, 64]))
         for index in 0..<plan.shards {
+            let seed = chance.number()
             shards.append(
-                Shard(
-                    index: index, count: plan.shards, limits: plan.limits, memory: memory, quotas: quotas,
-                    seed: chance.number(), now: now))
+                Heap.engine {
+                    Shard(
+                        index: index, count: plan.shards, limits: plan.limits, memory: memory, quotas: quotas,
+                        seed: seed, now: now)
+                })
+            if plan.splitsMail { shards[index].slice = 2 }
         }
     }
 
@@ -56,7 +60,7 @@ final class Broker {
         shards.indices.allSatisfy {
             inboxes[$0].isEmpty
                 && arrivals[$0].isEmpty && shards[$0].effects.flush.isEmpty && !wires[$0].contains { $0.isReady }
-                && (shards[$0].deadline ?? .max) > now.monotonic
+                && (shards[$0].deadline ?? .max) > now.monotonic && !shards[$0].hasWork
         }
     }
 
@@ -72,8 +76,9 @@ final class Broker {
         let peer = "127.0.0.1:\(1000 + opened)"
         // The engine may give out the place of a connection that it has just closed.
         carryOut(shard)
-        guard let id = shards[shard].open(peer: peer, face: face, now: now) else { return nil }
-        let wire = Wire(shard: shard, id: id)
+        let place = shards[shard]
+        guard let id = Heap.engine({ place.open(peer: peer, face: face, now: now) }) else { return nil }
+        let wire = Wire(shard: shard, id: id, isHTTP2: face == .http)
         wires[shard].append(wire)
         wiresByID[shard][id] = wire
         trace.add(.open, shard, Int(id.index))
@@ -105,7 +110,8 @@ final class Broker {
         // Who it arrives at finds out.
         if wire.isUnderWay { return }
         remove(wire)
-        shards[wire.shard].lost(wire.id, reason: "reset", now: now)
+        let shard = shards[wire.shard]
+        Heap.engine { shard.lost(wire.id, reason: "reset", now: now) }
         examine(wire.shard, false)
     }
 
@@ -114,6 +120,11 @@ final class Broker {
     /// One turn of a shard: all that is ready, or with `isPartial` some of it.
     func turn(_ index: Int, isPartial: Bool) {
         trace.add(.turn, index, isPartial ? 1 : 0)
+        shards[index].beginTurn()
+        if shards[index].hasWork {
+            Heap.engine { shards[index].goOn(now: now) }
+            examine(index, true)
+        }
         for wire in wires[index] where wire.isReady && !(isPartial && chance.isOne(in: 2)) { serve(wire, isPartial) }
         carryOut(index)
         if !isPartial || !plan.has(.lateMail) || chance.isOne(in: 2) {
@@ -122,7 +133,7 @@ final class Broker {
         }
         if let deadline = shards[index].deadline, deadline <= now.monotonic {
             trace.add(.fire, index)
-            shards[index].fire(now: now)
+            Heap.engine { shards[index].fire(now: now) }
             examine(index, false)
         }
         carryOut(index)
@@ -137,26 +148,26 @@ final class Broker {
         if wire.isBlocked, wire.room > 0 {
             wire.isBlocked = false
             trace.add(.writable, wire.shard, Int(wire.id.index))
-            shard.writable(wire.id, now: now)
+            Heap.engine { shard.writable(wire.id, now: now) }
             examine(wire.shard, false)
         }
         if wire.isBroken { return reset(wire) }
         guard wire.isReadable else { return }
         // The peer may have learnt on another connection what is in the mail here: that comes first.
         takeMail(wire.shard, most: .max)
-        guard wire.isReadable else { return }
+        guard wire.isReadable, !shard.isBehind(wire.id) else { return }
         if wire.unread > 0 {
             let most = isPartial && plan.has(.splits) ? chance.size(upTo: chance.pick([8, 60, 5000])) : 128 << 10
             wire.withUnread(most) { bytes in
                 trace.add(.read, wire.shard, bytes.count, "of \(wire.id.index)")
                 trace.add(bytes)
-                shard.receive(bytes, on: wire.id, now: now)
+                Heap.engine { shard.receive(bytes, on: wire.id, now: now) }
             }
             sendSockets(wire.shard)
         } else {
             wire.isEndTold = true
             trace.add(.end, wire.shard, Int(wire.id.index))
-            shard.receiveEnd(on: wire.id, now: now)
+            Heap.engine { shard.receiveEnd(on: wire.id, now: now) }
         }
         examine(wire.shard, false)
     }
@@ -177,11 +188,11 @@ final class Broker {
         trace.add(.mail, index, batch.count)
         if plan.splitsMail {
             for mail in batch {
-                shards[index].receive([mail], now: now)
+                Heap.engine { shards[index].receive([mail], now: now) }
                 examine(index, false)
             }
         } else {
-            shards[index].receive(batch, now: now)
+            Heap.engine { shards[index].receive(batch, now: now) }
             examine(index, batch.count > 1)
         }
     }
@@ -209,7 +220,7 @@ final class Broker {
         for (wire, handover) in due {
             // The engine may have just given up the socket that this one takes the place of.
             carryOut(index)
-            let id = shards[index].takeOver(handover, now: now)
+            let id = Heap.engine { shards[index].takeOver(handover, now: now) }
             trace.add(.takeOver, index, Int(id.index))
             if let old = wiresByID[index][id] { remove(old) }
             wire.move(to: id, on: index)
@@ -255,7 +266,7 @@ final class Broker {
         shard.effects.flush.removeAll()
         for id in list {
             guard let wire = wiresByID[index][id] else { continue }
-            let count = shard.gather(id, into: pieces)
+            let count = Heap.engine { shard.gather(id, into: pieces) }
             let offered = pieces[..<count].reduce(0) { $0 + $1.count }
             var taken = Swift.min(offered, wire.room)
             if isPartial, plan.has(.partialWrites), chance.isOne(in: 2) { taken = chance.below(taken + 1) }
@@ -268,7 +279,7 @@ final class Broker {
                 rest -= part.count
             }
             wire.isBlocked = taken < offered
-            shard.wrote(taken, blocked: taken < offered, on: id, now: now)
+            Heap.engine { shard.wrote(taken, blocked: taken < offered, on: id, now: now) }
             examine(index, false)
         }
     }

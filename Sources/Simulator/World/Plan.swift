@@ -35,31 +35,45 @@ public enum Feature: String, CaseIterable, Sendable {
     case http2
     /// Long runs in which few subscribers ask for one message at a time, so that what waits falls into many ranges.
     case trickle
+    /// Crowds that do not read what they asked for, hold requests open and publish messages of every size, all that a
+    /// broker of little memory allows.
+    case overload
+
+    /// What is drawn from where nothing else is said.
+    public static let usual = Set(allCases).subtracting([.overload])
 }
 
 struct Plan {
-    private let features: Set<Feature>
+    private var features: Set<Feature>
     let shards: Int
-    let steps: Int
+    private(set) var steps: Int
     let topics: [String]
     let policies: [String]
     /// Mail is looked at one by one, so that nothing happens between two looks at a shard but one thing.
     let splitsMail: Bool
-    let buffers: [Int]
-    /// Subscriptions that clients ask for, at most so many at a time.
-    let subscriptions: Int
+    private(set) var buffers: [Int]
+    /// Subscriptions that clients ask for, and connections that they open, at most so many at a time.
+    private(set) var subscriptions: Int
+    private(set) var connections = 8
+    /// A shard that has few turns, so that what the others send it waits.
+    private(set) var slowShard: Int?
     private(set) var limits = Limits()
 
     /// Bytes that one message may take of a connection's output, at most.
-    var longest: Int { has(.fragments) ? 150_000 : 5_000 }
+    var longest: Int { has(.overload) ? limits.payload + 10_000 : has(.fragments) ? 150_000 : 5_000 }
+
+    var isMemoryShort: Bool { has(.shortMemory) || has(.overload) }
 
     func has(_ feature: Feature) -> Bool { features.contains(feature) }
 
-    /// - Parameter permitted: the features to draw from.
-    init(_ chance: Chance, permitted: Set<Feature>) {
+    /// - Parameters:
+    ///   - permitted: the features to draw from.
+    ///   - required: those that it has in any case, as far as they are drawn apart from all others.
+    ///   - apart: for what was added later, so that all other runs stay as they were.
+    init(_ chance: Chance, permitted: Set<Feature>, required: Set<Feature>, apart: Chance) {
         var drawn: Set<Feature> = []
-        for feature in Feature.allCases where chance.below(3) > 0 && permitted.contains(feature) {
-            drawn.insert(feature)
+        for feature in Feature.allCases where feature != .overload && chance.below(3) > 0 {
+            if permitted.contains(feature) { drawn.insert(feature) }
         }
         let strengths = [Feature.fire, .acknowledged, .channels].filter { permitted.contains($0) }
         if drawn.isDisjoint(with: strengths), !strengths.isEmpty { drawn.insert(chance.pick(strengths)) }
@@ -86,6 +100,40 @@ struct Plan {
         self.buffers = drawn.contains(.trickle) ? chance.pick([[64], [64], [2, 5], [7, 150]]) : buffers
         splitsMail = chance.isOne(in: 2)
         drawLimits(chance)
+        let isDrawn = permitted.contains(.overload) && apart.isOne(in: 30)
+        if isDrawn || required.contains(.overload) { overload(apart) }
+    }
+
+    /// One shard, and the limits that a broker has where nothing else is said.
+    static var idle: Plan {
+        var plan = Plan(Chance(seed: 1), permitted: [], required: [], apart: Chance(seed: 1))
+        plan.limits = Limits()
+        return plan
+    }
+
+    private mutating func overload(_ apart: Chance) {
+        // It is about memory; what takes it is to stay.
+        features.subtract([.trickle, .shortLogs, .shortMemory, .age, .leaps, .ends, .deletion, .mistakes])
+        features.formUnion([.overload, .fragments, .stalls, .fire, .acknowledged])
+        steps = apart.pick([300, 600, 600, 1200])
+        subscriptions = 200
+        connections = apart.pick([8, 30, 60])
+        buffers = [1, 64, 1024]
+        slowShard = shards > 1 && apart.isOne(in: 2) ? apart.below(shards) : nil
+        // The broker that is drawn most has little of everything, so that a run takes no longer than others.
+        let isLarge = apart.isOne(in: 8)
+        let size = isLarge ? 4 << 20 : apart.pick([512 << 10, 1 << 20])
+        limits.memory = size
+        limits.payload = isLarge ? 1 << 20 : size / 16
+        limits.retainBytes = apart.pick([limits.memory / 4, limits.memory, 16 << 20])
+        limits.retain = apart.pick([5, 1024])
+        limits.output = apart.pick([2000, 256 << 10, 256 << 10])
+        limits.forwarded = 1 << 20
+        limits.parkedCount = 4096
+        limits.reassembly = 4 << 20
+        limits.controlOutput = 64 << 10
+        limits.beyondWindows = 4 << 20
+        if has(.resume) { limits.resumeBuffer = 1 << 20 }
     }
 
     private mutating func drawLimits(_ chance: Chance) {

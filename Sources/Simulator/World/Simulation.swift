@@ -19,6 +19,8 @@ public struct Outcome: Sendable {
     public let received: Int
     /// Sockets that sessions went on with.
     public let resumed: Int
+    /// Bytes that the engine had allocated, at most; 0 where they are not counted.
+    public let mostHeap: Int
 
     /// What brings the run back.
     public var command: String { "forebay-sim --seed \(seed)" }
@@ -35,22 +37,27 @@ public final class Simulation {
     private let examiner: Examiner
     private let workload: Workload
     private let rooms: RoomCheck
+    private let heap: HeapCheck
     private var step = 0
 
     /// Runs a seed to its end, or until a rule is broken.
     /// - Parameters:
     ///   - permitted: features that may be drawn. Fewer make another run of the same seed.
+    ///   - required: of those that few runs have, what this one is to have.
     ///   - print: takes a line for each event.
     public static func run(
-        seed: UInt64, permitted: Set<Feature> = Set(Feature.allCases), print: ((String) -> Void)? = nil
+        seed: UInt64, permitted: Set<Feature> = Feature.usual, required: Set<Feature> = [],
+        print: ((String) -> Void)? = nil
     ) -> Outcome {
-        Simulation(seed, permitted, print).run()
+        Heap.watch { Simulation(seed, permitted, required, print).run() }
     }
 
-    private init(_ seed: UInt64, _ permitted: Set<Feature>, _ print: ((String) -> Void)?) {
+    private init(
+        _ seed: UInt64, _ permitted: Set<Feature>, _ required: Set<Feature>, _ print: ((String) -> Void)?
+    ) {
         self.seed = seed
         chance = Chance(seed: seed)
-        plan = Plan(chance, permitted: permitted)
+        plan = Plan(chance, permitted: permitted, required: required, apart: Chance(seed: ~seed))
         trace = Trace(print: print)
         print?(plan.description)
         journal = Journal(referee)
@@ -59,7 +66,12 @@ public final class Simulation {
         self.examiner = examiner
         rooms = RoomCheck(examiner, plan, journal, referee)
         workload = Workload(plan, chance, broker, journal, examiner, referee, trace)
-        broker.examine = { [unowned examiner] in examiner.examine($0, isBatch: $1) }
+        let heap = HeapCheck(broker, plan, referee)
+        self.heap = heap
+        broker.examine = { [unowned examiner] in
+            heap.run()
+            examiner.examine($0, isBatch: $1)
+        }
         broker.handedOver = { wire in wire.claim?.session.arrived(wire, wire.claim!) }
     }
 
@@ -71,7 +83,7 @@ public final class Simulation {
             seed: seed, plan: plan.description, fault: referee.fault, step: step, hash: trace.hash,
             published: journal.messages.count { $0.place != nil },
             received: received,
-            resumed: workload.clients.reduce(0) { $0 + ($1.session?.resumptions ?? 0) })
+            resumed: workload.clients.reduce(0) { $0 + ($1.session?.resumptions ?? 0) }, mostHeap: heap.most)
     }
 
     private var received: Int { workload.subscribers.reduce(0) { $0 + $1.received } }
@@ -83,7 +95,10 @@ public final class Simulation {
             if step % 8 == 0 { examiner.examineMemory() }
             switch chance.below(10) {
             case 0...3: workload.act()
-            case 4...6: broker.turn(chance.below(plan.shards), isPartial: chance.below(3) > 0)
+            case 4...6:
+                let shard = chance.below(plan.shards)
+                if shard == plan.slowShard, chance.below(20) > 0 { continue }
+                broker.turn(shard, isPartial: chance.below(3) > 0)
             case 7...8: workload.read()
             default:
                 let leap = plan.has(.leaps) && chance.isOne(in: 4)

@@ -25,7 +25,9 @@ final class Trace {
     }
 
     func add(_ bytes: UnsafeRawBufferPointer) {
-        for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        let words = bytes.count / 8
+        for place in 0..<words { mix(bytes.loadUnaligned(fromByteOffset: 8 * place, as: UInt64.self)) }
+        for byte in bytes[(8 * words)...] { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
     }
 
     private func mix(_ word: UInt64) {

@@ -47,9 +47,12 @@ final class Wire {
     /// What the client has sent by it of its session: frames of streams, and where it said that it has all before.
     var marks = SentMarks()
 
-    init(shard: Int, id: ConnectionID) {
+    let isHTTP2: Bool
+
+    init(shard: Int, id: ConnectionID, isHTTP2: Bool) {
         self.shard = shard
         self.id = id
+        self.isHTTP2 = isHTTP2
     }
 
     // The client's end

@@ -13,7 +13,7 @@ final class Workload {
     private(set) var clients: [any VirtualClient] = []
     private(set) var subscribers: [SubscriberLedger] = []
     private(set) var channels: [ChannelLedger] = []
-    private(set) var singles: [StreamLedger] = []
+    var singles: [StreamLedger] = []
     /// Bytes.
     static let largestMessage = 140_000
     /// The latest acknowledged message of each topic, as clients know.
@@ -37,6 +37,7 @@ final class Workload {
         let act = chance.below(36)
         trace.add(.act, act)
         if plan.has(.trickle), chance.below(4) > 0 { return trickle() }
+        if plan.has(.overload), chance.below(3) > 0 { return overload() }
         if plan.has(.resume), chance.isOne(in: 5) { return actOnSessions() }
         switch act {
         case 0...2 where subscribers.count { $0.isOpen } < plan.subscriptions: subscribe()
@@ -81,15 +82,15 @@ final class Workload {
         return open.isEmpty ? nil : chance.pick(open)
     }
 
-    private func anyClient() -> (any VirtualClient)? {
+    func anyClient() -> (any VirtualClient)? {
         let open = clients.filter { !$0.isOver && !$0.wire.isHalfClosed }
         return open.isEmpty ? nil : chance.pick(open)
     }
 
     /// One of the clients, or a new one.
-    private func client() -> (any VirtualClient)? {
+    func client() -> (any VirtualClient)? {
         let open = clients.count { !$0.isOver }
-        if open > 0, open >= 8 || chance.below(4) > 0, let client = anyClient() { return client }
+        if open > 0, open >= plan.connections || chance.below(4) > 0, let client = anyClient() { return client }
         return connect()
     }
 
@@ -104,6 +105,7 @@ final class Workload {
             ? HTTP2Client(wire, plan, chance, journal, referee, trace, learn: learn)
             : RSocketClient(wire, session, plan, chance, journal, referee, trace, learn: learn)
         clients.append(client)
+        if plan.has(.overload), mayResume { deafen(client) }
         return client
     }
 
@@ -116,7 +118,7 @@ final class Workload {
 
     // Subscribers
 
-    private func subscribe() {
+    func subscribe() {
         var request = SubscribeRequest(topic: chance.pick(plan.topics))
         request.policy = chance.pick(plan.policies)
         request.buffer = chance.pick(plan.buffers)
@@ -145,6 +147,7 @@ final class Workload {
 
     private func demand() -> Int {
         if plan.has(.trickle) { return 1 }
+        if plan.has(.overload), chance.below(4) > 0 { return SubscriberLedger.everything }
         return chance.isOne(in: 8) ? SubscriberLedger.everything : chance.pick([1, 1, 2, 3, chance.size(upTo: 40)])
     }
 
@@ -178,6 +181,7 @@ final class Workload {
             if chance.isOne(in: 6) { size = Swift.min(plan.limits.retainBytes / 2, 1500) }
             size = Swift.min(size, 2 * plan.limits.retainBytes)
         }
+        if plan.has(.overload) { size = overloadSize() }
         let hasMetadata = plan.has(.metadata) && chance.isOne(in: 3)
         let message = Published(
             topic: topic, strength: strength, channel: channel?.channel ?? 0,
@@ -185,7 +189,7 @@ final class Workload {
         return journal.publish(message)
     }
 
-    private func fire() {
+    func fire() {
         guard let client = client() else { return }
         guard client.canFire else { return publish(by: client) }
         let topic = chance.pick(plan.topics)
@@ -196,7 +200,7 @@ final class Workload {
         }
     }
 
-    private func publish() {
+    func publish() {
         if let client = client() { publish(by: client) }
     }
 

@@ -57,14 +57,16 @@ enum TopView {
         }
         func rate(_ field: String) -> String { Units.rate(Double(stats[field]?.unsigned ?? 0)) }
         func count(_ field: String) -> String { Units.grouped(stats[field]?.unsigned ?? 0) }
-        let parts = [
+        var parts = [
             "published \(rate("published_per_s"))", "delivered \(rate("delivered_per_s"))",
             "dropped \(rate("dropped_per_s"))", "connections \(count("connections"))",
             "topics \(state.topicCount)", "memory \(Units.bytes(stats["memory"]?.unsigned ?? 0))",
         ]
+        // Publishes that came to nothing for a shortage of the broker's.
+        if let lost = stats["lost"]?.unsigned, lost > 0 { parts.insert("lost \(Units.grouped(lost))", at: 3) }
         var text = ""
         for part in parts where View.columns(text) + View.columns(part) + 3 <= width { text += " " + part + "  " }
-        let isDropping = (stats["dropped_per_s"]?.unsigned ?? 0) > 0
+        let isDropping = ["dropped_per_s", "lost_per_s"].contains { (stats[$0]?.unsigned ?? 0) > 0 }
         var lines = [ViewLine(text: text, style: isDropping ? .warning : .plain)]
         if !state.note.isEmpty { lines.append(ViewLine(text: " " + state.note, style: .faint)) }
         return lines

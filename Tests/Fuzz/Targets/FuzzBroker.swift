@@ -186,6 +186,8 @@ final class FuzzBroker {
 
     private func turn(_ index: Int) -> Bool {
         let shard = shards[index]
+        let hadWork = shard.hasWork
+        if hadWork { shard.goOn(now: now) }
         let mail = inboxes[index]
         inboxes[index] = []
         for batch in mail { shard.receive(batch, now: now) }
@@ -199,7 +201,7 @@ final class FuzzBroker {
         shard.effects.reading.removeAll()
         shard.effects.log.removeAll()
         shard.effects.logins.removeAll()
-        return !mail.isEmpty || posted || flushed || postedBehind
+        return hadWork || !mail.isEmpty || posted || flushed || postedBehind
     }
 
     private func post(_ shard: Shard) -> Bool {

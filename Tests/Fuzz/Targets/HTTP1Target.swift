@@ -1,5 +1,5 @@
-// The engine behind HTTP/1.1, as its driver uses it: heads, pieces of bodies, answers that are fetched, streams that
-// are taken piece by piece or left lying, beside a connection of RSocket.
+// The engine behind HTTP/1.1, as its driver uses it: heads, pieces of bodies, answers that are fetched, streams whose
+// sockets take what is written or leave it lying, beside a connection of RSocket.
 
 import Bytes
 
@@ -8,11 +8,11 @@ import Bytes
 func fuzzHTTP1(_ bytes: UnsafeRawBufferPointer) { play(bytes, by: HTTP1Script.self) }
 
 private final class HTTP1Script: BrokerScript {
-    private enum State { case idle, asking, asked, answered(left: Int?) }
+    private enum State { case idle, asking, asked, answered(left: Int?), streaming }
 
     private let broker: FuzzBroker
     private let rsocket: RSocketScript
-    private var peers: [FuzzPeer?] = [nil, nil, nil]
+    private var peers: [HTTP1FuzzPeer?] = [nil, nil, nil]
     private var states: [State] = [.idle, .idle, .idle]
     /// The request is a HEAD: its answer has the length of a GET's, and no body.
     private var isHead = [false, false, false]
@@ -27,7 +27,7 @@ private final class HTTP1Script: BrokerScript {
         let first = input.byte()
         let (place, action) = (Int(first >> 6), first & 31)
         guard let peer = peers[place], !peer.isClosed else {
-            let peer = FuzzPeer(broker, place & 1, .http)
+            let peer = HTTP1FuzzPeer(broker, place & 1, .http)
             peer.isHTTP1 = true
             broker.act(peer) { shard, id, now in shard.speaksHTTP1(on: id, now: now) }
             peers[place] = peer
@@ -41,13 +41,14 @@ private final class HTTP1Script: BrokerScript {
         case 25, 26:
             let isLast = input.byte() & 7 == 0
             broker.act(peer) { shard, id, now in shard.exchangeOver(on: id, isLast: isLast, now: now) }
+            if case .streaming = states[place] { return }
             states[place] = .idle
         default: fetch(place, peer, &input)
         }
     }
 
     /// The next piece of a request.
-    private func go(_ place: Int, _ peer: FuzzPeer, _ input: inout FuzzInput) {
+    private func go(_ place: Int, _ peer: HTTP1FuzzPeer, _ input: inout FuzzInput) {
         switch states[place] {
         case .idle:
             let head = head(&input, place)
@@ -63,6 +64,7 @@ private final class HTTP1Script: BrokerScript {
                 states[place] = .asked
             }
         case .asked, .answered: break
+        case .streaming: peer.send(Array(input.piece()))
         }
     }
 
@@ -77,6 +79,7 @@ private final class HTTP1Script: BrokerScript {
             target = input.part(before: 0).asText
         }
         isHead[place] = method == "HEAD"
+        peers[place]?.isChunked = kind & 8 == 0
         var head = HTTP1Request(
             method: method, target: target, version: kind & 8 == 0 ? "HTTP/1.1" : "HTTP/1.0", limits: broker.limits)
         var fields = [("Host", "localhost")]
@@ -90,14 +93,24 @@ private final class HTTP1Script: BrokerScript {
     }
 
     /// The answer, and then of its body as much as a buffer takes.
-    private func fetch(_ place: Int, _ peer: FuzzPeer, _ input: inout FuzzInput) {
+    private func fetch(_ place: Int, _ peer: HTTP1FuzzPeer, _ input: inout FuzzInput) {
         let count = 1 + Int(input.byte())
         var state = states[place]
+        if case .streaming = state { return peer.read(count == 256 ? nil : count * 7) }
         broker.act(peer) { shard, id, now in
             guard case .answered(let left) = state else {
                 if case .idle = state { return }
                 guard let answer = shard.answer(on: id, atOnce: count & 15 == 0, now: now) else { return }
                 mustHold((200...599).contains(answer.status), "the status is \(answer.status)")
+                if answer.isStream {
+                    mustHold(answer.length == nil && !isHead[place], "a stream has no length, and HEAD has none")
+                    peer.isHTTP1 = false
+                    peer.window = count & 16 == 0 ? .max : count
+                    let rest = Array(repeating: UInt8(ascii: "r"), count: count & 3)
+                    peer.rest = rest.count
+                    rest.withUnsafeBytes { shard.beginStream(on: id, behind: $0, now: now) }
+                    return state = .streaming
+                }
                 return state = .answered(left: isHead[place] ? 0 : answer.length)
             }
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1)
@@ -114,5 +127,50 @@ private final class HTTP1Script: BrokerScript {
             }
         }
         states[place] = state
+    }
+}
+
+/// Holds a stream to its framing.
+private final class HTTP1FuzzPeer: FuzzPeer {
+    private enum Phase { case rest, head, size, data(Int), tail(Int), over }
+
+    var isChunked = true
+    /// Bytes that are to come before the head.
+    var rest = 0
+    private var phase = Phase.rest
+    private var line: [UInt8] = []
+
+    override func take(_ bytes: UnsafeRawBufferPointer) { bytes.forEach(take) }
+
+    private func take(_ byte: UInt8) {
+        if case .rest = phase, rest == 0 { phase = .head }
+        switch phase {
+        case .rest:
+            mustHold(byte == UInt8(ascii: "r"), "what was left comes first")
+            rest -= 1
+        case .head:
+            line.append(byte)
+            guard line.suffix(4) == [13, 10, 13, 10] else { return }
+            mustHold(line.starts(with: "HTTP/1.1 200 OK\r\n".utf8), "the head of a stream tells 200")
+            enter(isChunked ? .size : .data(.max))
+        case .size:
+            line.append(byte)
+            guard line.suffix(2) == [13, 10] else { return mustHold(line.count < 18, "a chunk has no length") }
+            let count = Int(String(decoding: line.dropLast(2), as: UTF8.self), radix: 16)
+            mustHold(count != nil, "the length of a chunk is no number")
+            enter(count == 0 ? .tail(2) : .data(count ?? 0))
+            if count == 0 { line = [0] }
+        case .data(let left): phase = left > 1 ? .data(left - 1) : .tail(2)
+        case .tail(let left):
+            mustHold(byte == (left == 2 ? 13 : 10), "a chunk ends with CR LF")
+            if left == 2 { return phase = .tail(1) }
+            enter(line == [0] ? .over : .size)
+        case .over: mustHold(false, "nothing comes behind the last chunk")
+        }
+    }
+
+    private func enter(_ next: Phase) {
+        line = []
+        phase = next
     }
 }

@@ -130,6 +130,32 @@ struct GatheringTests {
             LoopFigures.bounds == LoopFigures.bounds.sorted() && figures.turns.count == LoopFigures.bounds.count + 1)
     }
 
+    @Test func theMostWorkOfATurnIsKept() {
+        var figures = LoopFigures()
+        var calls = 0
+        func turn(end: UInt64, work: UInt64) {
+            figures.record(1, end: end) {
+                calls += 1
+                return work
+            }
+        }
+        let millisecond: UInt64 = 1_000_000
+        // The first tells where the thread began.
+        turn(end: 5 * millisecond, work: 70 * millisecond)
+        #expect(figures.mostWork == 0)
+        // Short ones are measured together with the one that ends the millisecond.
+        turn(end: 5 * millisecond + 400_000, work: 71 * millisecond)
+        turn(end: 5 * millisecond + 999_999, work: 72 * millisecond)
+        #expect(calls == 1)
+        turn(end: 30 * millisecond, work: 94 * millisecond)
+        #expect(calls == 2 && figures.mostWork == 24 * millisecond)
+        turn(end: 60 * millisecond, work: 95 * millisecond)
+        #expect(figures.mostWork == 24 * millisecond)
+        var sum = LoopFigures()
+        sum.add(figures)
+        #expect(sum.mostWork == 24 * millisecond)
+    }
+
     @Test func metricsAreBoundedAndEscaped() {
         var out = Exposition()
         out.family("a_total", .counter, "A.")
@@ -197,7 +223,7 @@ struct GatheringTests {
 
     private func process(draining: Bool = false) -> ProcessFigures {
         ProcessFigures(
-            uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, connectionLimit: 4, refusedConnections: 5,
-            connectionsOverLimit: 6)
+            uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, connectionLimit: 4,
+            refusedConnections: [("files", 5)], connectionsOverLimit: 6)
     }
 }

@@ -26,6 +26,8 @@ public struct Problem: Error, Equatable, Sendable {
         case httpVersion = "http-version"
         case draining
         case blocked
+        /// The connection is one too many.
+        case tooManyConnections = "too-many-connections"
         /// A part of the broker does not answer.
         case busy
 
@@ -46,7 +48,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .overLimit: 429
             case .headersTooLarge: 431
             case .internalError: 500
-            case .draining, .blocked, .busy: 503
+            case .draining, .blocked, .busy, .tooManyConnections: 503
             case .httpVersion: 505
             }
         }
@@ -63,6 +65,7 @@ public struct Problem: Error, Equatable, Sendable {
             case .methodNotAllowed: "Method not allowed"
             case .notAcceptable: "No acceptable form"
             case .timeout: "The request took too long"
+            case .tooManyConnections: "Too many connections"
             case .topicEnded: "The topic has ended"
             case .gap: "Messages are missing"
             case .tooLarge: "The message is too large"
@@ -81,7 +84,7 @@ public struct Problem: Error, Equatable, Sendable {
         /// Seconds after which to try again, where trying again may help.
         var retryAfter: Int? {
             switch self {
-            case .overLimit, .draining, .blocked, .busy: 1
+            case .overLimit, .tooManyConnections, .draining, .blocked, .busy: 1
             default: nil
             }
         }

@@ -35,6 +35,27 @@ extension StreamFormat {
         return true
     }
 
+    /// Where in the record of a message, as one that tells of no loss is written, `append` of a loss belongs.
+    /// - Returns: bytes from the record's beginning.
+    public func placeOfLoss(epoch: UInt64, sequence: UInt64, timestamp: Int64) -> Int {
+        switch self {
+        case .eventStream: 0
+        case .jsonLines:
+            StreamRecord.jsonHead + RawWriter.digits(sequence) + RawWriter.digits(epoch) + RawWriter.digits(timestamp)
+        }
+    }
+
+    /// What a subscription lost just before a message: an event of its own, or members of the message's object.
+    public func append(_ loss: StreamLoss, into out: inout ByteBuffer) {
+        switch self {
+        case .eventStream:
+            out.append("event: gap\ndata: {\(loss.members)}\n\n")
+        case .jsonLines:
+            if loss.dropped > 0 { out.append(",\"dropped\":\(loss.dropped)") }
+            if loss.restarts { out.append(",\"restarted\":true") }
+        }
+    }
+
     /// The topic has completed, and all that waited has been written.
     ///
     /// - Parameters:

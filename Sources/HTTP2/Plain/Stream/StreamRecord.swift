@@ -137,10 +137,13 @@ public struct StreamRecord {
 
     // MARK: JSON
 
+    /// Bytes before what a record tells of a loss, but for the digits.
+    static let jsonHead = "{\"sequence\":,\"epoch\":\"\",\"timestamp\":\"\"".utf8.count
+
     private static func jsonSize(
         _ message: StreamedMessage, escapes: Int?, _ contentType: UnsafeRawBufferPointer?
     ) -> Int {
-        var size = "{\"sequence\":,\"epoch\":\"\",\"timestamp\":\"\"".utf8.count + "}\n".utf8.count
+        var size = jsonHead + "}\n".utf8.count
         size += RawWriter.digits(message.sequence) + RawWriter.digits(message.epoch)
         size += RawWriter.digits(message.timestamp)
         if message.dropped > 0 { size += ",\"dropped\":".utf8.count + RawWriter.digits(message.dropped) }

@@ -1,0 +1,53 @@
+// TopicsRun: one topic that is published to at full speed, beside many others with a subscription each on which nothing
+// happens; and what those cost while nothing is published at all.
+
+import EventLoop
+import Glibc
+
+extension Bench {
+    /// Nanoseconds that a broker is left alone before what it needs at rest is measured.
+    private static let settling: UInt64 = 2_000_000_000
+    /// Below the broker's limit of streams.
+    private static let streamsPerConnection = 9_900
+
+    func topics(payload: Int, _ contender: Contender) throws(BenchError) -> Figure {
+        try withBroker(contender) { (broker) throws(BenchError) in
+            let others = try subscribe(to: contender.otherTopics / budget.divisor, port: broker.port)
+            defer { for fd in others { close(fd) } }
+            let load = try makeLoad(Throughput(subscribers: 1, payload: payload), contender, broker)
+            let rest = atRest(broker)
+            try load.probe()
+            var figure = try run(load, broker, lag: Throughput(subscribers: 1, payload: payload).lag)
+            figure[.rest] = rest
+            return figure
+        }
+    }
+
+    /// CPU time by wall time.
+    private func atRest(_ broker: BrokerProcess) -> Double {
+        rest(for: Bench.settling)
+        let meter = Meter(broker)
+        rest(for: budget.paced)
+        return Double(meter.brokerCPU) / Double(meter.elapsed)
+    }
+
+    private func rest(for time: UInt64) {
+        let end = Clock.monotonic() + time
+        while Clock.monotonic() < end { poll(nil, 0, 100) }
+    }
+
+    /// Subscribes to topics of other names, on as few connections as can be. Returns those.
+    private func subscribe(to count: Int, port: UInt16) throws(BenchError) -> [Int32] {
+        var sockets: [Int32] = []
+        do throws(BenchError) {
+            for first in stride(from: 0, to: count, by: Bench.streamsPerConnection) {
+                let topics = first..<min(count, first + Bench.streamsPerConnection)
+                sockets.append(try Connector.open(port: port, RSocketWire().idler(topics.map { "idle\($0)" })))
+            }
+        } catch {
+            for fd in sockets { close(fd) }
+            throw error
+        }
+        return sockets
+    }
+}

@@ -1,0 +1,40 @@
+// ConnectionRefusal: why a connection that was accepted is not served. The driver tells its client so, in the protocol
+// of the listener, and closes it.
+
+import Bytes
+import HTTP2
+
+/// Why a connection is refused before anything of it has been read.
+public enum ConnectionRefusal: Error, Equatable, Sendable {
+    case connections(limit: Int)
+    case connectionsPerAddress(limit: Int)
+    case draining
+
+    /// As metrics and the log name it: the limit's name, or `draining`.
+    public var reason: String {
+        switch self {
+        case .connections: LimitReached.connections.name
+        case .connectionsPerAddress: LimitReached.connectionsPerAddress.name
+        case .draining: RefusalReason.unavailable.name
+        }
+    }
+
+    /// A sentence for the client, in ASCII.
+    public var message: String {
+        switch self {
+        case .connections(let limit):
+            "The broker has \(counted(limit, "connection")), its limit; connect again later."
+        case .connectionsPerAddress(let limit):
+            "Your address has \(counted(limit, "connection")), the most allowed; close some."
+        case .draining: Shard.drainingRefusal.message
+        }
+    }
+
+    /// The same as an answer over HTTP.
+    public var problem: Problem {
+        switch self {
+        case .connections, .connectionsPerAddress: Problem(.tooManyConnections, message)
+        case .draining: Problem(.draining, message)
+        }
+    }
+}

@@ -1,0 +1,103 @@
+// HTTP1Stream: streams over HTTP/1.1, which the driver's library has no part in. Head and body go to the connection's
+// output, as the frames of HTTP/2 do, and the connection ends with the stream. What the client sends meanwhile is
+// thrown away.
+//
+//     HTTP/1.1 200 OK … ( length CR LF bytes CR LF ) … 0 CR LF CR LF
+
+import Bytes
+import HTTP2
+
+extension Shard {
+    /// The socket of a connection whose answer, a stream, was fetched is not the library's any more: `gather` tells
+    /// what is to be written to it, and `receive` takes what comes.
+    /// - Parameter rest: bytes of answers before this one that are still to be written.
+    public func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant) {
+        moment = now
+        guard let current = CurrentRequest(find(id)), let answer = current.http1.beginStream() else { return }
+        let connection = current.connection
+        scratch.removeAll()
+        scratch.append(rest)
+        answer.appendHead(isChunked: current.http1.isChunked, into: &scratch)
+        connection.output.reserve(scratch.count).copyMemory(from: scratch.readable)
+        scratch.removeAll()
+        scratch.shrink(above: 4096)
+        charge(connection)
+        flush(connection)
+        settle(now)
+    }
+
+    /// Bytes came behind the request of a stream, which nobody answers.
+    func discard(_ count: Int, _ connection: Connection, _ http1: HTTP1Carrier, now: Instant) {
+        heard(count, on: connection)
+        http1.surplus += count
+        guard http1.surplus > Limits.http1Surplus else { return }
+        close(connection, reason: "it sent too much behind its request for a stream", now: now)
+        settle(now)
+    }
+}
+
+extension HTTPFace {
+    /// Moves what there is of a stream's body into `output`, at most about `limit` bytes.
+    func produce(_ http1: HTTP1Carrier, into connection: Connection, atMost limit: Int) {
+        guard http1.isStreaming, let exchange = exchange(at: http1.handle) else { return }
+        let count = Swift.min(exchange.body.count, limit)
+        if count > 0 {
+            if http1.isChunked { ChunkedCoding.withHead(count) { connection.output.write($0) } }
+            move(count, of: exchange, into: connection)
+            if http1.isChunked { connection.output.write(ChunkedCoding.end) }
+        }
+        guard http1.isComplete, exchange.body.isEmpty else { return }
+        if http1.isChunked { connection.output.write(ChunkedCoding.last) }
+        http1.spend()
+    }
+}
+
+extension HTTP1Answer {
+    fileprivate func appendHead(isChunked: Bool, into out: inout ByteBuffer) {
+        // Nothing but a subscription that has begun is a stream.
+        out.append("HTTP/1.1 200 OK\r\n")
+        for (name, value) in headers {
+            out.append(name)
+            out.append(": ")
+            out.append(value)
+            out.append("\r\n")
+        }
+        if isChunked { out.append("transfer-encoding: chunked\r\n") }
+        out.append("connection: close\r\n\r\n")
+    }
+}
+
+extension Output {
+    fileprivate mutating func write(_ bytes: UnsafeRawBufferPointer) {
+        reserve(bytes.count).copyMemory(from: bytes)
+    }
+
+    fileprivate mutating func write(_ text: StaticString) {
+        write(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    }
+}
+
+/// RFC 9112, 7.1.
+private enum ChunkedCoding {
+    static let end: StaticString = "\r\n"
+    static let last: StaticString = "0\r\n\r\n"
+    /// Digits of the largest length, and the end of its line.
+    private static let longest = 18
+
+    /// Calls `body` with the line before a chunk of `count` bytes, at least one.
+    static func withHead(_ count: Int, _ body: (UnsafeRawBufferPointer) -> Void) {
+        withUnsafeTemporaryAllocation(byteCount: longest, alignment: 1) { space in
+            space[longest - 2] = UInt8(ascii: "\r")
+            space[longest - 1] = UInt8(ascii: "\n")
+            var rest = count
+            var first = longest - 2
+            repeat {
+                first -= 1
+                let digit = UInt8(truncatingIfNeeded: rest & 15)
+                space[first] = digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
+                rest >>= 4
+            } while rest > 0
+            body(UnsafeRawBufferPointer(rebasing: space[first...]))
+        }
+    }
+}

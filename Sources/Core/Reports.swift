@@ -1,0 +1,103 @@
+// Reports: what shards tell each other that can wait and be told together – how far views are, and events. Each shard
+// has one report under way to each other one; what comes meanwhile goes with the next. So a shard that is busy for long
+// is not sent ever more: of a view the latest counts, and of events there are so many bytes.
+//
+//     view moved, event ─▶ pending ──nothing under way──▶ report ──▶ heard ──▶ the next one
+
+struct Reports {
+    /// Bytes of events that wait for one shard, and what each is charged beside its own.
+    static let eventBytes = 1 << 20
+    static let eventOverhead = 64
+
+    /// Those to one shard.
+    fileprivate struct Pending {
+        var views: [Mirror] = []
+        var events: [String] = []
+        var bytes = 0
+        /// Bytes of events that are on their way; nil while no report is.
+        var underWay: Int?
+    }
+
+    fileprivate var pending: [Pending]
+    /// Shards that have something to be told.
+    fileprivate var due: [Int] = []
+    /// Bytes of all events that wait or are on their way; they count as memory of the broker.
+    private(set) var charged = 0
+
+    init(shards: Int) { pending = Array(repeating: Pending(), count: shards) }
+
+    /// The owner of a view is to be told how far it is.
+    mutating func add(_ view: Mirror) {
+        pending[view.owner].views.append(view)
+        note(view.owner)
+    }
+
+    /// False when as many events wait as may.
+    fileprivate mutating func add(_ event: String, to shard: Int, _ memory: MemoryBudget) -> Bool {
+        let size = event.utf8.count + Reports.eventOverhead
+        guard pending[shard].bytes + size <= Reports.eventBytes, memory.used <= memory.limit else { return false }
+        pending[shard].events.append(event)
+        pending[shard].bytes += size
+        charge(size, memory)
+        note(shard)
+        return true
+    }
+
+    private mutating func note(_ shard: Int) {
+        let isFirst = pending[shard].views.count + pending[shard].events.count == 1
+        if isFirst, pending[shard].underWay == nil { due.append(shard) }
+    }
+
+    /// What a shard is told next.
+    fileprivate mutating func take(_ shard: Int) -> Report {
+        var report = Report()
+        swap(&report.events, &pending[shard].events)
+        var views: [Mirror] = []
+        swap(&views, &pending[shard].views)
+        for view in views {
+            if let progress = view.takeReport() { report.progress.append((view.epoch, progress)) }
+        }
+        pending[shard].underWay = pending[shard].bytes
+        pending[shard].bytes = 0
+        return report
+    }
+
+    fileprivate mutating func heard(_ shard: Int, _ memory: MemoryBudget) {
+        charge(-(pending[shard].underWay ?? 0), memory)
+        pending[shard].underWay = nil
+        if !pending[shard].views.isEmpty || !pending[shard].events.isEmpty { due.append(shard) }
+    }
+
+    private mutating func charge(_ bytes: Int, _ memory: MemoryBudget) {
+        charged += bytes
+        memory.add(bytes)
+    }
+}
+
+/// What one shard tells another.
+struct Report: Sendable {
+    /// How far views are, by their topics' epochs.
+    var progress: [(epoch: UInt64, MirrorProgress)] = []
+    var events: [String] = []
+}
+
+extension Shard {
+    /// Has an event told to the shard that owns the topic of events. One that finds no room is lost, and counted.
+    func report(event: String, to shard: Int) {
+        if !reports.add(event, to: shard, memory) { reached(.events) }
+    }
+
+    /// Sends what is due. To be called when an input is dealt with.
+    func sendReports() {
+        while let shard = reports.due.popLast() { send(.report(reports.take(shard), from: index), to: shard) }
+    }
+
+    /// Another shard told something.
+    func take(_ report: Report, from shard: Int, now: Instant) {
+        for (epoch, progress) in report.progress { topics[epoch]?.heard(progress, from: shard, now: now) }
+        for event in report.events { publishSystem(SystemTopic.events, event, now: now) }
+        send(.reportHeard(by: index), to: shard)
+    }
+
+    func reportHeard(by shard: Int) { reports.heard(shard, memory) }
+}

@@ -1,0 +1,80 @@
+// CreditLine: the channels of one topic that want credit, in turn. Those without any come first; those that have used
+// half of what they may have come next. A channel gets in line when it uses credit, so one that does nothing costs
+// nothing, however many there are.
+
+struct CreditLine {
+    private var starved = TurnQueue<Channel>()
+    private var low = TurnQueue<Channel>()
+    /// Channels with no more credit than this want some.
+    private(set) var threshold = 0
+
+    /// Channels without credit.
+    var starvedCount: Int { starved.count }
+    var count: Int { starved.count + low.count }
+
+    /// A channel's credit has changed, or whether it waits with its first message.
+    mutating func update(_ channel: Channel) {
+        let line: Channel.Line =
+            if channel.isRemoved || channel.isParked { .none } else if channel.outstanding == 0 {
+                .starved
+            } else if channel.outstanding <= threshold { .low } else { .none }
+        guard line != channel.line else { return }
+        leave(channel)
+        channel.line = line
+        switch line {
+        case .none: break
+        case .starved: channel.ticket = starved.append(channel)
+        case .low: channel.ticket = low.append(channel)
+        }
+    }
+
+    /// The one whose turn it is, if what it has is at most `threshold`. It leaves the line.
+    mutating func next(_ threshold: Int) -> Channel? {
+        self.threshold = threshold
+        while let channel = starved.first ?? low.first {
+            leave(channel)
+            channel.line = .none
+            if channel.outstanding <= threshold { return channel }
+        }
+        return nil
+    }
+
+    private mutating func leave(_ channel: Channel) {
+        guard let ticket = channel.ticket else { return }
+        if channel.line == .starved { starved.withdraw(ticket) } else { low.withdraw(ticket) }
+        channel.ticket = nil
+    }
+}
+
+/// Reservations of one topic's channels, in the order in which they end.
+struct Reservations {
+    typealias Entry = (channel: Channel, until: UInt64)
+    private var entries = TurnQueue<Entry>()
+
+    /// When the first of them may end.
+    var deadline: UInt64? { entries.first?.until }
+
+    /// A channel's reservation lasts until `channel.reservedUntil`, which never comes before that of any other.
+    mutating func note(_ channel: Channel) {
+        guard channel.reservation == nil else { return }
+        channel.reservation = entries.append((channel, channel.reservedUntil))
+    }
+
+    /// A channel has none any more.
+    mutating func withdraw(_ channel: Channel) {
+        if let place = channel.reservation { entries.withdraw(place) }
+        channel.reservation = nil
+    }
+
+    /// The next channel whose reservation has ended; nil when there is none.
+    mutating func takeEnded(now: UInt64) -> Channel? {
+        while let (channel, until) = entries.first, until <= now {
+            _ = entries.popFirst()
+            channel.reservation = nil
+            guard channel.reserved > 0 else { continue }
+            if channel.reservedUntil <= now { return channel }
+            note(channel)
+        }
+        return nil
+    }
+}

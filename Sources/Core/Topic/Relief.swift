@@ -1,0 +1,113 @@
+// Relief: what gives way when memory is short, in this order: what can be made again; history that is only replay; what
+// subscriptions merely wait for, down to a fair share of each topic, which they lose as they do to `retain-bytes`. What
+// `block` subscriptions wait for, and publishes that are parked, do not give way. Beyond the limit these alone have
+// publishes refused, and a fourth above the limit that is used up in spite of all. What clients that do not read were
+// handed has bounds of its own, and refuses nobody.
+
+import Replay
+
+extension Shard {
+    /// Beyond its limit, memory is given up to one part in so many more.
+    static let memoryOvershoot = 4
+    /// Topics that one look goes over.
+    static let topicsPerLook = 256
+
+    /// Why a topic takes nothing now; nil unless memory is short and it cannot give up enough of its own.
+    func memoryRefusal(for topic: Topic) -> Refusal? {
+        guard memory.used > memory.limit else { return nil }
+        relieveMemory(now: moment)
+        guard memory.used > memory.limit else { return nil }
+        topic.shed(to: fairShare, now: moment)
+        let used = memory.used
+        // As shares are not paid back in time by all, there is an end to them.
+        let isFull = used - memory.limit > memory.limit / Shard.memoryOvershoot
+        guard isFull || topic.unsheddable > fairShare else { return nil }
+        return fullRefusal(of: topic.name)
+    }
+
+    func fullRefusal(of topic: String) -> Refusal {
+        reached(.memory)
+        var refusal = Refusal.rejected(
+            "The broker's memory of \(memory.limit) bytes is full, and '\(topic)' can have no more of it; "
+                + "publish later, or give the broker more with --memory.")
+        refusal.limit = .memory
+        return refusal
+    }
+
+    /// Why nothing is sent on to a topic of another shard; nil unless memory is full. The owner alone knows what share
+    /// of it the topic has.
+    func forwardRefusal(to topic: String) -> Refusal? { isFull ? fullRefusal(of: topic) : nil }
+
+    /// Nothing gives way any more: what is not finished is kept of nobody, but for a little.
+    var isFull: Bool {
+        guard memory.used > memory.limit else { return false }
+        relieveMemory(now: moment)
+        return memory.used > memory.limit
+    }
+
+    /// Why a connection can have no more of its unfinished messages kept.
+    var unfinishedRefusal: Refusal {
+        guard isFull else {
+            reached(.reassembly)
+            return Refusal.unfinished(limit: limits.reassembly)
+        }
+        reached(.memory)
+        return .rejected(
+            "The broker's memory is full, and it takes no more of unfinished messages than "
+                + "\(Limits.shortReassembly) bytes of a connection: send it again later.")
+    }
+
+    /// Those that were deleted count, too: they live on while someone waits for their messages.
+    private var fairShare: Int { memory.limit / Swift.max(1, topics.count * shards) }
+
+    /// Gives up what may be, until a tenth is free; topics some at a time, the least used of these first. Where nothing
+    /// was to be had of all of them, going over them again and again would only take time.
+    func relieveMemory(now: Instant) {
+        guard now.monotonic >= nextRelief else { return }
+        let before = memory.used
+        let goal = memory.limit - memory.limit / 10
+        defer { if memory.used < before { reached(.memory) } }
+        // What can be made again goes first.
+        pool.removeSpares()
+        if pool.hasRuns {
+            pool.hasRuns = false
+            for mirror in mirrorsByEpoch.values { mirror.entries.removeAll() }
+        }
+        let isRoundOver = relieveTopics(goal, now: now)
+        if isRoundOver, memory.used > goal { nextRelief = now.monotonic + Shard.tickInterval }
+    }
+
+    /// Returns whether it has been to all of them.
+    private func relieveTopics(_ goal: Int, now: Instant) -> Bool {
+        let count = heldTopics.bound
+        let end = Swift.min(count, reliefPlace + Shard.topicsPerLook)
+        let some = (reliefPlace..<end).compactMap { heldTopics.at($0) }
+            .sorted { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }
+        reliefPlace = end >= count ? 0 : end
+        for topic in some {
+            guard memory.used > goal else { return reliefPlace == 0 }
+            topic.relieve(now: now)
+        }
+        for topic in some {
+            guard memory.used > memory.limit else { break }
+            topic.shed(to: fairShare, now: now)
+        }
+        return reliefPlace == 0
+    }
+}
+
+extension Topic {
+    /// Bytes that cannot be given up for new messages.
+    var unsheddable: Int { (room.held(log) ?? 0) + parked.bytes }
+
+    /// Loses its oldest messages until its log, with the chunk that it begins next, takes at most `share` bytes of
+    /// memory, whoever waits for them, unless a `block` subscription does.
+    func shed(to share: Int, now: Instant) {
+        let most = share - share / 4
+        guard log.memory > most else { return }
+        let within = log.firstWithin(memory: most)
+        lose(before: Swift.min(within, room.floor ?? within), to: .memory, now: now)
+        log.releaseLastChunk()
+        log.limitChunks(to: share / 4)
+    }
+}

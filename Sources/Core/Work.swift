@@ -1,0 +1,126 @@
+// Work: how much of its thread's time one turn of a shard takes, and what goes on in the next one. Nobody's input is
+// dealt with to its end while others wait: a connection is given a quantum, counted in units of about a microsecond,
+// and gets in line with the rest of what it sent. The same holds for a view that has many members to bring a message
+// to, and for a connection that ends with many streams.
+//
+//     read ─▶ quantum ─▶ all dealt with
+//                └─ used up ─▶ backlog ─▶ quantum …          each has one, then the next one's turn comes
+
+struct Work {
+    /// Units that one connection's input may take before others have their turn.
+    static let quantum = 96
+    /// Units after which a turn goes on to what is to be written, and begins again.
+    static let turn = 2000
+    /// Streams that end before others have their turn, where a connection has many.
+    static let endings = 256
+
+    // What things cost, in units.
+    static let event = 1
+    static let subscribing = 8
+    static let ending = 4
+    /// Members that are brought up to the log's end for one unit.
+    static let membersPerUnit = 8
+
+    /// Units taken since the turn began.
+    var spent = 0
+    /// Connections with input left.
+    fileprivate var backlog = TurnQueue<Connection>()
+    /// Views with members to bring up to the log's end.
+    fileprivate var views = TurnQueue<Mirror>()
+    /// Connections that are over, with streams left.
+    fileprivate var endings = TurnQueue<Connection>()
+
+    var isEmpty: Bool { backlog.isEmpty && views.isEmpty && endings.isEmpty }
+}
+
+extension Shard {
+    /// Something was left for later: `goOn` is to be called in each turn until there is nothing.
+    public var hasWork: Bool { !work.isEmpty }
+    /// The turn has taken its time: what is left of its inputs is for the next one.
+    public var isTurnOver: Bool { work.spent >= Work.turn }
+
+    /// Bytes to be read from a connection at a time, at most: less where memory is short, as they may have to be kept.
+    public var readLimit: Int { pool.isReadingShort ? Limits.shortRead : Limits.readQuantum }
+
+    /// A turn begins.
+    public func beginTurn() { work.spent = 0 }
+
+    /// What a connection sent is not dealt with yet: nothing more is to be read from it.
+    public func isBehind(_ id: ConnectionID) -> Bool {
+        connections[Handle(index: id.index, generation: id.generation)]?.isBehind ?? false
+    }
+
+    /// Goes on with what was left for later: each has one quantum, as far as half a turn allows.
+    public func goOn(now: Instant) {
+        moment = now
+        let end = work.spent + Work.turn / 2
+        for _ in 0..<work.views.count {
+            guard work.spent < end, let view = work.views.popFirst() else { break }
+            view.isInLine = false
+            view.goOn(most: slice, now: now)
+        }
+        for _ in 0..<work.endings.count {
+            guard work.spent < end, let connection = work.endings.popFirst() else { break }
+            connection.isEnding = false
+            dropStreams(of: connection, now: now)
+        }
+        for _ in 0..<work.backlog.count {
+            guard work.spent < end, let connection = work.backlog.popFirst() else { break }
+            connection.isBehind = false
+            guard !connection.isClosed else { continue }
+            take(connection, now: now)
+            charge(connection)
+            settle(now)
+        }
+        settle(now)
+    }
+
+    /// A connection has used up its quantum.
+    func getInLine(_ connection: Connection) {
+        guard !connection.isBehind else { return }
+        connection.isBehind = true
+        _ = work.backlog.append(connection)
+    }
+
+    /// A view has members left to bring up to the log's end.
+    func advanceLater(_ view: Mirror) {
+        guard !view.isInLine else { return }
+        view.isInLine = true
+        _ = work.views.append(view)
+    }
+
+    /// Ends the streams of a connection that is over; where there are many, some of them now and the others later.
+    func dropStreams(of connection: Connection, now: Instant) {
+        var count = 0
+        while let stream = connection.streams.last {
+            if count == Work.endings { return endLater(connection) }
+            count += 1
+            if stream.kind == .publisher {
+                ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
+            }
+            if stream.kind == .subscriber, let end = connection.end {
+                unsafeDowncast(stream, to: Subscriber.self).end = "its connection ended: \(end)"
+            }
+            // The owner may have answered at once and so have dropped it.
+            if streams[stream.handle] === stream { drop(stream) }
+        }
+        work.spent += count * Work.ending
+        if connection.isClosed { giveBack(connection) }
+    }
+
+    /// What a closed connection held. Once all its streams have ended nothing is written to it any more.
+    func giveBack(_ connection: Connection) {
+        connection.output.removeAll()
+        guard connection.streams.isEmpty else { return }
+        // They refer to the connection in turn.
+        connection.removeHungry()
+        connection.waitingListings.removeAll()
+    }
+
+    /// A connection has streams left to end.
+    func endLater(_ connection: Connection) {
+        guard !connection.isEnding else { return }
+        connection.isEnding = true
+        _ = work.endings.append(connection)
+    }
+}

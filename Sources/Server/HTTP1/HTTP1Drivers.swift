@@ -1,0 +1,57 @@
+// HTTP1Drivers: the library's instances of one loop. Some of what the library does goes over all connections of an
+// instance: each has no more than `HTTP1Drivers.most`, so that nobody pays for more than that of others.
+
+import EventLoop
+
+/// Belongs to the thread of its loop.
+final class HTTP1Drivers<Shard: Engine> {
+    /// Connections of one instance.
+    static var most: Int { 256 }
+
+    /// By place. None is given up: there are no more than the most connections at a time have needed.
+    private(set) var drivers: [HTTP1Driver<Shard>] = []
+    /// Where there was room last.
+    private var place = 0
+    /// Those that have something to do.
+    private var due: [HTTP1Driver<Shard>] = []
+
+    var isDue: Bool { !due.isEmpty }
+    var count: Int { drivers.reduce(0) { $0 + $1.count } }
+
+    /// One with room for a connection; nil when the process may have no more files.
+    func withRoom(_ loop: ShardLoop<Shard>, _ shard: Shard) -> HTTP1Driver<Shard>? {
+        func hasRoom(_ driver: HTTP1Driver<Shard>) -> Bool { driver.count < HTTP1Drivers.most }
+        if place < drivers.count, hasRoom(drivers[place]) { return drivers[place] }
+        if let other = drivers.firstIndex(where: hasRoom) {
+            place = other
+            return drivers[other]
+        }
+        guard let driver = HTTP1Driver(loop: loop, shard: shard) else { return nil }
+        do throws(SystemError) {
+            let token = Token.micro(UInt32(drivers.count))
+            try loop.poller.add(driver.descriptor, token: token.rawValue, interest: .read)
+        } catch {
+            driver.stop()
+            return nil
+        }
+        place = drivers.count
+        drivers.append(driver)
+        return driver
+    }
+
+    /// The descriptor of one is readable.
+    func wake(_ place: UInt32) { drivers[Int(place)].wake() }
+
+    func add(due driver: HTTP1Driver<Shard>) { due.append(driver) }
+
+    /// Those that had something to do; not any more, unless they say so again.
+    func takeDue() -> [HTTP1Driver<Shard>] {
+        var taken: [HTTP1Driver<Shard>] = []
+        swap(&taken, &due)
+        return taken
+    }
+
+    func stop() {
+        for driver in drivers { driver.stop() }
+    }
+}

@@ -1,0 +1,144 @@
+// RefusedSockets: connections that are refused for a limit, or while the broker drains. Each gets an answer in its
+// protocol, so that its client learns what to do, and lingers until that has been read. They belong to the thread that
+// accepts, do not count as connections, and take a bounded number of sockets: a flood of them stalls nobody.
+//
+//     refused ──RSocket──▶ answered ──▶ lingering ──▶ closed
+//        └──HTTP, TLS──▶ waiting for its first bytes ──▲    └── too many, or too late ──▶ closed
+
+import Core
+import EventLoop
+import Glibc
+
+/// A connection on its way to be refused.
+struct RefusedConnection: Sendable {
+    var fd: Int32
+    var peer: String
+    var face: Face
+    var isSecure: Bool
+    var cause: ConnectionRefusal
+}
+
+struct RefusedSockets {
+    /// Sockets that wait for first bytes, and those that linger; one more of either closes the oldest.
+    static let limit = 1024
+    private static let preface = Array("PRI".utf8)
+
+    private let limit: Int
+    private var waiting: [UInt32: (connection: RefusedConnection, deadline: UInt64)] = [:]
+    /// The oldest that may still wait, and the next one. They come in order of their deadlines.
+    private var oldest: UInt32 = 0
+    private var next: UInt32 = 0
+    private var lingering: LingerQueue
+
+    init(limit: Int = RefusedSockets.limit) {
+        self.limit = limit
+        lingering = LingerQueue(limit: limit)
+    }
+
+    var count: Int { waiting.count + lingering.count }
+    /// Some have been sent an answer that they may still have to read.
+    var isLingering: Bool { lingering.count > 0 }
+    /// When the time of the first one is over, on the monotonic clock.
+    var deadline: UInt64 { min(lingering.deadline ?? .max, waiting[oldest]?.deadline ?? .max) }
+
+    static func token(_ number: UInt32) -> UInt64 {
+        Token.connection(ConnectionID(index: 0, generation: number)).rawValue
+    }
+
+    /// Takes the socket over.
+    mutating func refuse(
+        _ connection: RefusedConnection, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
+    ) {
+        let number = next
+        do throws(SystemError) {
+            try poller.add(connection.fd, token: RefusedSockets.token(number), interest: .read)
+        } catch {
+            close(connection.fd)
+            return
+        }
+        // RSocket's server may speak first.
+        if connection.face == .rsocket, !connection.isSecure {
+            let answer = CleartextAnswer.rejectedSetup(connection.cause.message)
+            return self.answer(connection.fd, answer, limits, now: now, poller)
+        }
+        if !connection.isSecure {
+            Socket.waitForBytes(Int32(RefusedSockets.preface.count), on: connection.fd)
+        }
+        if waiting.count == limit { closeOldest() }
+        waiting[number] = (connection, now + limits.setupTime)
+        next &+= 1
+    }
+
+    /// A socket that waits is ready to be read.
+    mutating func advance(_ number: UInt32, _ limits: Limits, now: UInt64, _ poller: borrowing Poller) {
+        guard let connection = waiting[number]?.connection else { return }
+        let answer: [UInt8]
+        switch RefusedSockets.look(connection.fd) {
+        case .blocked: return
+        case .end, .failed: return drop(number)
+        case .bytes(let first):
+            if connection.isSecure {
+                answer = first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.face)
+            } else if first == RefusedSockets.preface {
+                answer = CleartextAnswer.goAway(connection.cause.message)
+            } else {
+                answer = CleartextAnswer.http1(connection.cause.problem)
+            }
+        }
+        forget(number)
+        self.answer(connection.fd, answer, limits, now: now, poller)
+    }
+
+    /// A socket that lingers is ready for something.
+    mutating func advanceLingering(
+        _ number: UInt32, _ ready: Readiness, scratch: UnsafeMutableRawBufferPointer, _ poller: borrowing Poller
+    ) {
+        lingering.advance(number, ready, scratch: scratch, poller)
+    }
+
+    mutating func expire(now: UInt64) {
+        lingering.expire(now: now)
+        while let first = waiting[oldest], first.deadline <= now { closeOldest() }
+    }
+
+    mutating func closeAll() {
+        while !waiting.isEmpty { closeOldest() }
+        lingering.closeAll()
+    }
+
+    private enum First {
+        case bytes([UInt8])
+        case blocked, end, failed
+    }
+
+    private static func look(_ fd: Int32) -> First {
+        withUnsafeTemporaryAllocation(byteCount: preface.count, alignment: 1) { bytes in
+            switch Socket.peek(fd, into: bytes) {
+            case .bytes(let count): .bytes(Array(bytes[..<count]))
+            case .blocked: .blocked
+            case .end: .end
+            case .failed: .failed
+            }
+        }
+    }
+
+    /// Nothing was written before, so the socket takes it whole.
+    private mutating func answer(
+        _ fd: Int32, _ bytes: [UInt8], _ limits: Limits, now: UInt64, _ poller: borrowing Poller
+    ) {
+        _ = bytes.withUnsafeBytes { Socket.write(fd, $0) }
+        lingering.linger(fd, nil, until: now + limits.closeTime, poller)
+    }
+
+    private mutating func closeOldest() { if waiting[oldest] != nil { drop(oldest) } }
+
+    private mutating func drop(_ number: UInt32) {
+        if let fd = waiting[number]?.connection.fd { close(fd) }
+        forget(number)
+    }
+
+    private mutating func forget(_ number: UInt32) {
+        waiting[number] = nil
+        while oldest != next, waiting[oldest] == nil { oldest &+= 1 }
+    }
+}

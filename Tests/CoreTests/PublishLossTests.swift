@@ -1,0 +1,63 @@
+// Publishes that come to nothing: each is counted by its reason, and what is lost for a shortage of the broker is told.
+
+import Testing
+
+@testable import Core
+
+@Suite struct PublishLossTests {
+    private func counters(_ broker: TestBroker) -> ShardCounters {
+        var sum = ShardCounters()
+        for shard in broker.shards { sum.add(shard.counters) }
+        return sum
+    }
+
+    private func told(_ broker: TestBroker) -> [[String]] {
+        broker.log.filter { $0.message == "publishes lost" }.map { $0.fields.map { "\($0.key)=\($0.value)" } }
+    }
+
+    @Test(arguments: [1, 3])
+    func whatIsLostToMemoryIsCountedAndTold(_ shards: Int) {
+        let broker = TestBroker(shards: shards)
+        let client = broker.connect()
+        client.publish("t", "x", stream: 1)
+        let watcher = broker.connect()
+        watcher.subscribe("$SYS.stats")
+        for _ in 0..<8 { broker.advance(seconds: 0.25) }
+        #expect(told(broker).isEmpty)
+        _ = watcher.received()
+        // Something else has it all.
+        let taken = 2 * broker.memory.limit
+        broker.memory.add(taken)
+        for _ in 0..<5 { client.fire("t", "x") }
+        client.publish("t", "x", stream: 11)
+        client.channel("t", "x", stream: 13)
+        let sum = counters(broker)
+        #expect(sum.publishesDropped[.memory] == 5 && sum.publishesRefused[.memory] == 2)
+        #expect(sum.lost(to: .memory) == 7 && sum.lost == 7 && sum.fireDropped == 5)
+        broker.memory.add(-taken)
+        for _ in 0..<12 { broker.advance(seconds: 0.25) }
+        #expect(told(broker) == [["limit=memory", "dropped=5", "refused=2", "topic=t"]], "once")
+        #expect(watcher.received().contains { $0.contains("\"lost\":7,\"lost_to_memory\":7,\"lost_per_s\":") })
+    }
+
+    @Test func reasonsAreToldApart() {
+        var limits = Limits()
+        limits.topics = 3
+        let broker = TestBroker(limits: limits)
+        let client = broker.connect()
+        client.subscribe("full?overflow=block&buffer=1", n: 1)
+        client.publish("full", "x", stream: 3)
+        for _ in 0..<4 { client.fire("full", "x") }
+        client.publish("ended", "x", stream: 5)
+        client.publish("$SYS.topic.complete?name=ended", "", stream: 7)
+        client.fire("ended", "x")
+        client.publish("ended", "x", stream: 11)
+        client.fire("one-too-many", "x")
+        client.fire("not a name", "x")
+        let sum = counters(broker)
+        #expect(sum.publishesDropped[.room] == 3 && sum.publishesDropped[.ended] == 1)
+        #expect(sum.publishesDropped[.limit] == 1 && sum.publishesDropped[.invalid] == 1)
+        #expect(sum.publishesRefused[.ended] == 1 && sum.publishesRefused.total == 1)
+        #expect(sum.lost == 4 && sum.fireDropped == 6, "a mistake of the client's is no loss of the broker's")
+    }
+}

@@ -1,0 +1,110 @@
+// Clients that do not read: whatever they were handed, memory is bounded, nobody else notices, and they are told what
+// they have lost when they read again.
+
+import Bytes
+import RSocket
+import Testing
+
+@testable import Core
+
+@Suite struct StalledReadersTests {
+    enum Form: CaseIterable { case frames, withMetadata, calls, lines }
+
+    private static let memory = 8 << 20
+
+    private func broker(retain: Int = 1024) -> TestBroker {
+        var limits = Limits()
+        limits.memory = StalledReadersTests.memory
+        limits.retain = retain
+        return TestBroker(limits: limits)
+    }
+
+    /// A subscriber whose socket takes `window` bytes and no more.
+    private func stalled(_ broker: TestBroker, _ form: Form, window: Int, topic: String = "t") -> TestClient {
+        switch form {
+        case .frames, .withMetadata:
+            let client = broker.connect()
+            client.window = window
+            client.subscribe(form == .frames ? topic : "\(topic)?meta=on")
+            return client
+        case .calls, .lines:
+            let peer = TestGRPC(broker, window: 1 << 30, connectionWindow: 1 << 30)
+            let stream = form == .calls ? peer.subscribe(topic) : peer.listen(topic)
+            #expect(stream == 1)
+            peer.client.window = window
+            return peer.client
+        }
+    }
+
+    /// Many of one topic, and messages of every size: memory stays within a fourth above its limit, all publishes are
+    /// taken, those who read get what others have no room for, and nobody is cut off.
+    @Test(arguments: Form.allCases, [1000, 64 << 10, (1 << 20) - 100])
+    func thoseOfOneTopicTakeAConstant(_ form: Form, _ size: Int) {
+        let broker = broker()
+        let clients = (0..<300).map { stalled(broker, form, window: 5000 + 37 * $0) }
+        let idle = broker.memory.used
+        let other = broker.connect()
+        other.subscribe("other")
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: size)
+        var most = 0
+        for number in 0..<(size > 2000 ? 40 : 400) {
+            publisher.publish("t", text, stream: UInt32(2 * number + 1))
+            #expect(publisher.received() == ["\(2 * number + 1):\(number + 1)|"])
+            other.fire("other", "\(number)")
+            #expect(other.received() == ["1:\(number)"])
+            most = max(most, broker.memory.used)
+        }
+        #expect(most - idle <= StalledReadersTests.memory * 5 / 4, "\(most)")
+        #expect(clients.allSatisfy { !$0.isClosed })
+    }
+
+    /// What was lost is told when it is read again.
+    @Test func whoReadsAgainIsToldOfWhatIsLost() {
+        let broker = broker(retain: 1)
+        let client = stalled(broker, .withMetadata, window: 100)
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: 100_000)
+        for number in 0..<200 { publisher.publish("t", text, stream: UInt32(2 * number + 1)) }
+        client.read(.max)
+        let told = client.received().compactMap { line -> Int? in
+            guard let open = line.firstIndex(of: "["), let close = line.firstIndex(of: "]") else { return nil }
+            return Int(line[line.index(after: open)..<close].split(separator: "+").last ?? "")
+        }
+        #expect(told.last == 200, "\(told)")
+    }
+
+    /// What subscriptions of one topic merely wait for is no reason to refuse publishes to it, or to others: it is lost
+    /// by those who wait.
+    @Test func whatOthersWaitForIsLostBeforeAPublishIsRefused() {
+        let broker = broker()
+        let stalled = broker.connect()
+        for topic in 0..<20 { stalled.subscribe("t\(topic)?buffer=1000000", n: 1, stream: UInt32(2 * topic + 1)) }
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: 10_000)
+        for number in 0..<4000 {
+            publisher.publish("t\(number % 20)", text, stream: UInt32(2 * number + 1))
+            #expect(publisher.received() == ["\(2 * number + 1):\(number / 20 + 1)|"])
+            #expect(broker.memory.used <= StalledReadersTests.memory * 5 / 4)
+        }
+        let counters = broker.shards[0].currentCounters()
+        #expect(counters.dropped[.dropOldest] > 1000 && counters.limits[.memory] > 0)
+    }
+
+    /// Only what a `block` subscription waits for is kept at the publishers' cost.
+    @Test func whatBlockSubscriptionsWaitForIsKept() {
+        let broker = broker()
+        let blocking = broker.connect()
+        blocking.subscribe("t?overflow=block&buffer=1000000", n: 1)
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: 10_000)
+        var taken = 0
+        for number in 0..<1500 {
+            publisher.publish("t", text, stream: UInt32(2 * number + 1))
+            if publisher.received().first?.hasSuffix("|") == true { taken += 1 }
+        }
+        #expect(taken < 1500 && broker.memory.used <= StalledReadersTests.memory * 5 / 4 + Chunk.largest)
+        blocking.requestN(0x7FFF_FFFF)
+        #expect(blocking.received().count == taken)
+    }
+}

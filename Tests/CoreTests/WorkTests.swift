@@ -1,0 +1,150 @@
+// What one turn of a shard takes: nobody's input is dealt with to its end while others wait, and what is at rest is not
+// looked at.
+
+import Bytes
+import Replay
+import RSocket
+import Testing
+
+@testable import Core
+
+@Suite struct WorkTests {
+    /// Subscriptions that are cancelled at once, to a topic on shard 0.
+    private func churn(_ pairs: Int, _ topic: String = "t") -> ByteBuffer {
+        var buffer = ByteBuffer()
+        Array(topic.utf8).withUnsafeBytes { route in
+            for pair in 0..<pairs {
+                let stream = UInt32(2 * pair + 1)
+                FrameWriter.requestStream(
+                    stream: stream, initialN: 1, metadata: route, data: UnsafeRawBufferPointer(start: nil, count: 0),
+                    fragment: 1 << 20, into: &buffer)
+                FrameWriter.cancel(stream: stream, into: &buffer)
+            }
+        }
+        return buffer
+    }
+
+    @Test func aFloodIsDealtWithByQuantum() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let floods = (0..<3).map { _ in broker.connect() }
+        let bystander = broker.connect()
+        let buffer = churn(1000)
+        shard.beginTurn()
+        for flood in floods {
+            shard.receive(buffer.readable, on: flood.id, now: broker.now)
+            #expect(shard.isBehind(flood.id) && shard.hasWork)
+        }
+        #expect(shard.counters.subscriptionsOpened < 100 && !shard.isTurnOver)
+        // Others have their turn, however much waits.
+        bystander.publish("t", "hello")
+        #expect(bystander.received().count == 1)
+        broker.runAll()
+        #expect(shard.counters.subscriptionsOpened == 3000 && !shard.hasWork && !shard.isBehind(floods[0].id))
+        #expect(shard.subscriptionCount == 0)
+    }
+
+    @Test func aTurnEnds() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let buffer = churn(1000)
+        let floods = (0..<100).map { _ in broker.connect() }
+        shard.beginTurn()
+        for flood in floods where !shard.isTurnOver { shard.receive(buffer.readable, on: flood.id, now: broker.now) }
+        #expect(shard.isTurnOver && !shard.isBehind(floods[50].id), "some are not read in this turn")
+        shard.beginTurn()
+        shard.goOn(now: broker.now)
+        #expect(!shard.isTurnOver, "what was left takes half a turn")
+    }
+
+    @Test func manyStreamsEndInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let client = broker.connect()
+        for stream in 0..<1000 { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
+        shard.lost(client.id, reason: "test", now: broker.now)
+        #expect(shard.hasWork && shard.subscriptionCount >= 1000 - 2 * Work.endings)
+        let other = broker.connect()
+        other.fire("t", "x")
+        broker.runAll()
+        #expect(shard.subscriptionCount == 0 && shard.streams.count == 0 && !shard.hasWork)
+    }
+
+    @Test func aCrowdGetsAMessageInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let client = broker.connect()
+        for stream in 0..<100 { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
+        shard.slice = 10
+        var buffer = ByteBuffer()
+        Array("t".utf8).withUnsafeBytes {
+            FrameWriter.requestFNF(stream: 1, metadata: $0, data: $0, fragment: 1 << 20, into: &buffer)
+        }
+        let publisher = broker.connect()
+        shard.receive(buffer.readable, on: publisher.id, now: broker.now)
+        #expect(shard.hasWork && shard.counters.delivered == 10)
+        broker.runAll()
+        #expect(shard.counters.delivered == 100 && client.received().count == 100)
+    }
+
+    /// Topics and connections at rest are in no list that a tick goes over.
+    @Test func whatIsAtRestIsNotLookedAt() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let clients = (0..<50).map { _ in broker.connect() }
+        for (index, client) in clients.enumerated() { client.subscribe("topic\(index)") }
+        #expect(shard.timers.touchedCount == 50)
+        broker.advance(seconds: 0.5)
+        #expect(shard.timers.touchedCount == 0 && shard.timers.connections.count == 50)
+        // After half of SETUP's lifetime they are asked for a sign of life, and after `topic-idle` topics may be idle.
+        #expect(shard.timers.connections.deadline! > broker.now.monotonic + 200 * Limits.second)
+        #expect(shard.timers.topics.deadline! > broker.now.monotonic + 200 * Limits.second)
+        clients[0].cancel()
+        broker.advance(seconds: 301)
+        #expect(shard.timers.topics.count == 0, "only what is idle is looked at again")
+        #expect(shard.names["topic0"] == nil && shard.names["topic1"] != nil)
+    }
+
+    /// A shard that does not look at its mail is sent one report, and no more than so many bytes of events.
+    @Test func aShardThatLagsIsNotSentEverMore() {
+        let broker = TestBroker(shards: 2)
+        let owner = broker.shards[0].owner(of: SystemTopic.events)
+        let shard = broker.shards[1 - owner]
+        let topic = (0..<100).map { "topic\($0)" }.first { shard.owner(of: $0) == 1 - owner }!
+        let client = broker.connect(1 - owner)
+        let before = broker.memory.used
+        let buffer = churn(500, topic)
+        for _ in 0..<50 {
+            shard.receive(buffer.readable, on: client.id, now: broker.now)
+            while shard.hasWork { shard.goOn(now: broker.now) }
+        }
+        #expect(shard.effects.mail[owner].count <= 2)
+        #expect(shard.reports.charged <= 3 * Reports.eventBytes && shard.counters.limits[.events] > 0)
+        #expect(broker.memory.used - before >= shard.reports.charged)
+        broker.runAll()
+        #expect(shard.reports.charged == 0)
+    }
+
+    /// What is on its way to another shard is memory of the broker, and nothing is sent on when that is full.
+    @Test func publishesOnTheirWayCountAsMemory() {
+        var limits = Limits()
+        limits.memory = 1 << 20
+        let broker = TestBroker(shards: 2, limits: limits)
+        let shard = broker.shards[0]
+        let topic = (0..<100).map { "topic\($0)" }.first { shard.owner(of: $0) == 1 }!
+        let clients = (0..<20).map { _ in broker.connect() }
+        var buffer = ByteBuffer()
+        let payload = [UInt8](repeating: 7, count: 100_000)
+        Array(topic.utf8).withUnsafeBytes { route in
+            payload.withUnsafeBytes {
+                FrameWriter.requestFNF(stream: 1, metadata: route, data: $0, fragment: 1 << 20, into: &buffer)
+            }
+        }
+        for client in clients { shard.receive(buffer.readable, on: client.id, now: broker.now) }
+        #expect(shard.forwardedBytes > 0 && broker.memory.used >= shard.forwardedBytes)
+        #expect(shard.forwardedBytes <= limits.memory / 4 * 5 + 200_000)
+        #expect(shard.counters.publishesDropped.total > 0)
+        broker.runAll()
+        #expect(shard.forwardedBytes == 0)
+    }
+}

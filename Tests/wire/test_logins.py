@@ -1,0 +1,87 @@
+"""Many wrong passwords at once, from many addresses: whoever has the right one gets in beside them."""
+
+import collections
+import contextlib
+import http.client
+import socket
+import threading
+import time
+
+import pytest
+
+import access
+from common import *
+
+pytestmark = pytest.mark.rsocket
+
+ADDRESSES = [f"127.0.0.{number}" for number in range(2, 252)]
+UNDER_WAY = 800  # Attempts that wait for their answers: more than the broker has wait.
+
+
+@pytest.fixture
+def guarded(start, tmp_path):
+    hashed = access.password_hash(start.executable(), "secret")
+    everything = dict.fromkeys(("publish", "subscribe", "control", "block"), [">", "$SYS.>"])
+    names = ["alice", *(f"user{number}" for number in range(10))]
+    this = start("-c", str(access.write(tmp_path, {
+        "users": [{"name": name, "password": hashed, **everything} for name in names]})))
+    yield this
+    this.stop()
+
+
+def log_in(broker, user: str, source: str) -> tuple[int, float]:
+    """The status of a publish on a connection of its own, and how long that took."""
+    began = time.monotonic()
+    line = http.client.HTTPConnection(*broker.http, timeout=DEADLINE, source_address=(source, 0))
+    with contextlib.closing(line):
+        line.request("POST", "/v1/topics/t/messages", b"x", {"authorization": access.basic(user, "secret")})
+        return line.getresponse().status, time.monotonic() - began
+
+
+class Flood:
+    """Wrong passwords, as fast as it can, from addresses in turn, and of other users each time."""
+
+    def __init__(self, broker):
+        self.broker, self.sent, self.stopped = broker, 0, threading.Event()
+        self.refused = 0
+        self.threads = [threading.Thread(target=self.run, args=(place,)) for place in range(2)]
+        for one in self.threads:
+            one.start()
+
+    def run(self, place: int):
+        lines = collections.deque()
+        while not self.stopped.is_set():
+            source = ADDRESSES[(2 * self.sent + place) % len(ADDRESSES)]
+            line = socket.create_connection(self.broker.http, DEADLINE, (source, 0))
+            who = access.basic(f"nobody{place}-{self.sent}", "wrong")
+            line.sendall(f"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
+                         f"Authorization: {who}\r\n\r\nx".encode())
+            lines.append(line)
+            self.sent += 1
+            if len(lines) > UNDER_WAY // 2:
+                with contextlib.closing(lines.popleft()) as oldest:
+                    oldest.settimeout(60)
+                    self.refused += b"too many logins" in oldest.recv(4096)
+        for line in lines:
+            line.close()
+
+    def stop(self):
+        self.stopped.set()
+        for one in self.threads:
+            one.join()
+
+
+def test_right_passwords_pass_a_flood_of_wrong_ones(guarded):
+    assert log_in(guarded, "alice", "127.0.0.1")[0] == 200
+    flood = Flood(guarded)
+    try:
+        eventually(lambda: flood.refused, lambda count: count > 0, 60)
+        # Each of these logs in for the first time, from an address that nothing came from before.
+        for number in range(10):
+            status, took = log_in(guarded, f"user{number}", f"127.0.1.{number + 1}")
+            assert status == 200 and took < 5, (status, took)
+            times = sorted(log_in(guarded, "alice", "127.0.0.1") for _ in range(10))
+            assert all(status == 200 for status, _ in times)
+            assert times[5][1] < 1, times
+    finally:
+        flood.stop()

@@ -1,0 +1,139 @@
+"""No input of any client occupies a shard for longer than 20 ms of processor time. The same floods at full size, with
+FOREBAY_HEAVY=full:  FOREBAY_HEAVY=full .venv/bin/python -m pytest -n 0 -s Tests/wire/test_turns.py
+"""
+
+import pytest
+
+from turns import *
+
+pytestmark = [pytest.mark.rsocket, pytest.mark.timeout(300), release]
+FULL = os.environ.get("FOREBAY_HEAVY") == "full"
+
+
+@pytest.fixture
+def turns(begin):
+    """`turns(*options)` is a broker with one shard."""
+    made = []
+
+    def one(*options: str) -> Turns:
+        made.append(Turns(begin, *options))
+        return made[-1]
+
+    yield one
+    for this in made:
+        this.end()
+
+
+REQUESTS = {
+    "subscriptions": ("t.flood", raw.REQUEST_STREAM, b""),
+    "block": ("t.flood?overflow=block", raw.REQUEST_STREAM, b""),
+    "channels": ("t.flood", raw.REQUEST_CHANNEL, b"x"),
+    "publishes": ("t.flood", raw.REQUEST_RESPONSE, b"x"),
+    "fire": ("t.flood", raw.REQUEST_FNF, b"x"),
+    "lists": ("$SYS.subscriptions", raw.REQUEST_STREAM, b""),
+    "calls": ("$SYS.subscription.close?id=1", raw.REQUEST_RESPONSE, b""),
+}
+
+
+@pytest.mark.parametrize("what", REQUESTS)
+@pytest.mark.parametrize("connections", [1, 5, 20, 60] if FULL else [1, 60])
+def test_requests_given_up_at_once(turns, what, connections):
+    """Subscriptions and cancels of 31 bytes a pair, and others, from so many connections."""
+    here, total = turns(), 400_000 if FULL else 30_000
+    route, kind, data = REQUESTS[what]
+    lines = [here.line() for _ in range(connections)]
+    frames = pairs(route, total // connections, kind, data)
+    for line in lines:
+        line.queue(frames)
+    throw(lines)
+    here.check(f"{what} from {connections}")
+
+
+@pytest.mark.parametrize("policy", ["drop-oldest", "block"])
+def test_twenty_thousand_join_and_leave(turns, policy):
+    """One topic, two connections; they leave one by one, and others with their connection."""
+    here = turns()
+    lines = [here.line() for _ in range(2)]
+    for line in lines:
+        line.queue(subscriptions(10_000, f"t.joins?overflow={policy}"))
+    throw(lines)
+    here.check("20,000 joins")
+    lines[0].queue(cancels(10_000))
+    throw(lines[:1])
+    here.check("10,000 leaves")
+    here.broker.peer().joined("t.joins", 10_000)
+    lines[1].close()
+    here.broker.peer().joined("t.joins", 0)
+    here.check("a connection with 10,000 streams closes")
+
+
+@pytest.mark.parametrize("many", [1, 2] if FULL else [1])
+def test_a_connection_with_ten_thousand_waiting_channels_closes(turns, many):
+    """Its user may publish no more for now, and has as many on other connections."""
+    here = turns("--publish-rate", "1000000")
+    lines = [here.line() for _ in range(many)]
+    route = raw.route("t.channels")
+    watcher = here.broker.peer()
+    # No more at a time than may wait to be opened.
+    ids = list(streams(10_000))
+    for first in range(0, 10_000, 2_000):
+        for line in lines:
+            line.queue(b"".join(raw.request(raw.REQUEST_CHANNEL, stream, b"x", route, raw.UNBOUNDED)
+                                for stream in ids[first:first + 2_000]))
+        throw(lines)
+        eventually(lambda: watcher.info("t.channels")["publishers"],
+                   lambda count: count == many * (first + 2_000), timeout=60)
+    here.check(f"{many * 10_000} channels wait")
+    for left in reversed(range(many)):
+        lines[left].close()
+        eventually(lambda: watcher.info("t.channels")["publishers"], lambda count: count == left * 10_000, timeout=60)
+    here.check("they close")
+
+
+def test_twenty_thousand_topics_come_rest_and_go(turns):
+    here = turns()
+    lines = [here.line() for _ in range(2)]
+    for number, line in enumerate(lines):
+        line.queue(subscriptions(10_000, lambda stream: f"t.{number}.{stream}"))
+    throw(lines)
+    here.check("20,000 topics")
+    watcher = here.broker.peer()
+    ticks = watcher.subscribe("$SYS.stats")
+    for _ in range(3):
+        ticks.take(1)
+    here.check("20,000 topics at rest")
+    for line in lines:
+        line.close()
+    eventually(lambda: here.admin.metrics()['forebay_connections{protocol="rsocket"}'], lambda count: count == 1)
+    here.check("20,000 topics are left")
+
+
+def test_events_for_many(turns):
+    """What one connection does is told to all who follow the broker's events."""
+    here, followers = turns(), [None] * (500 if FULL else 100)
+    for index in range(len(followers)):
+        followers[index] = here.line()
+        followers[index].queue(subscriptions(1, "$SYS.events"))
+    throw(followers)
+    lines = [here.line() for _ in range(5)]
+    for line in lines:
+        line.queue(pairs("t.events", 20_000 if FULL else 500))
+    throw(lines, also=followers)
+    here.check(f"events for {len(followers)}")
+
+
+@pytest.mark.parametrize("size", [1 << 10, 64 << 10, (1 << 20) - 1000])
+@pytest.mark.parametrize("reading", [True, False], ids=["reading", "not reading"])
+def test_large_messages_for_many(turns, size, reading):
+    here, readers = turns("--memory", "64M"), []
+    for _ in range(1000 if FULL else 150):
+        readers.append(here.line())
+        readers[-1].queue(subscriptions(1, "t.large"))
+    throw(readers)
+    here.check("before anything is published")
+    publisher = here.line()
+    route = raw.route("t.large")
+    publisher.queue(b"".join(frame for _ in range(20) for frame in
+                             raw.fragments(raw.REQUEST_FNF, 1, bytes(size), route, size=(1 << 24) - 1)))
+    throw([publisher], also=readers if reading else [])
+    here.check(f"20 messages of {size} bytes for {len(readers)}")

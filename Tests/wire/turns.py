@@ -1,0 +1,126 @@
+"""Floods, and how much processor time a turn of the broker's loop takes meanwhile: while one lasts, no other client of
+the shard is served."""
+
+import contextlib
+import os
+import selectors
+from pathlib import Path
+
+import pytest
+
+import raw
+from admin import Admin
+from common import *
+from executables import executable
+
+LIMIT = 0.020  # Seconds of processor time, of the release build.
+SIGN = b"all was dealt with"
+PRECISION = 0.001  # What the metric may tell more.
+
+release = pytest.mark.skipif(
+    Path(executable()).resolve().parent.name == "debug" or "ASAN_OPTIONS" in os.environ,
+    reason="what a turn may take is the release build's: run `make build`, or set FOREBAYD to its path")
+
+
+class Turns:
+    """A broker of one shard whose turns are watched. `longest` is that of all so far."""
+
+    def __init__(self, begin, *options: str):
+        self.broker = begin("--threads", "1", "--admin", "127.0.0.1:0", *options)
+        self.admin = Admin(self.broker)
+        self.lines = []
+        assert self.longest < LIMIT, "before anything was asked of it"
+
+    @property
+    def longest(self) -> float:
+        return self.admin.metrics()['forebay_loop_turn_cpu_seconds_max{shard="0"}']
+
+    def check(self, what: str):
+        longest = self.longest
+        print(f"{what}: the longest turn took {longest * 1000:.1f} ms of processor time")
+        assert longest < LIMIT + PRECISION, f"a turn took {longest * 1000:.1f} ms of processor time"
+
+    def line(self) -> "Line":
+        self.lines.append(Line(self.broker.address))
+        return self.lines[-1]
+
+    def end(self):
+        for line in self.lines:
+            line.close()
+        self.broker.stop()
+
+
+class Line:
+    """A connection that is written and read at once."""
+
+    def __init__(self, address):
+        self.connection = raw.Connection(address)
+        self.socket = self.connection.socket
+        self.socket.setblocking(False)
+        self.left = memoryview(raw.setup())
+        self.tail, self.is_done = b"", False
+
+    def queue(self, frames: bytes):
+        """To be sent, with a KEEPALIVE behind it whose echo says that all was dealt with."""
+        self.left = memoryview(bytes(self.left) + frames + raw.keepalive(SIGN))
+        self.is_done = False
+
+    def write(self):
+        with contextlib.suppress(BlockingIOError):
+            while self.left:
+                self.left = self.left[self.socket.send(self.left[:1 << 16]):]
+
+    def read(self):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                piece = self.socket.recv(1 << 20)
+                assert piece, "the broker has closed the connection"
+                seen = self.tail + piece
+                self.is_done = self.is_done or SIGN in seen
+                self.tail = seen[1 - len(SIGN):]
+
+    def close(self):
+        self.connection.close()
+
+
+def throw(lines: list[Line], also: list[Line] = (), timeout=60):
+    """Until everything was sent and dealt with. What `also` receive is read meanwhile."""
+    with selectors.DefaultSelector() as selector:
+        for line in [*lines, *also]:
+            selector.register(line.socket, selectors.EVENT_READ | (selectors.EVENT_WRITE if line.left else 0), line)
+        waiting = {id(line) for line in lines}
+        while waiting:
+            ready = selector.select(timeout)
+            assert ready, f"nothing moves: {len(waiting)} lines wait"
+            for key, events in ready:
+                line = key.data
+                if events & selectors.EVENT_READ:
+                    line.read()
+                if events & selectors.EVENT_WRITE:
+                    line.write()
+                    if not line.left:
+                        selector.modify(line.socket, selectors.EVENT_READ, line)
+                if line.is_done:
+                    waiting.discard(id(line))
+
+
+def streams(count: int):
+    return range(1, 2 * count, 2)
+
+
+def pairs(route: str, count: int, kind=raw.REQUEST_STREAM, data=b"") -> bytes:
+    """So many requests, each with its cancel behind it, on streams that are used again."""
+    n = raw.UNBOUNDED if kind in (raw.REQUEST_STREAM, raw.REQUEST_CHANNEL) else None
+    one = raw.request(kind, 1, data, raw.route(route), n) + raw.cancel(1)
+    return one * count
+
+
+def subscriptions(count: int, route) -> bytes:
+    """`route` is one for all, or a function of the stream."""
+    name = route if callable(route) else lambda _: route
+    return b"".join(raw.request(raw.REQUEST_STREAM, stream, metadata=raw.route(name(stream)), n=raw.UNBOUNDED)
+                    for stream in streams(count))
+
+
+def cancels(count: int) -> bytes:
+    return b"".join(raw.cancel(stream) for stream in streams(count))
