@@ -30,6 +30,9 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         /// Values that it may still take.
         var room: UInt64 = 0
         var end: Subscribers.Completion<UpstreamFailure>?
+        /// The publisher is not wanted any more, whatever became of the publication.
+        var isClosed = false
+        /// The publication was given up by whom it belongs to.
         var isCancelled = false
         /// The publisher broke the rules.
         var breach: ForebayError?
@@ -70,7 +73,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
 
     func receive(subscription: any Subscription) {
         let isWanted = lock.with {
-            let isWanted = !mailbox.isCancelled && mailbox.subscription == nil && mailbox.end == nil
+            let isWanted = !mailbox.isClosed && mailbox.subscription == nil && mailbox.end == nil
             if isWanted { mailbox.subscription = subscription }
             return isWanted
         }
@@ -80,7 +83,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     func receive(_ input: OutgoingMessage) -> Subscribers.Demand {
         let item = Result { () throws(ForebayError) in try input.checked() }
         lock.with {
-            guard mailbox.end == nil, mailbox.breach == nil, !mailbox.isCancelled else { return }
+            guard mailbox.end == nil, mailbox.breach == nil, !mailbox.isClosed else { return }
             guard mailbox.room > 0 else {
                 mailbox.breach = ForebayError(.upstreamFailed, "The publisher sent more than it was asked for.")
                 return
@@ -105,6 +108,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
     }
 
     func cancel() {
+        lock.with { mailbox.isCancelled = true }
         stopUpstream()
         progress.resolve(.failure(.cancelledByUser.with(progress.acknowledged.load(ordering: .relaxed))))
         notify()
@@ -112,7 +116,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
 
     private func stopUpstream() {
         let subscription = lock.with {
-            mailbox.isCancelled = true
+            mailbox.isClosed = true
             mailbox.arrived = []
             return mailbox.subscription.take()
         }

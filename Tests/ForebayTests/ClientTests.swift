@@ -143,6 +143,24 @@ import Testing
         }
     }
 
+    /// The client ends the topic by a call, which takes a while; what it is notified of meanwhile changes nothing.
+    @Test(arguments: Wire.allCases) func aPublisherThatGoesOnAfterItsFailureIsNotWaitedFor(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let topic = client.topic("failing")
+            var iterator = topic.messages().makeAsyncIterator()
+            let publisher = Restless()
+            let publication = publisher.publish(to: topic, ending: .topic)
+            let restless = Task { await publisher.failAndGoOn() }
+            #expect(await error { _ = try await publication.result() }?.code == .upstreamFailed)
+            #expect(await error { _ = try await iterator.next() }?.code == .topicFailed)
+            restless.cancel()
+            await restless.value
+            await client.close()
+        }
+    }
+
     @Test(arguments: Wire.allCases) func whatIsWrongIsToldByTypedErrors(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
@@ -202,6 +220,30 @@ import Testing
 }
 
 struct Boom: Error {}
+
+/// A publisher that fails, and then sends values all the same.
+private final class Restless: Publisher, @unchecked Sendable {
+    typealias Output = [UInt8]
+    typealias Failure = Boom
+
+    /// Set before the publisher fails.
+    private var subscriber: (any Subscriber<[UInt8], Boom>)?
+
+    func receive<S: Subscriber>(subscriber: S) where S.Input == [UInt8], S.Failure == Boom {
+        self.subscriber = subscriber
+        subscriber.receive(subscription: Subscriptions.empty)
+    }
+
+    /// Until the task is cancelled.
+    func failAndGoOn() async {
+        guard let subscriber else { return }
+        subscriber.receive(completion: .failure(Boom()))
+        while !Task.isCancelled {
+            _ = subscriber.receive([])
+            await Task.yield()
+        }
+    }
+}
 
 /// The typed error that something ends with.
 func error(_ body: () async throws -> Void) async -> ForebayError? {

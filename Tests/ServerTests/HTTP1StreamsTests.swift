@@ -14,6 +14,8 @@ private final class TurnedLoop {
     let loop: ShardLoop<Shard>
     private let listener: Int32
     private let port: UInt16
+    /// They would hang up when their test needs them no more.
+    private var clients: [TestClient] = []
 
     init() throws {
         let limits = Limits()
@@ -34,6 +36,7 @@ private final class TurnedLoop {
 
     func connect() throws -> TestClient {
         let client = try TestClient(port: port)
+        clients.append(client)
         let (fd, peer) = try #require(try Socket.accept(listener))
         Socket.configure(fd, userTimeout: 60_000)
         #expect(context.connections.add())
