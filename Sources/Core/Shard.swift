@@ -30,23 +30,23 @@ public final class Shard {
     var connections = Slab<Connection>()
     var streams = Slab<BoundStream>()
     /// By their ids, as lists tell them.
-    var subscribers: [UInt64: Subscriber] = [:]
+    var subscribers = PartitionedDictionary<UInt64, Subscriber>()
     var subscriptionCount: Int { subscribers.count }
     private var lastSubscription: UInt64 = 0
     /// Streams of plain HTTP that can be given credit.
-    var streamIDs: [SubscriptionID: Subscriber] = [:]
+    var streamIDs = PartitionedDictionary<SubscriptionID, Subscriber>()
 
     // Views of topics, by name while they can be joined, and by epoch
-    var mirrors: [String: Mirror] = [:]
-    var mirrorsByEpoch: [UInt64: Mirror] = [:]
+    var mirrors = PartitionedDictionary<String, Mirror>()
+    var mirrorsByEpoch = PartitionedDictionary<UInt64, Mirror>()
     var dirtyMirrors: [Mirror] = []
     /// Those with `block` subscriptions, and those whose figures have changed since the last tick.
     var blockedViews: [Mirror] = []
     var touchedViews: [Mirror] = []
 
     // Topics that this shard owns, by name while they can be used, and by epoch
-    var names: [String: Topic] = [:]
-    var topics: [UInt64: Topic] = [:]
+    var names = PartitionedDictionary<String, Topic>()
+    var topics = PartitionedDictionary<UInt64, Topic>()
     /// Those that have a name, in places that lists go over page by page.
     var topicPlaces = Slab<Topic>()
     /// All of them, in places that relief goes over, and where that goes on.
@@ -54,7 +54,7 @@ public final class Shard {
     var reliefPlace = 0
     var dirtyTopics: [Topic] = []
     /// Channels of publishers on other shards.
-    var remoteChannels: [StreamKey: Channel] = [:]
+    var remoteChannels = PartitionedDictionary<StreamKey, Channel>()
     /// Lists whose next page is due, and the one whose page is under way.
     var duePages = TurnQueue<Listing>()
     var pageUnderWay: Listing?

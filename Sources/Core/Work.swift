@@ -11,8 +11,8 @@ struct Work {
     static let quantum = 96
     /// Units after which a turn goes on to what is to be written, and begins again.
     static let turn = 2000
-    /// Streams that end before others have their turn, where a connection has many.
-    static let endings = 256
+    /// Streams that end before others have their turn, where a connection or a topic has many.
+    static let endings = 64
 
     // What things cost, in units.
     static let event = 1
@@ -29,8 +29,11 @@ struct Work {
     fileprivate var views = TurnQueue<Mirror>()
     /// Connections that are over, with streams left.
     fileprivate var endings = TurnQueue<Connection>()
+    /// Topics that are over, with publishers left.
+    fileprivate var topics = TurnQueue<Topic>()
 
-    var isEmpty: Bool { backlog.isEmpty && views.isEmpty && endings.isEmpty }
+    var isEmpty: Bool { count == 0 }
+    fileprivate var count: Int { backlog.count + views.count + endings.count + topics.count }
 }
 
 extension Shard {
@@ -50,27 +53,35 @@ extension Shard {
         connections[Handle(index: id.index, generation: id.generation)]?.isBehind ?? false
     }
 
-    /// Goes on with what was left for later: each has one quantum, as far as half a turn allows.
+    /// Goes on with what was left for later, as far as half a turn allows: each has one quantum. One of each kind at a
+    /// time, so that no kind waits for another.
     public func goOn(now: Instant) {
         moment = now
         let end = work.spent + Work.turn / 2
-        for _ in 0..<work.views.count {
-            guard work.spent < end, let view = work.views.popFirst() else { break }
-            view.isInLine = false
-            view.goOn(most: slice, now: now)
-        }
-        for _ in 0..<work.endings.count {
-            guard work.spent < end, let connection = work.endings.popFirst() else { break }
-            connection.isEnding = false
-            dropStreams(of: connection, now: now)
-        }
-        for _ in 0..<work.backlog.count {
-            guard work.spent < end, let connection = work.backlog.popFirst() else { break }
-            connection.isBehind = false
-            guard !connection.isClosed else { continue }
-            take(connection, now: now)
-            charge(connection)
-            settle(now)
+        var left = work.count
+        while left > 0, work.spent < end {
+            if let view = work.views.popFirst() {
+                left -= 1
+                view.isInLine = false
+                view.goOn(most: slice, now: now)
+            }
+            if let connection = work.endings.popFirst() {
+                left -= 1
+                connection.isEnding = false
+                dropStreams(of: connection, now: now)
+            }
+            if let topic = work.topics.popFirst() {
+                left -= 1
+                topic.refuseSomePublishers()
+                if topic.refused == nil { forgetIfUnused(topic) }
+            }
+            if let connection = work.backlog.popFirst() {
+                left -= 1
+                connection.isBehind = false
+                take(connection, now: now)
+                charge(connection)
+                settle(now)
+            }
         }
         settle(now)
     }
@@ -89,22 +100,29 @@ extension Shard {
         _ = work.views.append(view)
     }
 
+    /// A topic has publishers left to refuse.
+    func refuseLater(_ topic: Topic) { work.topics.append(topic) }
+
     /// Ends the streams of a connection that is over; where there are many, some of them now and the others later.
     func dropStreams(of connection: Connection, now: Instant) {
         var count = 0
         while let stream = connection.streams.last {
             if count == Work.endings { return endLater(connection) }
             count += 1
+            if stream.kind == .subscriber {
+                // `forget` counts what it costs.
+                if let end = connection.end {
+                    unsafeDowncast(stream, to: Subscriber.self).end = "its connection ended: \(end)"
+                }
+            } else {
+                work.spent += Work.ending
+            }
             if stream.kind == .publisher {
                 ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
-            }
-            if stream.kind == .subscriber, let end = connection.end {
-                unsafeDowncast(stream, to: Subscriber.self).end = "its connection ended: \(end)"
             }
             // The owner may have answered at once and so have dropped it.
             if streams[stream.handle] === stream { drop(stream) }
         }
-        work.spent += count * Work.ending
         if connection.isClosed { giveBack(connection) }
     }
 

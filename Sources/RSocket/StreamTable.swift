@@ -63,7 +63,7 @@ struct StreamTable {
             entries.removeLast()
             gone -= 1
         }
-        if gone > count + StreamTable.fewGone { compact() }
+        if gone > count + StreamTable.fewGone || entries.capacity > 8 * (count + StreamTable.fewGone) { compact() }
         return entry
     }
 

@@ -36,7 +36,7 @@ final class CostRun {
     private static let repetitions = 3
     /// Nanoseconds of processor time that one repetition may take if others are to follow, and that preparations may
     /// take.
-    private static let patience: UInt64 = 1_000_000_000
+    private static let patience: UInt64 = 5_000_000_000
     private static let longest: UInt64 = 60_000_000_000
 
     init(_ crowd: Crowd, _ size: Int) throws(Fault) {

@@ -297,7 +297,7 @@ private final class Scenario {
         for shard in broker.shards {
             for place in 0..<shard.connections.bound { if let it = shard.connections.at(place) { check(it) } }
             for topic in shard.topics.values { check(topic, on: shard) }
-            for (key, channel) in shard.remoteChannels { #expect(channel.topic.channels[key] === channel) }
+            for channel in shard.remoteChannels.values { #expect(channel.topic.channels[channel.key] === channel) }
             for mirror in shard.mirrorsByEpoch.values {
                 let owner = broker.shards[mirror.owner].topics[mirror.epoch]
                 #expect(owner?.mirrors.contains { $0.shard == shard.index } == true && !mirror.isEmpty)
@@ -353,12 +353,12 @@ private final class Scenario {
     }
 
     private func check(_ topic: Topic, on shard: Shard) {
-        #expect(topic.room.reserved == topic.channels.values.reduce(0) { $0 + $1.reserved })
-        for (key, channel) in topic.channels {
-            #expect(channel.key == key && channel.reserved >= 0 && channel.reserved <= channel.outstanding)
+        #expect(topic.room.reserved == topic.channels.all.reduce(0) { $0 + $1.reserved })
+        for channel in topic.channels.all {
+            #expect(topic.channels[channel.key] === channel && channel.reserved >= 0 && channel.reserved <= channel.outstanding)
             #expect(channel.line == .starved || channel.outstanding > 0 || channel.isParked)
         }
-        #expect(topic.line.starvedCount == topic.channels.values.count { $0.outstanding == 0 && !$0.isParked })
+        #expect(topic.line.starvedCount == topic.channels.all.count { $0.outstanding == 0 && !$0.isParked })
         #expect(topic.mirrors.allSatisfy { broker.shards[$0.shard].mirrorsByEpoch[topic.epoch] != nil })
         #expect(!topic.isDirty && (topic.room.floor != nil || topic.log.bytes <= topic.retention.bytes))
     }

@@ -24,6 +24,14 @@ import Testing
         return buffer
     }
 
+    private func message(_ topic: String) -> ByteBuffer {
+        var buffer = ByteBuffer()
+        Array(topic.utf8).withUnsafeBytes {
+            FrameWriter.requestFNF(stream: 1, metadata: $0, data: $0, fragment: 1 << 20, into: &buffer)
+        }
+        return buffer
+    }
+
     @Test func aFloodIsDealtWithByQuantum() {
         let broker = TestBroker()
         let shard = broker.shards[0]
@@ -70,18 +78,94 @@ import Testing
         #expect(shard.subscriptionCount == 0 && shard.streams.count == 0 && !shard.hasWork)
     }
 
+    @Test func endingsCountAndKeepNobodyWaiting() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let leaving = (0..<10).map { _ in broker.connect() }
+        for (index, client) in leaving.enumerated() {
+            for stream in 0..<500 {
+                let stream = UInt32(2 * stream + 1)
+                if index % 2 == 0 { client.subscribe("t", stream: stream) } else { client.channel("t", "x", stream: stream) }
+            }
+        }
+        let flood = broker.connect()
+        let buffer = churn(1000)
+        for client in leaving {
+            shard.beginTurn()
+            shard.lost(client.id, reason: "test", now: broker.now)
+            #expect(shard.work.spent >= Work.endings * Work.ending)
+        }
+        shard.beginTurn()
+        shard.receive(buffer.readable, on: flood.id, now: broker.now)
+        let before = shard.counters.subscriptionsOpened
+        shard.beginTurn()
+        shard.goOn(now: broker.now)
+        #expect(shard.counters.subscriptionsOpened > before, "its turn does not come after all of theirs")
+        broker.runAll()
+        #expect(shard.subscriptionCount == 0 && !shard.hasWork)
+    }
+
+    @Test(arguments: [false, true]) func manyPublishersAreToldOfAnEndInSlices(isDeleted: Bool) throws {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let client = broker.connect()
+        for stream in 0..<1000 { client.channel("t", "x", stream: UInt32(2 * stream + 1)) }
+        let topic = try #require(shard.names["t"])
+        _ = client.received()
+        if isDeleted { shard.delete(topic, now: broker.now) } else { topic.finish(.completed, now: broker.now) }
+        #expect(shard.hasWork && topic.channels.count >= 1000 - 2 * Work.endings)
+        // One that is not told yet finds out when it goes on.
+        let other = broker.connect()
+        other.channel("t", "x")
+        #expect(other.received().contains { $0.contains("!") } != isDeleted)
+        broker.runAll()
+        #expect(topic.channels.isEmpty && !shard.hasWork)
+        #expect(client.received().count { $0.contains("!") } == 1000)
+        #expect(shard.topics.count == 2, "a deleted one is forgotten, but there are a new one and that of the events")
+    }
+
+    @Test func whatIsPutAsideOfAConnectionThatEndsIsNotDealtWith() throws {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let flood = broker.connect()
+        flood.window = 0
+        let buffer = churn(1000)
+        shard.receive(buffer.readable, on: flood.id, now: broker.now)
+        #expect(shard.isBehind(flood.id))
+        let before = shard.counters.subscriptionsOpened
+        let connection = try #require(shard.find(flood.id))
+        shard.fatal(
+            connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
+        broker.runAll()
+        #expect(shard.counters.subscriptionsOpened == before && !shard.hasWork)
+    }
+
+    @Test func nothingFollowsTheErrorOfAConnection() throws {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let client = broker.connect()
+        let publisher = broker.connect()
+        for stream in 0..<1000 { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
+        let connection = try #require(shard.find(client.id))
+        shard.fatal(
+            connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
+        #expect(shard.hasWork && shard.subscriptionCount > 0)
+        let message = message("t")
+        shard.receive(message.readable, on: publisher.id, now: broker.now)
+        shard.names["t"]?.finish(.completed, now: broker.now)
+        broker.runAll()
+        #expect(client.received() == ["0:! 101 test"])
+    }
+
     @Test func aCrowdGetsAMessageInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]
         let client = broker.connect()
         for stream in 0..<100 { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
         shard.slice = 10
-        var buffer = ByteBuffer()
-        Array("t".utf8).withUnsafeBytes {
-            FrameWriter.requestFNF(stream: 1, metadata: $0, data: $0, fragment: 1 << 20, into: &buffer)
-        }
         let publisher = broker.connect()
-        shard.receive(buffer.readable, on: publisher.id, now: broker.now)
+        let message = message("t")
+        shard.receive(message.readable, on: publisher.id, now: broker.now)
         #expect(shard.hasWork && shard.counters.delivered == 10)
         broker.runAll()
         #expect(shard.counters.delivered == 100 && client.received().count == 100)

@@ -94,6 +94,10 @@ extension Shard {
 
     /// Deals with what the peer has sent and may be dealt with now, up to a quantum.
     func take(_ connection: Connection, now: Instant) {
+        switch connection.phase {
+        case .new, .open: break
+        case .closing, .closed: return
+        }
         connection.isHeld = false
         // Its turn comes.
         if connection.isBehind { return putAside(connection) }
@@ -251,6 +255,7 @@ extension Shard {
         connection.output.blocked = false
         if !connection.isWritten { return flush(connection) }
         // The driver held back the rest of what it had taken, so that all that was offered counted as written.
+        resume(connection, now: now)
         fill(connection, now: now)
         settle(now)
     }
@@ -326,6 +331,7 @@ extension Shard {
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
         sayFatal(error, on: connection)
+        connection.output.isSealed = connection.http == nil
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }

@@ -63,6 +63,8 @@ struct Output: ~Copyable {
     var answersEnd: UInt64 = 0
     /// The socket takes nothing until it is writable again.
     var blocked = false
+    /// The connection's last frame is written: what its streams still have to say is not sent.
+    var isSealed = false
     /// What stands in for the segments where the peer can resume.
     var kept: KeptOutput?
 
@@ -86,6 +88,7 @@ struct Output: ~Copyable {
     /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
     @inline(__always)
     func room(_ limit: Int) -> Int {
+        guard !isSealed else { return 0 }
         guard let kept else { return (pool.isShort ? Swift.min(limit, Output.sip) : limit) - count }
         return roomToKeep(kept, limit)
     }
@@ -158,6 +161,7 @@ struct Output: ~Copyable {
 
     /// The end of a stream, behind its messages. Written whole.
     mutating func answer(_ frames: UnsafeRawBufferPointer) {
+        guard !isSealed else { return }
         reserve(frames.count).copyMemory(from: frames)
         answers += frames.count
         answersEnd = sent &+ UInt64(count)
@@ -181,6 +185,7 @@ struct Output: ~Copyable {
 
     /// A control frame of a stream, written whole by `write`.
     mutating func control(_ write: (inout ByteBuffer) -> Void) {
+        guard !isSealed else { return }
         if let kept { return answer(in: kept, write) }
         write(&control)
     }
@@ -192,12 +197,5 @@ struct Output: ~Copyable {
     mutating func keepalive(_ write: (inout ByteBuffer) -> Void) {
         keepalive.removeAll()
         write(&keepalive)
-    }
-
-    /// It is too late for that answer to be replaced by a later one.
-    private mutating func settleKeepalive() {
-        guard !keepalive.isEmpty else { return }
-        control.append(keepalive.readable)
-        keepalive.removeAll()
     }
 }

@@ -67,7 +67,7 @@ extension Shard {
     func unlink(_ epoch: UInt64, _ shard: Int, _ past: MirrorPast, now: Instant) {
         guard let topic = topics[epoch] else { return }
         topic.unlink(shard, past, now: now)
-        if names[topic.name] !== topic, topic.mirrors.isEmpty { forget(topic) }
+        forgetIfUnused(topic)
     }
 
     /// Moves a view on, here or on another shard.
@@ -102,10 +102,12 @@ extension Shard {
             topic.account?.topics.give()
             topicPlaces.remove(topic.place)
         }
-        if topic.mirrors.isEmpty { forget(topic) }
+        forgetIfUnused(topic)
     }
 
-    private func forget(_ topic: Topic) {
+    /// Forgets a topic without a name, once nobody waits for its messages and its publishers know of its end.
+    func forgetIfUnused(_ topic: Topic) {
+        guard names[topic.name] !== topic, topic.mirrors.isEmpty, topic.refused == nil else { return }
         topics[topic.epoch] = nil
         if let place = topic.held { heldTopics.remove(place) }
         topic.held = nil

@@ -25,6 +25,8 @@ final class Channel {
     var hasNews = false
     /// Its topic has removed it.
     var isRemoved = false
+    /// Its place in the list of its topic.
+    var place = -1
     /// It is in line for credit, in which of the topic's two queues.
     var line = Line.none
     var ticket: TurnQueue<Channel>.Ticket?

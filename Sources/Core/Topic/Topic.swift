@@ -39,7 +39,9 @@ final class Topic: Timed {
     var state: TopicState = .live
     var room = Room()
     var mirrors: [MirrorLink] = []
-    var channels: [StreamKey: Channel] = [:]
+    var channels = ChannelTable()
+    /// Why the publishers that are left are not to go on; they are told some at a time.
+    private(set) var refused: Refusal?
     /// Those of them that want credit, and those with messages that are not acknowledged yet.
     var line = CreditLine()
     var news: [Channel] = []
@@ -163,7 +165,7 @@ final class Topic: Timed {
             channel.isParked = isMessage
             channel.awaitsFirst = !isMessage
             channel.isComplete = request.complete
-            channels[key] = channel
+            channels.insert(channel)
             line.update(channel)
             noteUse(now)
         }
@@ -352,7 +354,7 @@ final class Topic: Timed {
 
     /// Room that the channel had reserved is free for others again.
     func remove(_ channel: Channel) {
-        guard channels.removeValue(forKey: channel.key) != nil else { return }
+        guard channels.remove(channel) else { return }
         channel.isRemoved = true
         line.update(channel)
         reservations.withdraw(channel)
@@ -384,10 +386,33 @@ final class Topic: Timed {
         noteUse(now)
     }
 
-    /// Ends every channel and parked publish. What was accepted is acknowledged before.
+    /// Ends every channel and parked publish; where they are many, some now and the others later. What was accepted is
+    /// acknowledged before.
     func refusePublishers(_ refusal: Refusal) {
-        for key in parked.removeAll() where channels[key] == nil { shard.tell(key, .refused(refusal)) }
-        for channel in channelsInOrder { _ = reject(channel, refusal) }
+        guard refused == nil else { return }
+        refused = refusal
+        refuseSomePublishers()
+    }
+
+    func refuseSomePublishers() {
+        guard let refused else { return }
+        for _ in 0..<Work.endings {
+            shard.work.spent += Work.ending
+            if let waiting = parked.first {
+                parked.removeFirst()
+                if let channel = channels[waiting.key] {
+                    channel.isParked = false
+                    _ = reject(channel, refused)
+                } else {
+                    shard.tell(waiting.key, .refused(refused))
+                }
+            } else if let channel = channels.any {
+                _ = reject(channel, refused)
+            } else {
+                return self.refused = nil
+            }
+        }
+        shard.refuseLater(self)
     }
 
     func tellNews(_ channel: Channel) {

@@ -24,7 +24,7 @@ extension Topic {
 
     /// All channels, in the same order in every run.
     var channelsInOrder: [Channel] {
-        channels.values.sorted {
+        channels.all.sorted {
             ($0.key.shard, $0.key.handle.index, $0.key.handle.generation)
                 < ($1.key.shard, $1.key.handle.index, $1.key.handle.generation)
         }
@@ -112,6 +112,7 @@ extension Topic {
 
     /// Parked publishes are appended in order of arrival, as far as there is room.
     func serveParked(now: Instant) {
+        guard refused == nil else { return }
         while let waiting = parked.first {
             var charge = 0
             waiting.message.forEach { metadata, payload in
@@ -138,7 +139,7 @@ extension Topic {
 
     /// Grants channels that want credit, in turn, their share of the room; publishes that are parked have one as well.
     private func grant(now: Instant) {
-        guard state.isLive, line.count > 0 else { return }
+        guard state.isLive, refused == nil, line.count > 0 else { return }
         var free = freeRoom
         guard free > 0, shard.memoryRefusal(for: self) == nil else { return }
         let most = room.largestGrant(
@@ -185,6 +186,7 @@ extension Topic {
     func deadline(now: UInt64) -> UInt64 {
         var due = reservations.deadline ?? .max
         if isWaiting { due = Swift.min(due, now + Shard.tickInterval) }
+        if let waiting = parked.first { due = Swift.min(due, waiting.deadline) }
         if retention.age > 0, Swift.max(forgotten, log.head) < log.end {
             due = Swift.min(due, now + Swift.max(Shard.tickInterval, retention.age / AgeMarks.count))
         }
@@ -273,7 +275,9 @@ extension Topic {
         let refusal = Refusal(
             .blocked,
             "The topic '\(name)' had no room for \(seconds) s: a blocking subscription is full. Try again later.")
-        while let waiting = parked.first, waiting.deadline <= now.monotonic {
+        // As many as one tick has time for; `deadline` has the others given up soon.
+        for _ in 0..<Work.endings {
+            guard let waiting = parked.first, waiting.deadline <= now.monotonic else { return }
             parked.removeFirst()
             markDirty()
             shard.reached(.parkTime)

@@ -1,0 +1,31 @@
+// ChannelTable: the channels of a topic, by key and in a list.
+
+struct ChannelTable {
+    private var byKey = PartitionedDictionary<StreamKey, Channel>()
+    /// Channels know their places.
+    private(set) var all: [Channel] = []
+
+    var count: Int { all.count }
+    var isEmpty: Bool { all.isEmpty }
+    /// One of them; nil if there is none. Inputs that are the same give the same one.
+    var any: Channel? { all.last }
+
+    subscript(key: StreamKey) -> Channel? { byKey[key] }
+
+    mutating func insert(_ channel: Channel) {
+        channel.place = all.count
+        all.append(channel)
+        byKey[channel.key] = channel
+    }
+
+    /// Returns whether it was there.
+    mutating func remove(_ channel: Channel) -> Bool {
+        guard byKey.removeValue(forKey: channel.key) != nil else { return false }
+        let last = all.removeLast()
+        if last !== channel {
+            all[channel.place] = last
+            last.place = channel.place
+        }
+        return true
+    }
+}
