@@ -1,4 +1,4 @@
-// Publishing: from a request on a connection to the topic's owner, and what the owner says back to the peer.
+// Publishing: from a request on a connection to the topic's owner.
 
 import Bytes
 import Replay
@@ -27,7 +27,7 @@ extension Shard {
             try topic(of: target, for: connection.meter?.account, now: now).fire(
                 metadata: metadata, payload: payload, now: now)
         } else {
-            if let refusal = forwardRefusal(to: target.name) { throw refusal }
+            if let refusal = waitRefusal(to: target.name, isPaid: true) { throw refusal }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             forward(message.weight, of: connection)
@@ -42,34 +42,34 @@ extension Shard {
         _ connection: Connection, stream: UInt32, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
-        let size = payload.count + (metadata?.count ?? 0)
-        try checkParked(size, of: connection)
-        let isPaid =
-            !rates.isLimited || meter(connection, stream).map { take(Swift.max(1, size), $0, now: now) } ?? true
-        if isPaid, target.owner == index {
-            let topic = try topic(of: target, for: meter(connection, stream)?.account, now: now)
-            if let sequence = try place(metadata: metadata, payload: payload, in: topic, now: now) {
-                sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
-                connection.close(stream: stream)
-                return
+        try countingRefusals(of: target.name) { () throws(Refusal) in
+            let size = payload.count + (metadata?.count ?? 0)
+            try checkParked(size, of: connection)
+            let isPaid =
+                !rates.isLimited || meter(connection, stream).map { take(Swift.max(1, size), $0, now: now) } ?? true
+            if isPaid, target.owner == index {
+                let topic = try topic(of: target, for: meter(connection, stream)?.account, now: now)
+                if let sequence = try topic.place(metadata: metadata, payload: payload, now: now) {
+                    sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
+                    connection.close(stream: stream)
+                    return
+                }
             }
+            if !isPaid || target.owner != index, let refusal = waitRefusal(to: target.name, isPaid: isPaid) {
+                throw refusal
+            }
+            openPublisher(
+                connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
+                complete: true, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
         }
-        if target.owner != index, let refusal = forwardRefusal(to: target.name) {
-            refusedPublish(refusal, of: target.name)
-            throw refusal
-        }
-        openPublisher(
-            connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
-            complete: true, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
     }
 
-    private func place(
-        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, in topic: Topic, now: Instant
-    ) throws(Refusal) -> SequenceNumber? {
+    /// What `body` refuses counts as lost.
+    private func countingRefusals(of topic: String, _ body: () throws(Refusal) -> Void) throws(Refusal) {
         do throws(Refusal) {
-            return try topic.place(metadata: metadata, payload: payload, now: now)
+            try body()
         } catch {
-            refusedPublish(error, of: topic.name)
+            refusedPublish(error, of: topic)
             throw error
         }
     }
@@ -79,15 +79,18 @@ extension Shard {
         _ connection: Connection, stream: UInt32, to name: String, _ options: PublishOptions, initialN: UInt32,
         complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
     ) throws(Refusal) {
-        try checkPublish(to: name)
-        try expect(.publish, name, of: principal(of: connection, stream))
-        try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
-        // The first message needs no credit, so it is paid for as a single one is.
-        let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Publisher.unknownSize
-        let isPaid = !rates.isLimited || meter(connection, stream).map { take(size, $0, now: now) } ?? true
-        openPublisher(
-            connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
-            complete: complete, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
+        try countingRefusals(of: name) { () throws(Refusal) in
+            try checkPublish(to: name)
+            try expect(.publish, name, of: principal(of: connection, stream))
+            try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
+            // The first message needs no credit, so it is paid for as a single one is.
+            let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Publisher.unknownSize
+            let isPaid = !rates.isLimited || meter(connection, stream).map { take(size, $0, now: now) } ?? true
+            if !isPaid, payload != nil, let refusal = waitRefusal(to: name, isPaid: false) { throw refusal }
+            openPublisher(
+                connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
+                complete: complete, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
+        }
     }
 
     /// The topic of a target that lives here, made if there is none.
@@ -282,112 +285,6 @@ extension Shard {
             topic.fire(metadata: metadata, payload: payload, now: now)
             return true
         }
-    }
-
-    // Back to the peer
-
-    /// What a topic tells one of its publishers, wherever that is.
-    func tell(_ key: StreamKey, _ notice: PublisherNotice) {
-        if key.shard == index {
-            hear(notice, key.handle)
-        } else {
-            if case .refused = notice { remoteChannels[key] = nil }
-            if case .finished = notice { remoteChannels[key] = nil }
-            effects.lateMail[key.shard].append(Mail(content: .notice(key, notice)))
-        }
-    }
-
-    func hear(_ notice: PublisherNotice, _ handle: Handle) {
-        guard let stream = streams[handle], stream.kind == .publisher else { return }
-        let publisher = unsafeDowncast(stream, to: Publisher.self)
-        switch notice {
-        case .granted(let n):
-            settleParked(publisher)
-            publisher.untoldCredit += UInt64(n)
-            tellGranted(publisher)
-        case .acknowledged(let sequence, let epoch, let accepted):
-            settleParked(publisher)
-            if publisher.isChannel {
-                publisher.untold = (sequence, accepted)
-                publisher.known = (sequence, accepted)
-                tellUntold(publisher)
-            } else {
-                sayPublished(sequence, epoch: epoch, on: publisher.connection, stream: publisher.stream)
-                drop(publisher)
-            }
-        case .finished:
-            finish(publisher)
-        case .refused(let refusal):
-            // The last chance to say how far the channel came.
-            tellUntold(publisher, atOnce: true)
-            fail(publisher, refusal)
-        }
-    }
-
-    /// Tells the latest acknowledgement, if there is credit for it. While earlier answers are unread it waits, and a
-    /// later one takes its place.
-    private func tellUntold(_ publisher: Publisher, atOnce: Bool = false) {
-        guard let news = publisher.untold, publisher.credit.available > 0 else { return }
-        guard atOnce || unreadAcknowledgements(publisher) < limits.acknowledgementBacklog else {
-            publisher.connection.hasUntold = true
-            return
-        }
-        publisher.untold = nil
-        publisher.credit.spend(1)
-        sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
-    }
-
-    /// Tells credit. That of a call whose answers are unread adds up: a peer that sends without ever reading would have
-    /// grants pile up for it. With RSocket the connection is read no more then.
-    private func tellGranted(_ publisher: Publisher) {
-        guard publisher.untoldCredit > 0 else { return }
-        guard !hasUnread(publisher) else { return }
-        let n = UInt64(affordable(publisher, Int(clamping: publisher.untoldCredit), now: moment))
-        guard n > 0 else { return }
-        publisher.untoldCredit -= n
-        sayGranted(n, to: publisher)
-    }
-
-    /// Whether a call's peer has to read earlier answers first; it is told its credit then.
-    func hasUnread(_ publisher: Publisher) -> Bool {
-        guard publisher.exchange != nil, unreadAcknowledgements(publisher) >= limits.acknowledgementBacklog else {
-            return false
-        }
-        publisher.connection.hasUntold = true
-        return true
-    }
-
-    /// Bytes of answers that a publisher has not read yet.
-    private func unreadAcknowledgements(_ publisher: Publisher) -> Int {
-        publisher.exchange?.body.count ?? publisher.connection.output.controlCount
-    }
-
-    /// The peer has read on: acknowledgements that waited for it are told.
-    func tellUntold(on connection: Connection) {
-        guard connection.hasUntold, connection.output.controlCount < limits.acknowledgementBacklog else { return }
-        connection.hasUntold = false
-        for stream in connection.streams where stream.kind == .publisher {
-            tellGranted(unsafeDowncast(stream, to: Publisher.self))
-            tellUntold(unsafeDowncast(stream, to: Publisher.self))
-        }
-    }
-
-    /// All of a channel is acknowledged; the broker's half completes, with the last acknowledgement if there is credit.
-    private func finish(_ publisher: Publisher) {
-        if let news = publisher.untold, publisher.credit.available > 0 {
-            sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: true)
-        } else {
-            sayFinished(to: publisher)
-        }
-        drop(publisher)
-    }
-
-    /// The message that may have been parked has found its place.
-    private func settleParked(_ publisher: Publisher) {
-        guard !publisher.isSettled else { return }
-        publisher.isSettled = true
-        publisher.connection.parkedBytes -= publisher.parkedBytes
-        publisher.connection.parkedCount -= 1
     }
 
     /// Its stream is over.

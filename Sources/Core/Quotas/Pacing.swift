@@ -94,7 +94,9 @@ extension Shard {
         let size = payload.count + (metadata?.count ?? 0)
         do throws(Refusal) {
             try checkParked(size, of: publisher.connection)
+            if let refusal = waitRefusal(to: publisher.name, isPaid: false) { throw refusal }
         } catch {
+            refusedPublish(error, of: publisher.name)
             return revoke(publisher, error, now: now)
         }
         guard publisher.early.count == 0, publisher.parkedBytes == 0 else {

@@ -18,10 +18,7 @@ extension Shard {
         relieveMemory(now: moment)
         guard memory.used > memory.limit else { return nil }
         topic.shed(to: fairShare, now: moment)
-        let used = memory.used
-        // As shares are not paid back in time by all, there is an end to them.
-        let isFull = used - memory.limit > memory.limit / Shard.memoryOvershoot
-        guard isFull || topic.unsheddable > fairShare else { return nil }
+        guard isBeyond || topic.unsheddable > fairShare else { return nil }
         return fullRefusal(of: topic.name)
     }
 
@@ -34,9 +31,14 @@ extension Shard {
         return refusal
     }
 
-    /// Why nothing is sent on to a topic of another shard; nil unless memory is full. The owner alone knows what share
-    /// of it the topic has.
-    func forwardRefusal(to topic: String) -> Refusal? { isFull ? fullRefusal(of: topic) : nil }
+    /// Why a publish is not taken that has to wait until its user may publish more (`isPaid` is false), or for another
+    /// shard, whose topic may yet give up messages for it.
+    func waitRefusal(to topic: String, isPaid: Bool) -> Refusal? {
+        isFull && (!isPaid || isBeyond) ? fullRefusal(of: topic) : nil
+    }
+
+    /// As shares are not paid back in time by all, there is an end to them.
+    private var isBeyond: Bool { memory.used - memory.limit > memory.limit / Shard.memoryOvershoot }
 
     /// Nothing gives way any more: what is not finished is kept of nobody, but for a little.
     var isFull: Bool {

@@ -174,7 +174,8 @@ final class Journal {
             topic.numbers[sequence] == nil,
             "two messages stand at \(sequence) of '\(topic.name)': m\(number) and m\(topic.numbers[sequence] ?? 0)")
         referee.expect(
-            !message.isRefused, "message m\(number) was refused or withdrawn, and is in its topic all the same")
+            !message.isRefused,
+            "message m\(number) (\(message.strength)) was refused or withdrawn, and stands at \(place) all the same")
         referee.expect(
             sequence < topic.end || topic.isGone,
             "message m\(number) was seen at \(sequence) ahead of the end of '\(topic.name)'")
