@@ -21,6 +21,9 @@ struct Reports {
     fileprivate var pending: [Pending]
     /// Shards that have something to be told.
     fileprivate var due: [Int] = []
+    /// Some of them can be told now.
+    @inline(__always)
+    var isDue: Bool { !due.isEmpty }
     /// Bytes of all events that wait or are on their way; they count as memory of the broker.
     private(set) var charged = 0
 

@@ -203,6 +203,6 @@ public final class Shard {
             while let topic = dirtyTopics.popLast() { topic.settle(now: now) }
             while let mirror = dirtyMirrors.popLast() { report(mirror, now: now) }
         }
-        sendReports()
+        if reports.isDue { sendReports() }
     }
 }

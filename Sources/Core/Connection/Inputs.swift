@@ -156,7 +156,7 @@ extension Shard {
     func charge(_ connection: Connection) {
         let bytes = connection.isClosed ? 0 : connection.bufferedBytes
         let undealt = connection.isHeld || connection.isBehind ? bytes : 0
-        pool.undealt += undealt - connection.undealt
+        if undealt != connection.undealt { pool.undealt += undealt - connection.undealt }
         connection.undealt = undealt
         if bytes != connection.charged { memory.add(bytes - connection.charged) }
         connection.charged = bytes
@@ -305,6 +305,7 @@ extension Shard {
     static var drainingRefusal: Refusal { Refusal(.unavailable, "The broker is shutting down; connect again later.") }
 
     /// The connection that an input is about. The next tick looks at it.
+    @inline(__always)
     func find(_ id: ConnectionID) -> Connection? {
         guard let connection = connections[Handle(index: id.index, generation: id.generation)] else { return nil }
         timers.touch(connection)
@@ -363,9 +364,10 @@ extension Shard {
     /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
     /// is to ask for nothing more now.
     private func mustWait(_ connection: Connection) -> Bool {
-        connection.output.unreadAnswers > (pool.isReadingShort ? Limits.shortControl : limits.controlOutput)
+        let unread = connection.output.unreadAnswers
+        return unread > limits.controlOutput || unread > Limits.shortControl && pool.isReadingShort
             || connection.output.blocked && connection.http?.unwritten ?? 0 > Limits.unwrittenAnswers
-            || connection.forwarded > (isFull ? 0 : limits.forwarded)
+            || connection.forwarded > 0 && connection.forwarded > (isFull ? 0 : limits.forwarded)
             || connection.ticket != nil
     }
 

@@ -58,26 +58,27 @@ extension Output {
     /// The socket took the first `written` of the gathered bytes.
     mutating func wrote(_ written: Int, blocked: Bool) {
         if let kept { return wrote(written, blocked: blocked, of: kept) }
-        var rest = takeInFlight(written)
+        var rest = inFlight > 0 ? takeInFlight(written) : written
         if inFlight == 0 {
             let part = Swift.min(rest, control.count)
             control.consume(part)
             rest -= part
         }
         while rest > 0, first < segments.count {
-            let segment = segments[first]
-            if rest < segment.count {
+            let length = segments[first].count
+            if rest < length {
                 if isRSocket { begin(rest) } else { takeFront(rest) }
                 break
             }
-            rest -= segment.count
-            takeFront(segment.count)
+            rest -= length
+            takeFront(length)
             // The frame at its end goes on in the next ones.
-            for segment in segments[first...] {
-                guard segment.isTail else { break }
-                inFlight += segment.count
+            var next = first
+            while next < segments.count, segments[next].isTail {
+                inFlight += segments[next].count
+                next += 1
             }
-            rest = takeInFlight(rest)
+            if inFlight > 0 { rest = takeInFlight(rest) }
         }
         if sent >= answersEnd { answers = 0 }
         self.blocked = blocked
@@ -157,14 +158,14 @@ extension Output {
             let excess = Swift.min(segments[last].count, count - keep)
             segments[last].count -= excess
             count -= excess
-            if segments[last].count == 0 { recycle(segments.removeLast()) }
+            if segments[last].count == 0 { removeLast() }
         }
     }
 
     /// Gives back what is held.
     mutating func removeAll() {
         forgetKept()
-        while segments.count > first { recycle(segments.removeLast()) }
+        while segments.count > first { removeLast() }
         segments.removeAll()
         first = 0
         count = 0
@@ -180,21 +181,25 @@ extension Output {
         keepalive.removeAll()
     }
 
+    @inline(__always)
     private mutating func takeFront(_ bytes: Int) {
         count -= bytes
         sent &+= UInt64(bytes)
         segments[first].start += bytes
         segments[first].count -= bytes
         if segments[first].count == 0 {
-            recycle(segments[first])
+            if case .block(let block) = segments[first].owner { recycle(block) }
             // Drops the reference to the chunk now, not when the array is compacted.
             segments[first].owner = .none
             first += 1
         }
     }
 
-    private mutating func recycle(_ segment: Segment) {
-        guard case .block(let block) = segment.owner else { return }
+    private mutating func removeLast() {
+        if case .block(let block) = segments.removeLast().owner { recycle(block) }
+    }
+
+    private mutating func recycle(_ block: Block) {
         pool.release(block)
         if block.segments == 0, current === block { current = nil }
     }

@@ -41,8 +41,10 @@ extension Shard {
     private var isBeyond: Bool { memory.used - memory.limit > memory.limit / Shard.memoryOvershoot }
 
     /// Nothing gives way any more: what is not finished is kept of nobody, but for a little.
-    var isFull: Bool {
-        guard memory.used > memory.limit else { return false }
+    @inline(__always)
+    var isFull: Bool { memory.used > memory.limit && staysFull }
+
+    private var staysFull: Bool {
         relieveMemory(now: moment)
         return memory.used > memory.limit
     }
