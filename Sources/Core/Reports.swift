@@ -12,7 +12,7 @@ struct Reports {
     /// Those to one shard.
     fileprivate struct Pending {
         var views: [Mirror] = []
-        var events: [String] = []
+        var events: [[UInt8]] = []
         var bytes = 0
         /// Bytes of events that are on their way; nil while no report is.
         var underWay: Int?
@@ -36,8 +36,8 @@ struct Reports {
     }
 
     /// False when as many events wait as may.
-    fileprivate mutating func add(_ event: String, to shard: Int, _ memory: MemoryBudget) -> Bool {
-        let size = event.utf8.count + Reports.eventOverhead
+    fileprivate mutating func add(_ event: [UInt8], to shard: Int, _ memory: MemoryBudget) -> Bool {
+        let size = event.count + Reports.eventOverhead
         guard pending[shard].bytes + size <= Reports.eventBytes, memory.used <= memory.limit else { return false }
         pending[shard].events.append(event)
         pending[shard].bytes += size
@@ -81,12 +81,12 @@ struct Reports {
 struct Report: Sendable {
     /// How far views are, by their topics' epochs.
     var progress: [(epoch: UInt64, MirrorProgress)] = []
-    var events: [String] = []
+    var events: [[UInt8]] = []
 }
 
 extension Shard {
     /// Has an event told to the shard that owns the topic of events. One that finds no room is lost, and counted.
-    func report(event: String, to shard: Int) {
+    func report(event: [UInt8], to shard: Int) {
         if !reports.add(event, to: shard, memory) { reached(.events) }
     }
 

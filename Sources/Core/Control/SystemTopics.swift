@@ -64,21 +64,18 @@ extension Shard {
     }
 
     private func publishEvent(_ object: JSONObject) {
-        let text = object.finished()
         let owner = owner(of: SystemTopic.events)
         if owner == index {
-            publishSystem(SystemTopic.events, text, now: moment)
+            publishSystem(SystemTopic.events, object.bytes(), now: moment)
         } else {
-            report(event: text, to: owner)
+            report(event: object.bytes(), to: owner)
         }
     }
 
     /// Appends to a topic of the broker's own, which this shard owns.
-    func publishSystem(_ name: String, _ text: String, now: Instant) {
+    func publishSystem(_ name: String, _ object: [UInt8], now: Instant) {
         guard let topic = try? topic(named: name, for: nil, now: now) else { return }
-        var text = text
-        text.withUTF8 { bytes in
-            let payload = UnsafeRawBufferPointer(bytes)
+        object.withUnsafeBytes { payload in
             let charge = Log.charge(payload: payload.count, metadata: 0)
             topic.append(metadata: nil, payload: payload, charge: charge, now: now)
         }

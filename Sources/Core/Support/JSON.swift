@@ -1,55 +1,94 @@
-// JSON, as the control calls and the broker's own topics write it: flat objects, one at a time.
+// JSON, as the control calls and the broker's own topics write it: flat objects, one at a time, straight into bytes.
 
 /// Writes one JSON object. The order of its members is that of the calls.
 public struct JSONObject {
-    private var text = "{"
+    /// What has been written, but for the brace at the end.
+    private var open: [UInt8] = []
 
-    public init() {}
+    public init() {
+        // Most objects fit.
+        open.reserveCapacity(256)
+        open.append(UInt8(ascii: "{"))
+    }
 
     public mutating func add(_ key: String, _ value: String) {
         name(key)
-        JSONObject.quote(value, into: &text)
+        quote(value)
     }
 
     public mutating func add(_ key: String, _ value: some BinaryInteger) {
         name(key)
-        text += String(value)
+        if value < 0 { open.append(UInt8(ascii: "-")) }
+        put(UInt64(value.magnitude))
     }
 
     public mutating func add(_ key: String, _ value: Bool) {
         name(key)
-        text += value ? "true" : "false"
+        put(value ? "true" : "false")
     }
 
     /// A value that is JSON already.
     public mutating func add(_ key: String, json: String) {
         name(key)
-        text += json
+        put(json)
     }
 
-    public func finished() -> String { text + "}" }
+    /// The object in UTF-8.
+    public consuming func bytes() -> [UInt8] {
+        open.append(UInt8(ascii: "}"))
+        return open
+    }
+
+    public consuming func finished() -> String { String(decoding: bytes(), as: UTF8.self) }
 
     private mutating func name(_ key: String) {
-        if text.utf8.count > 1 { text += "," }
-        text += "\"\(key)\":"
+        if open.count > 1 { open.append(UInt8(ascii: ",")) }
+        open.append(UInt8(ascii: "\""))
+        put(key)
+        open.append(UInt8(ascii: "\""))
+        open.append(UInt8(ascii: ":"))
+    }
+
+    private mutating func put(_ text: String) {
+        var text = text
+        text.withUTF8 { open.append(contentsOf: $0) }
+    }
+
+    private mutating func put(_ number: UInt64) {
+        Decimal.with(number) { open.append(contentsOf: $0) }
     }
 
     /// RFC 8259, section 7: quotation mark, reverse solidus and control characters are escaped.
-    private static func quote(_ value: String, into text: inout String) {
-        text += "\""
-        for scalar in value.unicodeScalars {
-            switch scalar {
-            case "\"": text += "\\\""
-            case "\\": text += "\\\\"
-            case "\n": text += "\\n"
-            case "\r": text += "\\r"
-            case "\t": text += "\\t"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7F:
-                let digits = String(scalar.value, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: text.unicodeScalars.append(scalar)
+    private mutating func quote(_ value: String) {
+        open.append(UInt8(ascii: "\""))
+        var value = value
+        value.withUTF8 { text in
+            var start = 0
+            for place in text.indices where JSONObject.isEscaped(text[place]) {
+                open.append(contentsOf: UnsafeBufferPointer(rebasing: text[start..<place]))
+                escape(text[place])
+                start = place + 1
             }
+            open.append(contentsOf: UnsafeBufferPointer(rebasing: text[start...]))
         }
-        text += "\""
+        open.append(UInt8(ascii: "\""))
+    }
+
+    @inline(__always)
+    private static func isEscaped(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "\""): put("\\\"")
+        case UInt8(ascii: "\\"): put("\\\\")
+        case UInt8(ascii: "\n"): put("\\n")
+        case UInt8(ascii: "\r"): put("\\r")
+        case UInt8(ascii: "\t"): put("\\t")
+        default:
+            put(byte < 0x10 ? "\\u000" : "\\u00")
+            put(String(byte, radix: 16))
+        }
     }
 }
