@@ -136,6 +136,8 @@ public struct Limits: Equatable, Sendable {
     /// Bytes that the driver of HTTP/1.1 has for each connection: for the head of a request, and then for a piece of
     /// the answer.
     public static let http1Memory = 32 << 10
+    /// The same while no request has come.
+    static let http1Untouched = 4 << 10
     /// Bytes that a client of HTTP/1.1 may send behind its request for a stream. They are thrown away; one more ends
     /// the connection.
     public static let http1Surplus = 64 << 10

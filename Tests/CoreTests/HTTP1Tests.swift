@@ -130,13 +130,43 @@ import Testing
     @Test func whatAConnectionHoldsCounts() {
         let before = broker.shard.memory.used
         let peer = HTTP1Peer(broker)
-        #expect(broker.shard.memory.used == before + Limits.http1Memory)
+        #expect(broker.shard.memory.used == before + Limits.http1Untouched)
         peer.send("GET", "/nothing")
+        #expect(broker.shard.memory.used >= before + Limits.http1Memory)
         _ = peer.answer()
         peer.over()
         let used = broker.shard.memory.used
         peer.lose()
         #expect(broker.shard.memory.used == used - Limits.http1Memory)
+    }
+
+    /// Beyond an eighth of the memory none is kept for its next request.
+    @Test func idleConnectionsHaveAShareOfTheMemory() {
+        var limits = Limits()
+        limits.memory = 8 << 20
+        let broker = HTTP1Broker(limits)
+        let most = (limits.memory / 8) / Limits.http1Memory
+        func asks(_ peer: HTTP1Peer) -> Bool {
+            peer.send("GET", "/nothing")
+            let isLast = peer.answer()?.isLast == true
+            _ = peer.read()
+            peer.over(isLast: isLast)
+            return isLast
+        }
+        let kept = (0..<most).map { _ in HTTP1Peer(broker) }
+        for peer in kept { #expect(!asks(peer)) }
+        for _ in 0..<100 { #expect(asks(HTTP1Peer(broker))) }
+        #expect(asks(kept[0]))
+        broker.advance(3)
+        // There are places again, as there are for who was gone before he asked.
+        HTTP1Peer(broker).lose()
+        #expect(!asks(HTTP1Peer(broker)))
+        #expect(broker.shard.memory.used <= limits.memory / 8 + (64 << 10), "\(broker.shard.memory.used)")
+        // One that waits for its answer, which comes too late.
+        kept[1].send("POST", "/v1/topics/t/messages", [("Content-Length", "1")])
+        for peer in kept { peer.lose() }
+        broker.advance(1)
+        #expect(broker.shard.pool.http1 == Limits.http1Memory)
     }
 
     @Test func theClientsEndIsAStreamsButNoOther() {

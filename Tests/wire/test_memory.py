@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import tls
-from http1 import Line, post
+from http1 import GET, Line, post
 from http2 import PUBLISH_ONE, Wire
 from unread import *
 
@@ -151,6 +151,26 @@ def test_bodies_of_http1_that_are_never_whole(bounded):
     well.moves(50)
     over(bound, well)
     for line in crowd:
+        line.close()
+
+
+@pytest.mark.parametrize("sent", [GET[:20], GET], ids=["the beginning of a request", "a request"])
+def test_idle_connections_of_http1(bounded, sent):
+    """They take none of the memory that messages could have, but for an eighth: beyond that an answer is the last."""
+    broker, bound, well = bounded()
+    control = broker.peer()
+    used = lambda: control.control("$SYS.info")["memory"]
+    before, crowd, ended = used(), [Line(broker.http) for _ in range(1000)], 0
+    for line in crowd:
+        line.send(sent)
+        if sent == GET:
+            assert line.answer()[0] == 404
+            ended += line.headers.get("connection", "").lower() == "close"
+    assert ended == (1000 - LIMIT // 8 // (32 << 10) if sent == GET else 0)
+    eventually(lambda: used() - before, lambda more: more <= LIMIT // 8 + MIB)
+    bound.tell(f"{used() - before >> 10} KiB of memory")
+    over(bound, well)
+    for line in (*crowd, control):
         line.close()
 
 

@@ -46,6 +46,11 @@ final class BlockPool {
     /// No connection is to have much more of these.
     var isReadingShort: Bool { undealt > allowance }
 
+    /// Bytes that the driver has for connections of HTTP/1.1.
+    var http1 = 0
+    /// No more connections of HTTP/1.1 are to be kept for their next requests.
+    var isHTTP1Short: Bool { http1 > allowance }
+
     init(budget: MemoryBudget, shards: Int = 1, scratch size: Int = Scratch.size) {
         self.budget = budget
         self.shards = shards

@@ -348,6 +348,7 @@ extension Shard {
         connection.end = reason
         dropStreams(of: connection, now: now)
         if let http = connection.http { http.takeErrors(into: &counters) }
+        connection.http?.http1?.giveBack()
         connection.phase = .closed
         if !connection.isDetached { uncountSocket(of: connection) }
         forgetSession(of: connection)

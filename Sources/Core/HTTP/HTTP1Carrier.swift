@@ -59,7 +59,13 @@ final class HTTP1Carrier {
         case spent
     }
 
-    private var phase = Phase.idle
+    private let pool: BlockPool
+    private var phase = Phase.idle {
+        didSet { weigh() }
+    }
+    /// Bytes that the driver has for the connection, which count as the broker's memory. It clears all of them behind
+    /// the first request; until that comes it has touched but the first of them.
+    private(set) var memory = Limits.http1Untouched
     /// The latest request's.
     private(set) var stream: UInt32 = 0
     private(set) var handle: UInt32 = .max
@@ -76,7 +82,11 @@ final class HTTP1Carrier {
     /// Since when there is no request, or nothing of the answer was fetched; on the monotonic clock.
     var quietSince: UInt64
 
-    init(now: UInt64) { quietSince = now }
+    init(pool: BlockPool, now: UInt64) {
+        self.pool = pool
+        quietSince = now
+        pool.http1 += memory
+    }
 
     var isIdle: Bool { if case .idle = phase { true } else { false } }
     /// The connection's output is written to, and what comes is read.
@@ -119,10 +129,26 @@ final class HTTP1Carrier {
         quietSince = now
     }
 
-    /// The answer, once, as soon as it is known whole, or to be a stream that may begin.
+    private func weigh() {
+        // What was given back never comes again.
+        guard memory > 0 else { return }
+        let held = isDrivers ? Limits.http1Memory : 0
+        hold(held)
+    }
+
+    private func hold(_ bytes: Int) {
+        pool.http1 += bytes - memory
+        memory = bytes
+    }
+
+    /// The connection is over, as is what the driver has for it.
+    func giveBack() { hold(0) }
+
+    /// The answer, once, as soon as it is known whole, or to be a stream that may begin. Where many connections are
+    /// kept for their next requests, it ends the connection.
     func fetch(mayStream: Bool) -> HTTP1Answer? {
         guard case .answered(var answer) = phase, answer.length == nil ? mayStream : isComplete else { return nil }
-        answer.isLast = isLast || answer.isStream
+        answer.isLast = isLast || answer.isStream || pool.isHTTP1Short
         phase = answer.isStream ? .begun(answer) : .sending
         return answer
     }

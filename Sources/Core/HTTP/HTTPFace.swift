@@ -52,7 +52,7 @@ final class HTTPFace {
     /// The connection speaks HTTP/1.1.
     func becomeHTTP1(now: UInt64) {
         carrier.destroy()
-        carrier = .http1(HTTP1Carrier(now: now))
+        carrier = .http1(HTTP1Carrier(pool: pool, now: now))
     }
 
     var exchangeCount: Int { exchanges.count }
@@ -69,7 +69,7 @@ final class HTTPFace {
         let carried =
             switch carrier {
             case .http2(let session): session.pointee.bufferedBytes
-            case .http1(let http1): http1.isDrivers ? Limits.http1Memory : 0
+            case .http1(let http1): http1.memory
             }
         return carried + held + queued + (login?.authorization.utf8.count ?? 0)
     }
