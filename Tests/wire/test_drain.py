@@ -14,28 +14,27 @@ from web import Web
 
 @pytest.fixture
 def own(start):
-    """A broker of the test's own, which the test ends."""
-    this = start()
+    """A broker of the test's own, which the test ends. It may drain for longer than anybody here waits, so that one that
+    ends has not waited for that limit."""
+    this = start("--drain-time", "1h")
     yield this
     if this.process.poll() is None:
         this.process.kill()
 
 
-def ended(broker) -> float:
-    """Waits for the end of the process; how long that took."""
-    began = time.monotonic()
-    assert broker.process.wait(15) == 0
-    return time.monotonic() - began
+def ended(broker):
+    """Waits for the end of the process."""
+    assert broker.process.wait(60) == 0
 
 
 def test_a_broker_without_connections_ends_at_once(own):
     own.process.send_signal(signal.SIGTERM)
-    assert ended(own) < 3
+    ended(own)
 
 
 def test_sigint_ends_it_too(own):
     own.process.send_signal(signal.SIGINT)
-    assert ended(own) < 3
+    ended(own)
 
 
 def test_connections_are_closed(own, connect, topic):
@@ -46,7 +45,7 @@ def test_connections_are_closed(own, connect, topic):
     own.process.send_signal(signal.SIGTERM)
     for peer in peers:
         peer.end(timeout=14)
-    assert ended(own) < 3
+    ended(own)
 
 
 @pytest.mark.rsocket
@@ -58,7 +57,7 @@ def test_who_has_said_nothing_is_told(own):
     assert (error.kind, error.code) == (raw.ERROR, raw.REJECTED_SETUP) and "shutting down" in error.text
     silent.end()
     idle.end(timeout=14)
-    assert ended(own) < 3
+    ended(own)
 
 
 def test_what_is_buffered_is_delivered(own, connect, topic):
@@ -104,9 +103,7 @@ def test_a_second_signal_ends_it_at_once(own, connect, topic):
     own.process.send_signal(signal.SIGTERM)
     eventually(lambda: "\n".join(own.log), lambda log: "drain" in log.lower() or own.process.poll() is not None)
     own.process.send_signal(signal.SIGTERM)
-    began = time.monotonic()
-    own.process.wait(15)
-    assert time.monotonic() - began < 3
+    own.process.wait(60)
 
 
 def test_who_asks_again_gets_all_that_waits(own, connect, topic):
@@ -123,7 +120,7 @@ def test_who_asks_again_gets_all_that_waits(own, connect, topic):
             sub.request(10)
     silent.end(timeout=14)
     a.end(timeout=14)
-    assert ended(own) < 5
+    ended(own)
 
 
 def test_a_time_limit(start, connect, topic):
@@ -167,7 +164,7 @@ def test_http2_is_told_at_once_that_the_end_is_near(own, topic):
     verdict = this.over()
     assert (verdict.what, verdict.code) == ("goaway", 0) and "shutting down" in verdict.text
     other.close()
-    assert ended(own) < 5
+    ended(own)
 
 
 @pytest.mark.grpc
@@ -199,4 +196,4 @@ def test_what_waits_for_a_stream_over_http_is_delivered(own, connect, http_versi
     assert lines.line() == {"end": "draining"}
     assert lines.ended() == 0
     web.close()
-    assert own.process.wait(15) == 0
+    ended(own)
