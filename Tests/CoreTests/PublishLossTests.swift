@@ -40,6 +40,27 @@ import Testing
         #expect(watcher.received().contains { $0.contains("\"lost\":7,\"lost_to_memory\":7,\"lost_per_s\":") })
     }
 
+    /// Each shard tells its counters once a second, by its own ticks.
+    @Test func theTopicIsToldThoughCountersComeTwice() {
+        var statistics = Statistics(shards: 2)
+        let now = Instant(monotonic: 1_000_000_000, wall: 1)
+        func topics() -> String? {
+            _ = statistics.object(memory: 0, now: now)
+            return statistics.loss?.fields.first { $0.key == "topic" }?.value
+        }
+        var counters = ShardCounters()
+        counters.publishesDropped[.room] = 3
+        counters.lostTopic = "t"
+        statistics.take(counters, from: 1)
+        counters.lostTopic = ""
+        statistics.take(counters, from: 1)
+        #expect(topics() == "t")
+        #expect(topics() == nil)
+        counters.publishesDropped[.room] = 4
+        statistics.take(counters, from: 1)
+        #expect(topics() == "", "not that of another second")
+    }
+
     @Test func reasonsAreToldApart() {
         var limits = Limits()
         limits.topics = 3

@@ -100,7 +100,12 @@ struct Statistics {
 
     init(shards: Int) { latest = Array(repeating: ShardCounters(), count: shards) }
 
-    mutating func take(_ counters: ShardCounters, from shard: Int) { latest[shard] = counters }
+    /// A shard may tell them twice before the next object: what it named the first time is still to be told.
+    mutating func take(_ counters: ShardCounters, from shard: Int) {
+        let topic = latest[shard].lostTopic
+        latest[shard] = counters
+        if counters.lostTopic.isEmpty { latest[shard].lostTopic = topic }
+    }
 
     /// One object: totals, and rates since the last one.
     mutating func object(memory: Int, now: Instant) -> JSONObject {
@@ -144,6 +149,7 @@ struct Statistics {
         object.add("tls_handshakes", total.handshakes)
         object.add("tls_handshake_failures", total.handshakeFailures)
         loss = total.lossRecord(since: before)
+        for shard in latest.indices { latest[shard].lostTopic = "" }
         before = total
         beforeAt = now.monotonic
         return object
