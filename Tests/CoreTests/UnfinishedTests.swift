@@ -49,6 +49,29 @@ import Testing
         expectWorking(broker)
     }
 
+    /// Nobody is answered, so the broker's figures tell why it was lost.
+    @Test func aFireOfFragmentsIsLostToMemory() {
+        let broker = broker()
+        let text = [UInt8](repeating: 120, count: 900_000)
+        for _ in 0..<40 {
+            let client = broker.connect()
+            client.send { buffer in
+                var frames = ByteBuffer()
+                Array("t".utf8).withUnsafeBytes { route in
+                    text.withUnsafeBytes {
+                        FrameWriter.requestFNF(stream: 1, metadata: route, data: $0, fragment: 60_000, into: &frames)
+                    }
+                }
+                // All but the last of them.
+                buffer.append(frames.readable.slice(0..<frames.count - 100))
+            }
+            #expect(client.received() == [])
+        }
+        let dropped = broker.shards[0].counters.publishesDropped
+        #expect(dropped[.memory] > 30 && dropped.total == dropped[.memory], "\(dropped)")
+        expectWorking(broker)
+    }
+
     /// A frame of which the end is still to come.
     @Test func halfAFrameIsNotKeptWhereMemoryIsFull() {
         let broker = broker()

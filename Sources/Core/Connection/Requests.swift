@@ -50,8 +50,8 @@ extension Shard {
             } else {
                 sayRefused(Refusal(error), on: connection, stream: stream)
             }
-        case .drop:
-            dropped(.tooLarge, of: nil)
+        case .drop(_, let error):
+            dropped(error.bound == .memory ? .memory : .tooLarge, of: nil)
         case .fatal(let error):
             fatal(connection, error, now: now)
         case .closedByPeer(_, let message):
