@@ -14,8 +14,8 @@ from web import Web
 
 @pytest.fixture
 def own(start):
-    """A broker of the test's own, which the test ends. It may drain for longer than anybody here waits, so that one that
-    ends has not waited for that limit."""
+    """A broker of the test's own, which the test ends. It may drain for longer than anybody here waits, so that one
+    that ends has not waited for that limit."""
     this = start("--drain-time", "1h")
     yield this
     if this.process.poll() is None:
