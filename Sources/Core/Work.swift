@@ -16,6 +16,8 @@ struct Work {
 
     // What things cost, in units.
     static let event = 1
+    /// A request over HTTP/1.1.
+    static let request = 10
     static let subscribing = 8
     static let ending = 4
     /// Members that are brought up to the log's end for one unit.

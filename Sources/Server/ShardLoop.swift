@@ -325,7 +325,7 @@ final class ShardLoop<Shard: Engine> {
         if http1.isDue {
             // As before a read: what is in the mail comes ahead of what clients ask here.
             takeMail()
-            for driver in http1.takeDue() { driver.runListed() }
+            http1.runDue { shard.isTurnOver }
         }
     }
 

@@ -150,4 +150,17 @@ import Testing
         let (count, bytes) = first.entries(from: SequenceNumber(1), most: 1, room: 1)
         #expect(count == 1 && isEqual(bytes, source.entry(SequenceNumber(1))))
     }
+
+    @Test func aRecordIsMeasuredOnce() {
+        let plain = PlainExchange(PlainRequest(method: "GET", target: "/"))
+        var measured = 0
+        func size(_ sequence: UInt64) -> Int {
+            plain.size(of: SequenceNumber(sequence)) {
+                measured += 1
+                return 100 * measured
+            }
+        }
+        #expect([size(7), size(7), size(7)] == [100, 100, 100] && measured == 1)
+        #expect([size(8), size(8)] == [200, 200] && measured == 2)
+    }
 }

@@ -1,3 +1,5 @@
+// PartitionedDictionary beside Swift's own.
+
 import Testing
 
 @testable import Core

@@ -85,7 +85,11 @@ import Testing
         for (index, client) in leaving.enumerated() {
             for stream in 0..<500 {
                 let stream = UInt32(2 * stream + 1)
-                if index % 2 == 0 { client.subscribe("t", stream: stream) } else { client.channel("t", "x", stream: stream) }
+                if index % 2 == 0 {
+                    client.subscribe("t", stream: stream)
+                } else {
+                    client.channel("t", "x", stream: stream)
+                }
             }
         }
         let flood = broker.connect()

@@ -2,6 +2,7 @@
 FOREBAY_HEAVY=full:  FOREBAY_HEAVY=full .venv/bin/python -m pytest -n 0 -s Tests/wire/test_turns.py
 """
 
+import http1
 import pytest
 
 from turns import *
@@ -106,6 +107,39 @@ def test_many_topics_come_rest_and_go(turns):
         line.close()
     eventually(lambda: here.admin.metrics()['forebay_connections{protocol="rsocket"}'], lambda count: count == 1)
     here.check("they are left")
+
+
+def test_requests_over_http1(turns):
+    """Several on each of many connections, all at once."""
+    here, each = turns(), 100 if FULL else 20
+    lines = [http1.Line(here.broker.http) for _ in range(1000 if FULL else 400)]
+    requests = http1.post("t.flood", b"x") * each
+    for line in lines:
+        line.send(requests)
+    for line in lines:
+        for _ in range(each):
+            assert line.answer()[0] == 200
+    here.check(f"{each} requests on each of {len(lines)} connections")
+    for line in lines:
+        line.close()
+
+
+@pytest.mark.parametrize("how", ["complete", "delete"])
+def test_a_topic_of_many_ends(turns, how):
+    here = turns()
+    lines = [here.line() for _ in range(4)]
+    for number, line in enumerate(lines):
+        kind, data = (raw.REQUEST_STREAM, b"") if number % 2 else (raw.REQUEST_CHANNEL, b"x")
+        for first in range(0, 20_000, 4_000):
+            line.queue(b"".join(raw.request(kind, stream, data, raw.route("t.end"), raw.UNBOUNDED)
+                                for stream in range(first + 1, first + 4_000, 2)))
+            throw([line], also=[other for other in lines if other is not line])
+    here.check("10,000 subscriptions and channels on each of 4 connections")
+    here.broker.peer().control(f"$SYS.topic.{how}?name=t.end")
+    for line in lines:
+        line.queue(b"")
+    throw(lines)
+    here.check("the topic has ended")
 
 
 def test_events_for_many(turns):

@@ -44,6 +44,7 @@ extension Shard {
     /// The head of a request has come. The one before it is over.
     public func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
         moment = now
+        work.spent += Work.request
         guard let connection = find(id), let http = connection.http, let http1 = http.http1, http1.isIdle else {
             return
         }

@@ -35,7 +35,7 @@ extension Shard {
             guard room > 0 || exchange.body.isEmpty else { return true }
             // Before its record is made, which takes as much memory.
             if http.beyond >= http.mostBeyond(limits.beyondWindows), exchange.body.isEmpty,
-                EntryRun.size(of: range.lower, in: log, as: form) > window
+                plain.size(of: range.lower, measured: { EntryRun.size(of: range.lower, in: log, as: form) }) > window
             {
                 http.crowd(exchange)
                 return false

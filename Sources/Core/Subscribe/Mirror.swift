@@ -174,7 +174,9 @@ final class Mirror {
         if advance.lost > lost {
             finishRound(before: advance.lost, now: now)
             lost = advance.lost
-            for place in needs.places(below: lost.value) { members[place].cursor.evict(before: lost) }
+            let places = needs.places(below: lost.value)
+            for place in places { members[place].cursor.evict(before: lost) }
+            shard.work.spent += places.count / Work.membersPerUnit
         }
         retained = advance.retained
         typical = advance.typical
@@ -207,10 +209,12 @@ final class Mirror {
         finishRound(before: sequence, now: now)
         lost = Swift.max(lost, sequence)
         // Those that end here leave the list, and another one takes their place.
-        for subscriber in needs.places(below: sequence.value).map({ members[$0] }) {
+        let losers = needs.places(below: sequence.value).map { members[$0] }
+        for subscriber in losers {
             subscriber.cursor.evict(before: sequence)
             shard.deliver(subscriber, now: now)
         }
+        shard.work.spent += losers.count / Work.membersPerUnit
         markDirty()
     }
 

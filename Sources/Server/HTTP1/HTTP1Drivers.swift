@@ -44,11 +44,17 @@ final class HTTP1Drivers<Shard: Engine> {
 
     func add(due driver: HTTP1Driver<Shard>) { due.append(driver) }
 
-    /// Those that had something to do; not any more, unless they say so again.
-    func takeDue() -> [HTTP1Driver<Shard>] {
-        var taken: [HTTP1Driver<Shard>] = []
-        swap(&taken, &due)
-        return taken
+    /// Has those run that have something to do: one of them, and others until the turn is over. The rest come first in
+    /// the next one.
+    func runDue(_ isTurnOver: () -> Bool) {
+        var listed: [HTTP1Driver<Shard>] = []
+        swap(&listed, &due)
+        var ran = 0
+        repeat {
+            listed[ran].runListed()
+            ran += 1
+        } while ran < listed.count && !isTurnOver()
+        due = listed[ran...] + due
     }
 
     func stop() {

@@ -35,7 +35,7 @@ class MicroDaemon {
     static let piece = 16 << 10
     /// How often the library may go over its connections before the loop's others have their turn: each makes one step
     /// a time, and an answer takes a few.
-    private static let rounds = 4
+    private static let rounds = 2
 
     private var daemon: OpaquePointer!
     private var connections: [ObjectIdentifier: MicroConnection] = [:]
