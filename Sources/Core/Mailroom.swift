@@ -6,7 +6,10 @@ extension Shard {
     /// Messages from other shards, in the order each of them sent its own.
     public func receive(_ mail: [Mail], now: Instant) {
         moment = now
-        for message in mail { open(message.content, now: now) }
+        for message in mail {
+            work.spent += Work.mail
+            open(message.content, now: now)
+        }
         settle(now)
     }
 
@@ -45,6 +48,7 @@ extension Shard {
         case .notice(let key, let notice): hear(notice, key.handle)
         case .processed(let id, let bytes):
             forwardedBytes -= bytes
+            forwardedCount -= 1
             memory.add(-bytes)
             guard let connection = find(id) else { return }
             connection.forwarded -= bytes

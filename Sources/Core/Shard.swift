@@ -95,6 +95,8 @@ public final class Shard {
     var reports: Reports
     /// Bytes of publishes and calls that other shards have not dealt with yet; they count as memory of the broker.
     var forwardedBytes = 0
+    /// How many requests and batches of messages these are.
+    var forwardedCount = 0
     /// When relieving memory may help again.
     var nextRelief: UInt64 = 0
     let started: UInt64

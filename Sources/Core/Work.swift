@@ -14,8 +14,13 @@ struct Work {
     /// Streams that end before others have their turn, where a connection or a topic has many.
     static let endings = 64
 
+    /// Requests and batches of messages on their way to other shards beyond which each connection has one at a time.
+    static let mailUnderWay = 1024
+
     // What things cost, in units.
     static let event = 1
+    /// A message from another shard.
+    static let mail = 4
     /// A request over HTTP/1.1.
     static let request = 10
     static let subscribing = 8

@@ -14,11 +14,11 @@ import TLS
 /// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
 /// specialised in this module, and costs no dynamic call.
 final class ShardLoop<Shard: Engine> {
-    private(set) var context: LoopContext
+    var context: LoopContext
     let shard: Shard
-    private let inbox: Inbox<InboxItem>
-    private let index: Int
-    private var figures = LoopFigures()
+    let inbox: Inbox<InboxItem>
+    let index: Int
+    private(set) var figures = LoopFigures()
     var poller: Poller
     var connections = ConnectionTable()
     var lingering = LingerQueue()
@@ -30,6 +30,8 @@ final class ShardLoop<Shard: Engine> {
     /// Connections that one turn writes to, each of which is a call of the system's; and bytes, which it copies.
     private static var flushSlice: Int { 256 }
     private static var flushBytes: Int { 4 << 20 }
+    /// What came through the inbox and has not been dealt with.
+    var mail: [InboxItem] = []
     /// What the poller has told of, and how much of that has been dealt with.
     private var events = 0..<0
     let http1 = HTTP1Drivers<Shard>()
@@ -47,7 +49,7 @@ final class ShardLoop<Shard: Engine> {
     var relays = Relays()
     private(set) var now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
     enum Phase { case running, draining, idle, stopped }
-    private(set) var phase = Phase.running
+    var phase = Phase.running
 
     init(index: Int, context: LoopContext, shard: Shard) throws(SystemError) {
         let poller = try Poller()
@@ -78,12 +80,12 @@ final class ShardLoop<Shard: Engine> {
         now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
         shard.beginTurn()
         if shard.hasWork { shard.goOn(now: now) }
-        while let event = events.first, !shard.isTurnOver {
+        while let event = events.first, takeMail(), !shard.isTurnOver {
             events = event + 1..<events.upperBound
             handle(event)
         }
         handshakeTime = 0
-        if !unread.isEmpty { readUnread() }
+        if !unread.isEmpty, takeMail() { readUnread() }
         carryOut()
         takeMail()
         if !arrivals.isEmpty { takeArrivals() }
@@ -121,7 +123,7 @@ final class ShardLoop<Shard: Engine> {
 
     private var timeout: UInt64? {
         if shard.hasWork || flushed < flushing.count || !shard.effects.flush.isEmpty || http1.isDue
-            || !unread.isEmpty || !arrivals.isEmpty
+            || !unread.isEmpty || !arrivals.isEmpty || !mail.isEmpty
         {
             return 0
         }
@@ -177,8 +179,8 @@ final class ShardLoop<Shard: Engine> {
         }
         switch result {
         case .bytes(let count):
-            // The peer may have learnt on another connection what is in the mail here: that comes first.
-            takeMail()
+            // The peer may have learnt on another connection what has come here since: that comes first.
+            takeMail(all: true)
             shard.receive(UnsafeRawBufferPointer(rebasing: buffer[..<count]), on: id, now: now)
             if !shard.effects.handovers.isEmpty { sendHandovers() }
         case .end:
@@ -187,55 +189,6 @@ final class ShardLoop<Shard: Engine> {
             shard.receiveEnd(on: id, now: now)
         case .blocked: break
         case .failed(let error): lose(id, error: error)
-        }
-    }
-
-    private func takeMail() {
-        guard !inbox.isEmpty else { return }
-        inbox.drain { item in
-            switch item {
-            case .mail(let mail): shard.receive(mail, now: now)
-            case .accepted(let fd, let peer, let face, let isSecure):
-                adopt(fd, peer: peer, face: face, isSecure: isSecure)
-            case .handedOver(let socket, let handover): arrivals.append((socket, handover))
-            case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
-            case .access(let table): shard.reload(table, now: now)
-            case .limits(let limits):
-                context.limits = limits
-                shard.adopt(limits, now: now)
-            case .drain:
-                if phase == .running { phase = .draining }
-                shard.drain(now: now)
-            case .inquiry(let job, let inquiry):
-                let answer = shard.answer(inquiry, now: now)
-                context.admin?.push(.answer(job: job, shard: index, answer, figures))
-            case .ping: context.pulse.answer()
-            case .stop: phase = .stopped
-            }
-        }
-    }
-
-    private func adopt(_ fd: Int32, peer: String, face: Face, isSecure: Bool) {
-        // The engine may give out the index of a connection that it has just closed.
-        carryOut()
-        guard phase != .stopped else {
-            close(fd)
-            return context.connections.remove()
-        }
-        let id: ConnectionID
-        do throws(ConnectionRefusal) {
-            id = try shard.admit(peer: peer, face: face, now: now)
-        } catch {
-            context.connections.remove()
-            context.acceptor.push(
-                .refuse(RefusedConnection(fd: fd, peer: peer, face: face, isSecure: isSecure, cause: error)))
-            return
-        }
-        connections.insert(id, fd: fd, kind: isSecure ? .handshaking(face) : face == .http ? .undecided : .framed)
-        do throws(SystemError) {
-            try poller.add(fd, token: Token.connection(id).rawValue, interest: .read)
-        } catch {
-            lose(id, error: error.code)
         }
     }
 
@@ -322,11 +275,8 @@ final class ShardLoop<Shard: Engine> {
             flushing.removeFirst(flushed)
             flushed = 0
         }
-        if http1.isDue {
-            // As before a read: what is in the mail comes ahead of what clients ask here.
-            takeMail()
-            http1.runDue { shard.isTurnOver }
-        }
+        // As before a read: what is in the mail comes ahead of what clients ask here.
+        if http1.isDue, takeMail() { http1.runDue { shard.isTurnOver } }
     }
 
     /// Returns how many bytes the socket took.
@@ -386,7 +336,8 @@ final class ShardLoop<Shard: Engine> {
         for (socket, _) in arrivals { discard(socket) }
         lingering.closeAll()
         // What came behind `stop`, or while the loop failed.
-        inbox.drain { item in
+        inbox.drain { mail.append($0) }
+        for item in mail {
             switch item {
             case .accepted(let fd, _, _, _):
                 close(fd)

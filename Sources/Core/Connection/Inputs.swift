@@ -368,9 +368,13 @@ extension Shard {
         let unread = connection.output.unreadAnswers
         return unread > limits.controlOutput || unread > Limits.shortControl && pool.isReadingShort
             || connection.output.blocked && connection.http?.unwritten ?? 0 > Limits.unwrittenAnswers
-            || connection.forwarded > 0 && connection.forwarded > (isFull ? 0 : limits.forwarded)
+            || connection.forwarded > 0 && connection.forwarded > mostForwarded
             || connection.ticket != nil
     }
+
+    /// Bytes that a connection may have on their way to other shards: where there is much of all of them, or memory is
+    /// full, one request or batch of messages at a time.
+    private var mostForwarded: Int { forwardedCount > Work.mailUnderWay || isFull ? 0 : limits.forwarded }
 
     /// Reading pauses while what was read must wait.
     func updateReading(_ connection: Connection) {

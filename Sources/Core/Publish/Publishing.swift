@@ -235,6 +235,7 @@ extension Shard {
     func forward(_ bytes: Int, of connection: Connection) {
         connection.forwarded += bytes
         forwardedBytes += bytes
+        forwardedCount += 1
         memory.add(bytes)
         updateReading(connection)
     }

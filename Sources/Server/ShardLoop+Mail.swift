@@ -1,0 +1,68 @@
+// ShardLoop+Mail: what other threads send to a loop.
+
+import Core
+import EventLoop
+import Glibc
+
+extension ShardLoop {
+    /// Deals with what came through the inbox, as far as the turn allows. Returns whether nothing is left of it.
+    /// - Parameter all: however long that takes.
+    @discardableResult
+    func takeMail(all: Bool = false) -> Bool {
+        if !inbox.isEmpty { inbox.drain { mail.append($0) } }
+        guard !mail.isEmpty else { return true }
+        var taken = 0
+        repeat {
+            take(mail[taken])
+            taken += 1
+        } while taken < mail.count && (all || !shard.isTurnOver)
+        mail.removeFirst(taken)
+        return mail.isEmpty
+    }
+
+    private func take(_ item: InboxItem) {
+        switch item {
+        case .mail(let mail): shard.receive(mail, now: now)
+        case .accepted(let fd, let peer, let face, let isSecure):
+            adopt(fd, peer: peer, face: face, isSecure: isSecure)
+        case .handedOver(let socket, let handover): arrivals.append((socket, handover))
+        case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
+        case .access(let table): shard.reload(table, now: now)
+        case .limits(let limits):
+            context.limits = limits
+            shard.adopt(limits, now: now)
+        case .drain:
+            if phase == .running { phase = .draining }
+            shard.drain(now: now)
+        case .inquiry(let job, let inquiry):
+            let answer = shard.answer(inquiry, now: now)
+            context.admin?.push(.answer(job: job, shard: index, answer, figures))
+        case .ping: context.pulse.answer()
+        case .stop: phase = .stopped
+        }
+    }
+
+    private func adopt(_ fd: Int32, peer: String, face: Face, isSecure: Bool) {
+        // The engine may give out the index of a connection that it has just closed.
+        carryOut()
+        guard phase != .stopped else {
+            close(fd)
+            return context.connections.remove()
+        }
+        let id: ConnectionID
+        do throws(ConnectionRefusal) {
+            id = try shard.admit(peer: peer, face: face, now: now)
+        } catch {
+            context.connections.remove()
+            context.acceptor.push(
+                .refuse(RefusedConnection(fd: fd, peer: peer, face: face, isSecure: isSecure, cause: error)))
+            return
+        }
+        connections.insert(id, fd: fd, kind: isSecure ? .handshaking(face) : face == .http ? .undecided : .framed)
+        do throws(SystemError) {
+            try poller.add(fd, token: Token.connection(id).rawValue, interest: .read)
+        } catch {
+            lose(id, error: error.code)
+        }
+    }
+}
