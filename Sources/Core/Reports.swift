@@ -8,6 +8,8 @@ struct Reports {
     /// Bytes of events that wait for one shard, and what each is charged beside its own.
     static let eventBytes = 1 << 20
     static let eventOverhead = 64
+    /// Views and events, each, that one report tells of.
+    static let most = 1024
 
     /// Those to one shard.
     fileprivate struct Pending {
@@ -54,14 +56,16 @@ struct Reports {
     /// What a shard is told next.
     fileprivate mutating func take(_ shard: Int) -> Report {
         var report = Report()
-        swap(&report.events, &pending[shard].events)
-        var views: [Mirror] = []
-        swap(&views, &pending[shard].views)
+        report.events = Array(pending[shard].events.prefix(Reports.most))
+        pending[shard].events.removeFirst(report.events.count)
+        let views = Array(pending[shard].views.prefix(Reports.most))
+        pending[shard].views.removeFirst(views.count)
         for view in views {
             if let progress = view.takeReport() { report.progress.append((view.epoch, progress)) }
         }
-        pending[shard].underWay = pending[shard].bytes
-        pending[shard].bytes = 0
+        let bytes = report.events.reduce(0) { $0 + $1.count + Reports.eventOverhead }
+        pending[shard].underWay = bytes
+        pending[shard].bytes -= bytes
         return report
     }
 

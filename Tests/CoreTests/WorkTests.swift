@@ -194,6 +194,23 @@ import Testing
     }
 
     /// A shard that does not look at its mail is sent one report, and no more than so many bytes of events.
+    @Test func requestsOnTheirWayAreFew() {
+        let broker = TestBroker(shards: 2)
+        let shard = broker.shards[0]
+        let topic = (0..<100).map { "topic\($0)" }.first { shard.owner(of: $0) == 1 }!
+        let clients = (0..<20).map { _ in broker.connect(0) }
+        var buffer = ByteBuffer()
+        let one = message(topic)
+        for _ in 0..<500 { buffer.append(one.readable) }
+        for client in clients {
+            shard.receive(buffer.readable, on: client.id, now: broker.now)
+            while shard.hasWork { shard.goOn(now: broker.now) }
+        }
+        #expect(shard.forwardedCount > Work.mailUnderWay && shard.forwardedCount <= Work.mailUnderWay + clients.count)
+        broker.runAll()
+        #expect(shard.forwardedCount == 0 && broker.shards[1].names[topic]?.published == 10_000)
+    }
+
     @Test func aShardThatLagsIsNotSentEverMore() {
         let broker = TestBroker(shards: 2)
         let owner = broker.shards[0].owner(of: SystemTopic.events)

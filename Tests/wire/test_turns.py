@@ -13,11 +13,11 @@ FULL = os.environ.get("FOREBAY_HEAVY") == "full"
 
 @pytest.fixture
 def turns(begin):
-    """`turns(*options)` is a broker with one shard."""
+    """`turns(*options)` is a broker."""
     made = []
 
-    def one(*options: str) -> Turns:
-        made.append(Turns(begin, *options))
+    def one(*options: str, threads=1) -> Turns:
+        made.append(Turns(begin, *options, threads=threads))
         return made[-1]
 
     yield one
@@ -48,6 +48,18 @@ def test_requests_given_up_at_once(turns, what, connections):
         line.queue(frames)
     throw(lines)
     here.check(f"{what} from {connections}")
+
+
+@pytest.mark.parametrize("what", ["subscriptions", "channels", "publishes", "fire"])
+def test_requests_to_topics_of_another_shard(turns, what):
+    here = turns(threads=2)
+    _, kind, data = REQUESTS[what]
+    lines = [here.line() for _ in range(60)]
+    for topic in ("t.1", "t.2", "t.3"):  # Of which each shard has one at least, or the events.
+        for line in lines:
+            line.queue(pairs(topic, 10_000 if FULL else 1_000, kind, data))
+        throw(lines)
+    here.check(f"{what} from 60")
 
 
 @pytest.mark.parametrize("policy", ["drop-oldest", "block"])
