@@ -46,18 +46,25 @@ public struct Limits: Equatable, Sendable {
     /// since no message is begun in part. Above it a message that its window does not hold waits until others have
     /// gone; what the windows do allow counts in `output`.
     public var beyondWindows = 4 << 20
-    /// The same where memory is short.
+    /// The same as `controlOutput` where memory is short, and where an eighth more is used than there is.
     static let shortControl = 4 << 10
-    /// Answers over HTTP/2 that wait for a socket which takes nothing, above which the connection is read no more.
+    static let leastControl = 512
+    /// Answers, and frames of control, over HTTP/2 that wait to be written, above which the connection is read no more:
+    /// while its socket takes nothing, or memory is short; and the same while clients have begun all they may.
     static let unwrittenAnswers = 8
+    static let shortUnwrittenAnswers = 1
+    static let unwrittenFrames = 64
+    static let shortUnwrittenFrames = 8
     public var keepaliveData = 1 << 10
     /// Unread control output above which acknowledgements wait, each channel's latest taking the place of earlier ones.
     public var acknowledgementBacklog = 4 << 10
     /// Bytes of unfinished fragmented requests and of parked publishes, each, for one connection.
     public var reassembly = 4 << 20
     public var parked = 4 << 20
-    /// What each connection may have of them while memory is short.
-    static let shortReassembly = ConnectionLimits.shortReassembly
+    /// What each connection may have of the former, and the longest frame of which a part is kept, while memory is used
+    /// up; and once an eighth more is.
+    static let shortReassembly = 16 << 10
+    static let leastReassembly = 2 << 10
     /// Bytes of one connection's publishes and calls on their way to another shard (`MessageBatch.weight`,
     /// `ControlCall.weight`), above which it is read no more.
     public var forwarded = 1 << 20
@@ -130,8 +137,9 @@ public struct Limits: Equatable, Sendable {
     public var memory = 1 << 30
     /// Bytes read from one connection, and written to one, before others have their turn.
     public static let readQuantum = 128 << 10
-    /// The same where memory is short; a record of TLS at least.
+    /// The same where memory is short, and from one that leaves answers unread meanwhile.
     static let shortRead = 16 << 10
+    static let leastRead = 2 << 10
 
     /// Bytes that the driver of HTTP/1.1 has for each connection: for the head of a request, and then for a piece of
     /// the answer.

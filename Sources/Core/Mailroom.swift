@@ -49,7 +49,7 @@ extension Shard {
         case .processed(let id, let bytes):
             forwardedBytes -= bytes
             forwardedCount -= 1
-            memory.add(-bytes)
+            memory.addPending(-bytes)
             guard let connection = find(id) else { return }
             connection.forwarded -= bytes
             resume(connection, now: now)
@@ -68,6 +68,15 @@ extension Shard {
         case .reportHeard(let shard): reportHeard(by: shard)
         case .stats(let shard, let counters): statistics.take(counters, from: shard)
         }
+    }
+
+    /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
+    func forward(_ bytes: Int, of connection: Connection) {
+        connection.forwarded += bytes
+        forwardedBytes += bytes
+        forwardedCount += 1
+        memory.addPending(bytes)
+        updateReading(connection)
     }
 
     /// What a connection of another shard sent was dealt with.

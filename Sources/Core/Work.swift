@@ -49,8 +49,14 @@ extension Shard {
     /// The turn has taken its time: what is left of its inputs is for the next one.
     public var isTurnOver: Bool { work.spent >= Work.turn }
 
-    /// Bytes to be read from a connection at a time, at most: less where memory is short, as they may have to be kept.
-    public var readLimit: Int { pool.isReadingShort ? Limits.shortRead : Limits.readQuantum }
+    /// Bytes to be read from a connection at a time, at most: less where memory is short, as they may have to be kept,
+    /// and next to nothing from one that leaves answers unread meanwhile.
+    public func readLimit(of id: ConnectionID) -> Int {
+        guard pool.isReadingShort || memory.isPendingFull else { return Limits.readQuantum }
+        let connection = connections[Handle(index: id.index, generation: id.generation)]
+        if let connection, connection.output.blocked || connection.output.unreadAnswers > 0 { return Limits.leastRead }
+        return pool.isReadingShort ? Limits.shortRead : Limits.readQuantum
+    }
 
     /// A turn begins.
     public func beginTurn() { work.spent = 0 }

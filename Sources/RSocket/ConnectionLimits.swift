@@ -15,8 +15,6 @@ public struct ConnectionLimits: Sendable {
     public var maxHeld = 256 << 10
     /// All unfinished fragmented messages of the connection together, `partialOverhead` for each included.
     public var maxReassembly = 4 << 20
-    /// As `maxReassembly`, while memory is short; and the longest frame of which a part is kept.
-    public static let shortReassembly = 16 << 10
     /// Unfinished fragmented messages at a time.
     public var maxPartials = 256
     /// Streams at a time.

@@ -23,6 +23,8 @@ final class Partial {
 
     /// What it is charged.
     var cost: Int { bytes.count + ConnectionLimits.partialOverhead }
+    /// What it takes, the room that it has grown to included.
+    var memory: Int { bytes.capacity + ConnectionLimits.partialOverhead }
 
     func append(_ content: Content) {
         if let metadata = content.metadata {
@@ -43,8 +45,9 @@ final class Partial {
 /// The unfinished messages of a connection.
 struct Reassembly {
     private var partials: [Partial] = []
-    /// The sum of their costs.
+    /// The sums of their costs, and of what they take.
     private(set) var cost = 0
+    private(set) var memory = 0
 
     var oldest: Partial? { partials.first }
     var count: Int { partials.count }
@@ -52,6 +55,7 @@ struct Reassembly {
     mutating func add(_ partial: Partial) {
         partials.append(partial)
         cost += partial.cost
+        memory += partial.memory
     }
 
     /// There are at most `maxPartials`, and the one looked for is mostly the newest.
@@ -61,8 +65,10 @@ struct Reassembly {
 
     mutating func append(_ content: Content, to partial: Partial) {
         cost -= partial.cost
+        memory -= partial.memory
         partial.append(content)
         cost += partial.cost
+        memory += partial.memory
     }
 
     /// As if all of them had begun `time` later.
@@ -75,6 +81,7 @@ struct Reassembly {
         guard let index = partials.lastIndex(where: { $0.stream == stream }) else { return nil }
         let partial = partials.remove(at: index)
         cost -= partial.cost
+        memory -= partial.memory
         if partials.isEmpty { partials = [] }
         return partial
     }
@@ -82,5 +89,6 @@ struct Reassembly {
     mutating func removeAll() {
         partials = []
         cost = 0
+        memory = 0
     }
 }

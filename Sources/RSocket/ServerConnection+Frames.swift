@@ -19,7 +19,7 @@ extension ServerConnection {
         switch header.type {
         case .payload, .requestResponse, .requestFNF, .requestStream, .requestChannel:
             // While memory is short, none is kept for a long one that has not come whole.
-            if isShort, length > ConnectionLimits.shortReassembly, unread < Wire.lengthSize + length {
+            if let most = shortReassembly, length > most, unread < Wire.lengthSize + length {
                 return onlyHeader
             }
             return length <= limits.maxMessageFrame ? length : onlyHeader

@@ -160,7 +160,7 @@ extension ServerConnection {
         .stream(
             stream, .rejected,
             "The broker's memory is full, and it takes no more of unfinished messages than "
-                + "\(ConnectionLimits.shortReassembly) bytes of a connection: send it again later.",
+                + "\(shortReassembly ?? 0) bytes of a connection: send it again later.",
             bound: .memory)
     }
 
@@ -202,7 +202,7 @@ extension ServerConnection {
             return error
         }
         let more = metadata + content.data.count + (isNew ? ConnectionLimits.partialOverhead : 0)
-        if isShort, reassembly.cost + more > ConnectionLimits.shortReassembly { return outOfMemory(partial.stream) }
+        if let most = shortReassembly, reassembly.cost + more > most { return outOfMemory(partial.stream) }
         if reassembly.cost + more > limits.maxReassembly || (isNew && reassembly.count >= limits.maxPartials) {
             return .stream(
                 partial.stream, .rejected,

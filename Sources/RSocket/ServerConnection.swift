@@ -24,8 +24,8 @@ public struct ServerConnection: ~Copyable {
     var phase = Phase.opening
     var streams = StreamTable()
     var reassembly = Reassembly()
-    /// Memory is short: no more is kept of unfinished messages than `ConnectionLimits.shortReassembly`.
-    public var isShort = false
+    /// Bytes of unfinished messages that are kept where memory is short; nil where it is not.
+    public var shortReassembly: Int?
     /// How the metadata of requests is to be read, once SETUP has come.
     public internal(set) var metadataForm = MetadataForm.plain
     /// The time of the newest `feed`.
@@ -143,7 +143,7 @@ public struct ServerConnection: ~Copyable {
     public var oldestReassembly: UInt64? { reassembly.oldest?.since }
 
     /// Bytes of memory held for what has not been dealt with: unfinished frames and fragmented messages.
-    public var bufferedBytes: Int { aside.capacity + reassembly.cost }
+    public var bufferedBytes: Int { aside.capacity + reassembly.memory }
 
     /// SETUP has come and waits for `acceptSetup`.
     public var isAwaitingAcceptance: Bool { phase == .deciding }

@@ -7,7 +7,7 @@ protocol Engine: AnyObject {
     var deadline: UInt64? { get }
     var isIdle: Bool { get }
     var hasWork: Bool { get }
-    var readLimit: Int { get }
+    func readLimit(of id: ConnectionID) -> Int
     var isTurnOver: Bool { get }
 
     func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID

@@ -169,7 +169,7 @@ final class ShardLoop<Shard: Engine> {
             if connection.pointee.tls?.hasNews == true { unread.append(id) }
             return
         }
-        let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(shard.readLimit))
+        let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(shard.readLimit(of: id)))
         let result: ReadResult
         if let tls = connection.pointee.tls {
             result = tls.read(into: buffer)

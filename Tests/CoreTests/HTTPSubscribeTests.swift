@@ -21,7 +21,7 @@ import Testing
         for shard in broker.shards {
             #expect(shard.connections.count == 0 && shard.streams.count == 0 && shard.subscriptionCount == 0)
         }
-        let logs = broker.shards.flatMap(\.topics.values).reduce(0) { $0 + $1.log.memory + $1.parked.bytes }
+        let logs = broker.shards.flatMap(\.topics.values).reduce(0) { $0 + $1.log.memory + $1.parked.memory }
         let caches = broker.shards.flatMap(\.mirrorsByEpoch.values).reduce(0) { $0 + $1.entries.memory }
         let spare = broker.shards.count * BlockPool.spares * Block.size
         #expect(caches == 0 && broker.memory.used <= logs + spare, "\(broker.memory.used), logs \(logs)")

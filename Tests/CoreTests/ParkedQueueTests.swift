@@ -39,7 +39,8 @@ import Testing
             }
             #expect(queue.count == model.count && queue.isEmpty == model.isEmpty)
             #expect(queue.first?.key == model.first?.key)
-            #expect(queue.bytes == model.reduce(0) { $0 + $1.bytes } && budget.used == queue.bytes)
+            #expect(queue.bytes == model.reduce(0) { $0 + $1.bytes } && budget.used == queue.memory)
+            #expect(queue.memory == queue.bytes + model.count * ParkedQueue.overhead)
         }
     }
 

@@ -72,6 +72,26 @@ import Testing
         expectWorking(broker)
     }
 
+    /// However many connections have a little each.
+    @Test func littleOfManyIsRefusedWhereMemoryIsFull() {
+        let broker = broker()
+        for _ in 0..<500 {
+            let client = broker.connect()
+            client.send { buffer in
+                for stream in 0..<100 {
+                    var frame = ByteBuffer()
+                    Array("t".utf8).withUnsafeBytes {
+                        FrameWriter.requestResponse(
+                            stream: UInt32(2 * stream + 1), metadata: $0, data: $0, fragment: 1 << 20, into: &frame)
+                    }
+                    frame.withMutableReadable { $0[8] |= 0x80 }  // F
+                    buffer.append(frame.readable)
+                }
+            }
+        }
+        expectWorking(broker)
+    }
+
     /// A frame of which the end is still to come.
     @Test func halfAFrameIsNotKeptWhereMemoryIsFull() {
         let broker = broker()
@@ -107,6 +127,55 @@ import Testing
             if peer[stream].status == "8" { refused += 1 }
         }
         #expect(refused > 20)
+        expectWorking(broker)
+    }
+
+    /// Answers that a socket does not take, and those that a peer's windows hold back.
+    @Test(arguments: [true, false])
+    func answersOverHTTP2AreMadeNoMoreWhereMemoryIsFull(isSocket: Bool) {
+        let broker = broker()
+        let peers = (0..<40).map { _ in TestGRPC(broker, window: isSocket ? 65_535 : 0) }
+        for peer in peers {
+            if isSocket { peer.client.window = 0 }
+            var calls: [UInt8] = []
+            for stream in stride(from: UInt32(1), to: 801, by: 2) {
+                let head = [(":method", "POST"), (":scheme", "http"), (":authority", "a")]
+                let path = (":path", GRPCMethod.healthCheck.path)
+                calls += headers(stream, head + [path, ("content-type", "application/grpc"), ("te", "trailers")])
+                calls += data(stream, framed([]), end: true)
+            }
+            peer.send(calls)
+            let shard = broker.shards[0]
+            let connection = shard.find(peer.client.id)!
+            #expect(connection.charged >= connection.http!.exchangeCount * HTTPFace.requestMemory)
+        }
+        let exchanges = peers.reduce(0) { $0 + broker.shards[0].find($1.client.id)!.http!.exchangeCount }
+        #expect(exchanges * HTTPFace.requestMemory < UnfinishedTests.memory * 3 / 4, "\(exchanges)")
+        expectWorking(broker)
+        for peer in peers where isSocket {
+            peer.client.read(.max)
+            peer.read()
+        }
+        let left = peers.reduce(0) { $0 + broker.shards[0].find($1.client.id)!.http!.exchangeCount }
+        #expect(!isSocket || left == 0)
+    }
+
+    /// Publishes that wait for room take half of the memory at most, with what each takes beside its bytes.
+    @Test func publishesThatWaitGiveWayToOthers() {
+        let broker = broker()
+        let subscriber = broker.connect()
+        subscriber.subscribe("full?overflow=block&buffer=1", n: 1)
+        var refused = 0
+        for _ in 0..<20 {
+            let client = broker.connect()
+            for stream in 0..<400 {
+                client.publish("full", String(repeating: "x", count: 500), stream: UInt32(2 * stream + 1))
+            }
+            refused += client.received().count { $0.contains("! 202") }
+        }
+        let parked = broker.shards[0].names["full"]!.parked
+        #expect(parked.memory <= UnfinishedTests.memory / 2 + 2048)
+        #expect(refused == 20 * 400 - 2 - parked.count, "\(refused), \(parked.count)")
         expectWorking(broker)
     }
 

@@ -62,11 +62,25 @@ import Testing
             bytes[8] |= 0x80  // F
             peer.feed(bytes)
             let buffered = peer.connection.bufferedBytes
-            #expect(buffered <= limits.maxReassembly)
+            // Their memory grows by doubling.
+            #expect(buffered <= 2 * limits.maxReassembly)
         }
         #expect(peer.transcript.contains("refuse 399 REJECTED"))
         let oldest = peer.connection.oldestReassembly
         #expect(oldest == 2)
+    }
+
+    /// What counts is the memory, not the bytes in it.
+    @Test func theRoomOfUnfinishedMessagesCounts() {
+        let peer = Peer()
+        peer.feed(setup)
+        var bytes = encoded {
+            write(.requestResponse, nil, [UInt8](repeating: 3, count: 70_000), stream: 1, complete: false, into: &$0)
+        }
+        bytes[8] |= 0x80  // F
+        peer.feed(bytes)
+        let buffered = peer.connection.bufferedBytes
+        #expect(buffered >= 128 << 10)
     }
 
     @Test func thereAreSoManyUnfinishedMessages() {

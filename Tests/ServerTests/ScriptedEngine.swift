@@ -53,7 +53,7 @@ final class ScriptedEngine: Engine {
     var deadline: UInt64? { resume?.at }
     var isIdle: Bool { peers.isEmpty }
     var hasWork: Bool { false }
-    var readLimit: Int { .max }
+    func readLimit(of id: ConnectionID) -> Int { .max }
     var isTurnOver: Bool { false }
 
     func beginTurn() {}

@@ -14,9 +14,6 @@ from unread import *
 
 pytestmark = [pytest.mark.rsocket, pytest.mark.timeout(180)]
 
-# Known to go beyond the bound: Protocol/limits.md tells by how much.
-beyond = pytest.mark.xfail(reason="what is not read costs more than the bound allows: see Protocol/limits.md")
-
 
 def crowd_of(broker, protocol: str):
     attack(broker, protocol, count=400)
@@ -95,7 +92,6 @@ def pour(sockets: list, chunk: bytes, seconds: float, total: int, reads=True):
                 left.pop(this)
 
 
-@beyond
 def test_requests_that_are_never_whole(bounded):
     """3.75 MB in fragments on each of 100 connections: as long as there is memory; then they are refused."""
     broker, bound, well = bounded()
@@ -254,8 +250,7 @@ HOARDS = {
 }
 
 
-@pytest.mark.parametrize(
-    "what", [pytest.param(what, marks=beyond) if what == "publishes that wait" else what for what in HOARDS])
+@pytest.mark.parametrize("what", HOARDS)
 def test_hoards(bounded, what):
     broker, bound, well = bounded()
     count, chunk = HOARDS[what][0], HOARDS[what][1]()
@@ -274,7 +269,6 @@ def test_hoards(bounded, what):
         one.close()
 
 
-@beyond
 def test_answers_over_http2_that_are_not_read(bounded):
     """2,000 requests on each of 500 connections, as far as they are taken."""
     broker, bound, well = bounded()

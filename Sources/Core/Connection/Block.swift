@@ -3,6 +3,8 @@
 /// A region that segments of one connection's output lie in.
 final class Block {
     static let size = 16 << 10
+    /// A connection's second one, where memory is short: blocks of a few bytes each take more beside than these.
+    static let shortSize = 512
     let base: UnsafeMutableRawPointer
     let capacity: Int
     var used = 0

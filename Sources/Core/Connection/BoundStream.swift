@@ -16,6 +16,10 @@ class BoundStream {
     var principal = Principal.nobody
     /// Where its user is counted.
     var meter: Meter?
+    /// A subscription or a channel; the others end with their answer.
+    var isLasting: Bool {
+        kind == .subscriber || kind == .publisher && unsafeDowncast(self, to: Publisher.self).isChannel
+    }
     /// Its place in `connection.streams`.
     var place = 0
 

@@ -188,7 +188,10 @@ final class Connection: Timed {
             return rsocket.setHandle(stream.handle.index, stream: stream.stream)
         }
         stream.exchange = http.exchange(of: stream.stream)
-        stream.exchange?.bound = stream
+        if let exchange = stream.exchange {
+            exchange.bound = stream
+            if stream.isLasting { http.lasting += 1 }
+        }
         stream.principal = stream.exchange?.principal ?? .nobody
         stream.meter = stream.exchange?.meter
     }

@@ -71,7 +71,7 @@ extension Shard {
         if let http = connection.http {
             http.session?.pointee.feed(bytes, now: now.monotonic)
         } else {
-            connection.rsocket.isShort = isFull
+            connection.rsocket.shortReassembly = shortReassembly
             connection.rsocket.feed(bytes, now: now.monotonic)
         }
         take(connection, now: now)
@@ -158,7 +158,7 @@ extension Shard {
         let undealt = connection.isHeld || connection.isBehind ? bytes : 0
         if undealt != connection.undealt { pool.undealt += undealt - connection.undealt }
         connection.undealt = undealt
-        if bytes != connection.charged { memory.add(bytes - connection.charged) }
+        if bytes != connection.charged { memory.addPending(bytes - connection.charged) }
         connection.charged = bytes
     }
 
@@ -200,7 +200,10 @@ extension Shard {
         guard let connection = find(id) else { return 0 }
         connection.isFlushing = false
         connection.http?.produce(into: connection, atMost: limits.output - connection.output.count)
-        return connection.output.gather(into: pieces)
+        let count = connection.output.gather(into: pieces)
+        // Nothing will be written, which it may have been held for.
+        if count == 0, connection.isHeld { getInLine(connection) }
+        return count
     }
 
     /// `count` of the gathered bytes were taken by the socket. `blocked`: it takes no more until it is writable again;
@@ -222,6 +225,7 @@ extension Shard {
             resume(connection, now: now)
             if let session = connection.http?.session, session.pointee.hasEvents, !connection.isHeld {
                 take(connection, now: now)
+                charge(connection)
             }
             tellUntold(on: connection)
             askForAcknowledgement(connection)
@@ -360,34 +364,5 @@ extension Shard {
         effects.close.append(connection.id)
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
         if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
-    }
-
-    /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
-    /// is to ask for nothing more now.
-    private func mustWait(_ connection: Connection) -> Bool {
-        let unread = connection.output.unreadAnswers
-        return unread > limits.controlOutput || unread > Limits.shortControl && pool.isReadingShort
-            || connection.output.blocked && connection.http?.unwritten ?? 0 > Limits.unwrittenAnswers
-            || connection.forwarded > 0 && connection.forwarded > mostForwarded
-            || connection.ticket != nil
-    }
-
-    /// Bytes that a connection may have on their way to other shards: where there is much of all of them, or memory is
-    /// full, one request or batch of messages at a time.
-    private var mostForwarded: Int { forwardedCount > Work.mailUnderWay || isFull ? 0 : limits.forwarded }
-
-    /// Reading pauses while what was read must wait.
-    func updateReading(_ connection: Connection) {
-        if connection.output.unreadAnswers > limits.controlOutput {
-            if connection.unreadSince == nil { reached(.controlOutput) }
-            connection.unreadSince = connection.unreadSince ?? moment.monotonic
-        } else {
-            connection.unreadSince = nil
-        }
-        var reading = !connection.isHeld && !mustWait(connection)
-        if case .closing = connection.phase { reading = false }
-        guard reading != connection.isReading, !connection.isClosed, !connection.isDetached else { return }
-        connection.isReading = reading
-        effects.reading.append((connection.id, reading))
     }
 }

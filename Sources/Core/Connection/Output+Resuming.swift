@@ -26,7 +26,7 @@ final class KeptOutput {
 
     fileprivate func charge(to budget: MemoryBudget) {
         guard store.capacity != charged else { return }
-        budget.add(store.capacity - charged)
+        budget.addKept(store.capacity - charged)
         charged = store.capacity
     }
 }
@@ -49,9 +49,9 @@ extension Output {
 
     private var isMemoryShort: Bool { pool.budget.used >= pool.budget.limit }
 
-    /// Memory that is short goes to nobody for keeping more.
+    /// Memory that is short goes to nobody for keeping more, and once much is kept to nobody for a first message.
     func roomToKeep(_ kept: KeptOutput, _ limit: Int) -> Int {
-        if isMemoryShort, kept.store.count > 0 { return 0 }
+        if isMemoryShort, kept.store.count > 0 || pool.budget.isKeepingMuch { return 0 }
         return Swift.min(limit, kept.window - kept.store.sent) - count
     }
 
@@ -150,7 +150,7 @@ extension Output {
     }
 
     mutating func forgetKept() {
-        if let kept { pool.budget.add(-kept.charged) }
+        if let kept { pool.budget.addKept(-kept.charged) }
         kept = nil
     }
 }

@@ -176,7 +176,7 @@ struct Output: ~Copyable {
             block.segments += 1
             return (block, target)
         }
-        let block = pool.take(count)
+        let block = pool.take(current == nil ? count : Swift.max(count, Block.shortSize))
         block.used = count
         block.segments = 1
         current = block

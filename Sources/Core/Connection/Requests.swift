@@ -238,8 +238,11 @@ extension Shard {
     /// Forgets a stream: its end has been told, or nobody wants to know.
     func drop(_ stream: BoundStream) {
         stream.connection.close(stream: stream.stream)
-        stream.exchange?.bound = nil
-        stream.exchange = nil
+        if let exchange = stream.exchange {
+            exchange.bound = nil
+            if stream.isLasting { exchange.connection.http?.lasting -= 1 }
+            stream.exchange = nil
+        }
         stream.connection.detach(stream)
         streams.remove(stream.handle)
         switch stream.kind {

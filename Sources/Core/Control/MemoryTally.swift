@@ -10,6 +10,9 @@ package struct MemoryTally {
     package private(set) var largestChunk = 0
     /// Bytes of publishes that wait for room.
     package private(set) var parked = 0
+    /// Bytes of requests that are not dealt with, and of answers; and of what is kept for peers that resume.
+    package private(set) var requests = 0
+    package private(set) var kept = 0
     /// Bytes of all else: what connections hold, and what is kept at hand for them.
     package private(set) var others = 0
 
@@ -18,7 +21,7 @@ package struct MemoryTally {
 
     package init() {}
 
-    package var bytes: Int { logs + parked + others }
+    package var bytes: Int { logs + parked + requests + kept + others }
 
     fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false) {
         guard seen.insert(ObjectIdentifier(region)).inserted else { return }
@@ -38,6 +41,8 @@ package struct MemoryTally {
     }
 
     fileprivate mutating func add(parked bytes: Int) { parked += bytes }
+    fileprivate mutating func add(requests bytes: Int) { requests += bytes }
+    fileprivate mutating func add(kept bytes: Int) { kept += bytes }
     fileprivate mutating func add(_ bytes: Int) { others += bytes }
 }
 
@@ -46,14 +51,14 @@ extension Shard {
     package func add(to tally: inout MemoryTally) {
         for topic in topics.values {
             tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
-            tally.add(parked: topic.parked.bytes)
+            tally.add(parked: topic.parked.memory)
         }
         for mirror in mirrors.values { tally.add(mirror.log.allPieces) }
         for mirror in mirrorsByEpoch.values {
             tally.add(mirror.log.allPieces)
             mirror.entries.forEachRun { tally.add($0) }
         }
-        for meter in meters.all { tally.add(parked: meter.parked.bytes) }
+        for meter in meters.all { tally.add(parked: meter.parked.memory) }
         tally.add(forwardedBytes + reports.charged)
         pool.forEachSpare { tally.add($0) }
         for place in 0..<connections.bound {
@@ -68,9 +73,9 @@ extension Shard {
     }
 
     private func add(_ connection: Connection, to tally: inout MemoryTally) {
-        tally.add(connection.charged)
+        tally.add(requests: connection.charged)
         if !connection.isClosed, connection.charged != connection.bufferedBytes { tally.stale += 1 }
-        tally.add(connection.output.kept?.store.capacity ?? 0)
+        tally.add(kept: connection.output.kept?.store.capacity ?? 0)
         connection.output.forEachOwner { tally.add($0) }
         // Their views may be gone.
         connection.forEachHungry { tally.add($0.mirror.log.allPieces) }

@@ -143,6 +143,9 @@ extension HTTPFace {
 
     // The connection
 
+    /// Frames other than DATA that wait to be written.
+    var queuedFrames: Int { session?.pointee.queuedFrames ?? 0 }
+
     /// Exchanges that are there go on to their end, and no others are taken.
     func goAway(_ message: String) {
         switch carrier {

@@ -8,8 +8,9 @@ final class HTTPFace {
     /// The protocol below the exchanges. HTTP/2 until its first bytes show that it is HTTP/1.1.
     private(set) var carrier: Carrier
     private var exchanges = Slab<Exchange>()
-    /// Bytes of unfinished messages, of all exchanges.
+    /// Bytes of unfinished messages, of all exchanges; and of the memory that they lie in.
     private(set) var held = 0
+    private(set) var heldMemory = 0
     /// Bytes of memory that the bodies of all exchanges hold for themselves.
     private(set) var queued = 0
     /// Bytes of all bodies that wait.
@@ -61,6 +62,13 @@ final class HTTPFace {
     /// Streams wait until less goes beyond their windows.
     var isCrowded: Bool { !crowded.isEmpty }
 
+    /// Exchanges that subscriptions and channels stand behind, which may last.
+    var lasting = 0
+    /// The others: requests that are not complete, not answered, or whose answer is not written.
+    var requests: Int { exchanges.count - lasting }
+    /// Bytes that each of these takes beside bodies: its exchange, its head, and nghttp2's stream.
+    static let requestMemory = 2 << 10
+
     /// Bytes of bodies that go as soon as the output takes them.
     var ready: Int { bodies - beyond }
 
@@ -71,7 +79,8 @@ final class HTTPFace {
             case .http2(let session): session.pointee.bufferedBytes
             case .http1(let http1): http1.memory
             }
-        return carried + held + queued + (login?.authorization.utf8.count ?? 0)
+        let brief = session == nil ? 0 : requests * HTTPFace.requestMemory
+        return carried + heldMemory + queued + brief + (login?.authorization.utf8.count ?? 0)
     }
 
     func noteExpiry(_ time: Int64) { nextExpiry = Swift.min(nextExpiry ?? .max, time) }
@@ -173,6 +182,10 @@ final class HTTPFace {
         let bytes = exchange.deframer.heldBytes + exchange.backlog.count + (exchange.plain?.content.capacity ?? 0)
         held += bytes - exchange.held
         exchange.held = bytes
+        let memory =
+            exchange.deframer.heldMemory + exchange.backlog.capacity + (exchange.plain?.content.capacity ?? 0)
+        heldMemory += memory - exchange.heldMemory
+        exchange.heldMemory = memory
     }
 
     /// Nothing more of its unfinished message is wanted. The message at work may lie in it still.
@@ -314,8 +327,9 @@ final class Exchange {
     var isHalfClosed = false
     /// It is answered before the client has sent all, and the stream left open for a while.
     var isLingering = false
-    /// Bytes of an unfinished message, and of memory of `body`, as they are counted with the connection's.
+    /// Bytes of an unfinished message, of its memory, and of that of `body`, as they are counted with the connection's.
     var held = 0
+    var heldMemory = 0
     var queued = 0
     /// Bytes of `body` as they are counted with the connection's, and those of them beyond the peer's windows.
     var waiting = 0
@@ -364,27 +378,5 @@ final class Exchange {
     var subscriber: Subscriber? {
         guard let bound, bound.kind == .subscriber else { return nil }
         return unsafeDowncast(bound, to: Subscriber.self)
-    }
-}
-
-/// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.
-private struct OutputSink: HTTPSink, ~Copyable {
-    unowned(unsafe) let face: HTTPFace
-    unowned(unsafe) let connection: Connection
-
-    mutating func write(_ bytes: UnsafeRawBufferPointer) {
-        connection.output.reserve(bytes.count).copyMemory(from: bytes)
-    }
-
-    mutating func body(stream: UInt32, handle: UInt32, atMost: Int) -> (count: Int, drained: Bool) {
-        guard let exchange = face.exchange(at: handle) else { return (0, true) }
-        let count = Swift.min(exchange.body.count, atMost)
-        return (count, count == exchange.body.count)
-    }
-
-    mutating func data(stream: UInt32, handle: UInt32, head: UnsafeRawBufferPointer, count: Int) {
-        connection.output.reserve(head.count).copyMemory(from: head)
-        guard let exchange = face.exchange(at: handle) else { return }
-        face.move(count, of: exchange, into: connection)
     }
 }

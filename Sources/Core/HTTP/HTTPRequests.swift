@@ -79,6 +79,10 @@ extension Shard {
     private func request(
         _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
     ) {
+        // Its windows hold answers back, or it waits for them: to read it no more would help neither.
+        if hasManyRequests(http), !head.path.starts(with: PlainRequest.subscriptions) {
+            return refuse(stream, isCall: Shard.isCall(head), http, connection)
+        }
         guard Shard.isCall(head) else {
             let request = plainRequest(head)
             return plainRequest(connection, http, stream, request, complete: complete, now: now)
@@ -109,6 +113,24 @@ extension Shard {
             exchange.isHalfClosed = complete
             begin(call, exchange, http, fields, now: now)
         }
+    }
+
+    /// Memory is full, and the connection has more requests under way than it needs to go on.
+    func hasManyRequests(_ http: HTTPFace) -> Bool { http.requests > Limits.unwrittenAnswers && isPendingFull }
+
+    /// Refuses a request with a head alone, which needs no window, and of which nothing is kept.
+    private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPFace, _ connection: Connection) {
+        reached(.memory)
+        let refusal = Refusal.rejected(
+            "The broker's memory is full, and the connection has \(http.requests) requests that are not done: make "
+                + "fewer at a time.")
+        count(refusal.kind)
+        if isCall {
+            http.answer(stream, GRPCHeads.trailersOnly(GRPCError(refusal.status, refusal.message)))
+        } else {
+            http.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
+        }
+        flush(connection)
     }
 
     private func plainRequest(_ head: RequestHead) -> PlainRequest {
@@ -153,7 +175,7 @@ extension Shard {
         guard !exchange.isFinished else { return }
         http.count(exchange)
         http.limitMessage(of: exchange, to: limits.reassemblyTime, now: moment.monotonic)
-        guard http.held <= limits.reassembly, http.held <= Limits.shortReassembly || !isFull else {
+        guard http.held <= shortReassembly ?? limits.reassembly else {
             let refusal = unfinishedRefusal
             throw GRPCError(refusal.status, refusal.message)
         }

@@ -174,7 +174,7 @@ extension Shard {
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
             let held = http.held + bytes.count
-            guard held <= limits.reassembly, held <= Limits.shortReassembly || !isFull else {
+            guard held <= shortReassembly ?? limits.reassembly else {
                 throw unfinishedRefusal.problem
             }
             plain.content.append(bytes)

@@ -25,6 +25,9 @@ extension Shard {
         let isAwaited = http.isAwaited(exchange)
         exchange.deadline = nil
         http.release(exchange)
+        var answer = answer
+        // Credit is always taken, as it has messages go that wait.
+        if let plain = exchange.plain, plain.request.isOfSubscription, hasManyRequests(http) { answer.body = [] }
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
         // Over HTTP/1.1 also an answer without a body is written later.
         let endsLater = hasBody || http.http1 != nil

@@ -27,6 +27,31 @@ public final class MemoryBudget: Sendable {
     public var used: Int { counter.value }
     func add(_ bytes: Int) { counter.add(bytes) }
 
+    /// Bytes of what clients have begun, in all: requests that are not whole, not dealt with or not answered, and
+    /// publishes that wait.
+    private let pending = Counter()
+
+    /// There are `change` bytes more of that.
+    func addPending(_ change: Int) {
+        pending.add(change)
+        counter.add(change)
+    }
+
+    /// Bytes that are kept for peers that can resume.
+    private let kept = Counter()
+
+    func addKept(_ change: Int) {
+        kept.add(change)
+        counter.add(change)
+    }
+
+    var isKeepingMuch: Bool { kept.value > limit / 4 }
+
+    /// Half of the memory is taken so, or all is used: clients may begin but little more. The rest is for messages.
+    var isPendingFull: Bool { pending.value > limit / 2 || used > limit }
+    /// An eighth more is: next to nothing.
+    var isExhausted: Bool { pending.value > limit / 2 + limit / 8 || used > limit + limit / 8 }
+
     /// Bytes that those who write to sockets hold of what a socket has taken a part of, in all.
     private let held = Counter()
 

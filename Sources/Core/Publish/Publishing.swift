@@ -27,7 +27,7 @@ extension Shard {
             try topic(of: target, for: connection.meter?.account, now: now).fire(
                 metadata: metadata, payload: payload, now: now)
         } else {
-            if let refusal = waitRefusal(to: target.name, isPaid: true) { throw refusal }
+            if let refusal = forwardRefusal(to: target.name) { throw refusal }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             forward(message.weight, of: connection)
@@ -55,9 +55,8 @@ extension Shard {
                     return
                 }
             }
-            if !isPaid || target.owner != index, let refusal = waitRefusal(to: target.name, isPaid: isPaid) {
-                throw refusal
-            }
+            if !isPaid, let refusal = parkRefusal(of: target.name) { throw refusal }
+            if target.owner != index, let refusal = forwardRefusal(to: target.name) { throw refusal }
             openPublisher(
                 connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
                 complete: true, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
@@ -86,7 +85,7 @@ extension Shard {
             // The first message needs no credit, so it is paid for as a single one is.
             let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Publisher.unknownSize
             let isPaid = !rates.isLimited || meter(connection, stream).map { take(size, $0, now: now) } ?? true
-            if !isPaid, payload != nil, let refusal = waitRefusal(to: name, isPaid: false) { throw refusal }
+            if !isPaid, let refusal = parkRefusal(of: name) { throw refusal }
             openPublisher(
                 connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
                 complete: complete, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
@@ -230,15 +229,6 @@ extension Shard {
     }
 
     func key(_ stream: BoundStream) -> StreamKey { StreamKey(shard: index, handle: stream.handle) }
-
-    /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
-    func forward(_ bytes: Int, of connection: Connection) {
-        connection.forwarded += bytes
-        forwardedBytes += bytes
-        forwardedCount += 1
-        memory.add(bytes)
-        updateReading(connection)
-    }
 
     // At the owner
 

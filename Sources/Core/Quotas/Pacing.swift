@@ -94,7 +94,7 @@ extension Shard {
         let size = payload.count + (metadata?.count ?? 0)
         do throws(Refusal) {
             try checkParked(size, of: publisher.connection)
-            if let refusal = waitRefusal(to: publisher.name, isPaid: false) { throw refusal }
+            if let refusal = parkRefusal(of: publisher.name) { throw refusal }
         } catch {
             refusedPublish(error, of: publisher.name)
             return revoke(publisher, error, now: now)
@@ -104,13 +104,13 @@ extension Shard {
             return revoke(publisher, Refusal(.beyondCredit, sent), now: now)
         }
         publisher.early.append(metadata: metadata, payload: payload)
-        memory.add(publisher.early.bytes.count)
+        memory.addPending(publisher.early.bytes.count)
         publisher.parkedBytes += size
         publisher.connection.parkedBytes += size
     }
 
     func dropEarly(_ publisher: Publisher) {
-        memory.add(-publisher.early.bytes.count)
+        memory.addPending(-publisher.early.bytes.count)
         publisher.early.removeAll()
     }
 

@@ -24,8 +24,12 @@ struct ParkedQueue {
     private var base = 0
     private var places: [StreamKey: Int] = [:]
     private let budget: MemoryBudget
-    /// Bytes of all that wait; they count as memory of the broker.
+    /// Bytes of all that wait.
     private(set) var bytes = 0
+    /// What a publish takes beside its bytes while it waits: its publisher, its stream, and its place here.
+    static let overhead = 512
+    /// What all that wait take of the broker's memory.
+    var memory: Int { bytes + count * ParkedQueue.overhead }
 
     init(budget: MemoryBudget) { self.budget = budget }
 
@@ -35,14 +39,14 @@ struct ParkedQueue {
 
     mutating func append(_ publish: ParkedPublish) {
         places[publish.key] = base + entries.count
-        charge(publish.message.bytes.count)
+        charge(publish.message.bytes.count, 1)
         entries.append(Entry(publish: publish))
     }
 
     mutating func removeFirst() {
         guard let first else { return }
         places[first.key] = nil
-        charge(-first.message.bytes.count)
+        charge(-first.message.bytes.count, -1)
         head += 1
         skipGaps()
     }
@@ -50,7 +54,7 @@ struct ParkedQueue {
     /// Takes out what waits under `key`, if anything does.
     mutating func withdraw(_ key: StreamKey) {
         guard let place = places.removeValue(forKey: key) else { return }
-        charge(-entries[place - base].publish.message.bytes.count)
+        charge(-entries[place - base].publish.message.bytes.count, -1)
         entries[place - base].publish.message.removeAll()
         entries[place - base].isGap = true
         skipGaps()
@@ -59,16 +63,16 @@ struct ParkedQueue {
     /// Empties the queue, and returns whose publishes waited, in order.
     mutating func removeAll() -> [StreamKey] {
         let keys = entries[head...].compactMap { $0.isGap ? nil : $0.publish.key }
-        charge(-bytes)
+        charge(-bytes, -count)
         entries.removeAll()
         places.removeAll()
         head = 0
         return keys
     }
 
-    private mutating func charge(_ amount: Int) {
+    private mutating func charge(_ amount: Int, _ publishes: Int) {
         bytes += amount
-        budget.add(amount)
+        budget.addPending(amount + publishes * ParkedQueue.overhead)
     }
 
     private mutating func skipGaps() {

@@ -31,11 +31,9 @@ extension Shard {
         return refusal
     }
 
-    /// Why a publish is not taken that has to wait until its user may publish more (`isPaid` is false), or for another
-    /// shard, whose topic may yet give up messages for it.
-    func waitRefusal(to topic: String, isPaid: Bool) -> Refusal? {
-        isFull && (!isPaid || isBeyond) ? fullRefusal(of: topic) : nil
-    }
+    /// Why nothing is sent on to a topic of another shard, which may yet give up messages for it; nil unless a fourth
+    /// more memory is used than there should be.
+    func forwardRefusal(to topic: String) -> Refusal? { isFull && isBeyond ? fullRefusal(of: topic) : nil }
 
     /// As shares are not paid back in time by all, there is an end to them.
     private var isBeyond: Bool { memory.used - memory.limit > memory.limit / Shard.memoryOvershoot }
@@ -49,16 +47,33 @@ extension Shard {
         return memory.used > memory.limit
     }
 
+    /// Clients have begun so much that nobody may begin more than a little.
+    var isPendingFull: Bool {
+        guard memory.isPendingFull else { return false }
+        // What gives way does so first.
+        if memory.used > memory.limit { relieveMemory(now: moment) }
+        return memory.isPendingFull
+    }
+
+    /// Why one more publish cannot wait; nil if it can.
+    func parkRefusal(of topic: String) -> Refusal? { isPendingFull ? fullRefusal(of: topic) : nil }
+
+    /// Bytes that a connection may have kept of its unfinished messages while memory is full; nil while it is not.
+    var shortReassembly: Int? {
+        guard isPendingFull else { return nil }
+        return memory.isExhausted ? Limits.leastReassembly : Limits.shortReassembly
+    }
+
     /// Why a connection can have no more of its unfinished messages kept.
     var unfinishedRefusal: Refusal {
-        guard isFull else {
+        guard let most = shortReassembly else {
             reached(.reassembly)
             return Refusal.unfinished(limit: limits.reassembly)
         }
         reached(.memory)
         return .rejected(
             "The broker's memory is full, and it takes no more of unfinished messages than "
-                + "\(Limits.shortReassembly) bytes of a connection: send it again later.")
+                + "\(most) bytes of a connection: send it again later.")
     }
 
     /// Those that were deleted count, too: they live on while someone waits for their messages.
@@ -102,7 +117,7 @@ extension Shard {
 
 extension Topic {
     /// Bytes that cannot be given up for new messages.
-    var unsheddable: Int { (room.held(log) ?? 0) + parked.bytes }
+    var unsheddable: Int { (room.held(log) ?? 0) + parked.memory }
 
     /// Loses its oldest messages until its log, with the chunk that it begins next, takes at most `share` bytes of
     /// memory, whoever waits for them, unless a `block` subscription does.

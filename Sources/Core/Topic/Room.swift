@@ -102,3 +102,17 @@ struct Room {
         Swift.max(1, Swift.min(messages, bytes / typical))
     }
 }
+
+extension Topic {
+    /// Room that is neither used nor reserved.
+    var freeRoom: Int { room.messages(log: log, byteLimit: retention.bytes) }
+
+    /// Whether a message needs no room that somebody reserved or waits for.
+    func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
+
+    /// Whether a message fits between what cannot be evicted and the byte limit.
+    func bytesFit(_ charge: Int) -> Bool {
+        guard let held = room.held(log) else { return true }
+        return held + charge <= retention.bytes
+    }
+}

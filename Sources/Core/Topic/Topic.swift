@@ -143,7 +143,7 @@ final class Topic: Timed {
     ) throws(Refusal) -> SequenceNumber? {
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
         if let refusal = refusal(charge: charge) { throw refusal }
-        guard parked.isEmpty, freeRoom > 0, bytesFit(charge) else { return nil }
+        guard hasPlace(charge) else { return nil }
         return append(metadata: metadata, payload: payload, charge: charge, now: now)
     }
 
@@ -152,7 +152,8 @@ final class Topic: Timed {
         let isMessage = request.message.count > 0
         var refused = isMessage ? nil : refusal(charge: 0)
         request.message.forEach { metadata, payload in
-            refused = refusal(charge: Log.charge(payload: payload.count, metadata: metadata?.count ?? 0))
+            let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
+            refused = refusal(charge: charge) ?? (hasPlace(charge) ? nil : shard.parkRefusal(of: name))
             return false
         }
         if let refused {
@@ -217,7 +218,8 @@ final class Topic: Timed {
     ) -> Bool {
         channel.awaitsFirst = false
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
-        guard channel.outstanding > 0 || parked.isEmpty && freeRoom > 0 && bytesFit(charge) else {
+        guard channel.outstanding > 0 || hasPlace(charge) else {
+            if let refusal = shard.parkRefusal(of: name) { return reject(channel, refusal) }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             channel.isParked = true
@@ -290,15 +292,6 @@ final class Topic: Timed {
         shard.tell(channel.key, .refused(refusal))
         if channel.options.lossFailsTopic { finish(.failed("the publisher was rejected"), now: shard.moment) }
         return false
-    }
-
-    /// Room that is neither used nor reserved.
-    var freeRoom: Int { room.messages(log: log, byteLimit: retention.bytes) }
-
-    /// Whether a message fits between what cannot be evicted and the byte limit.
-    func bytesFit(_ charge: Int) -> Bool {
-        guard let held = room.held(log) else { return true }
-        return held + charge <= retention.bytes
     }
 
     func markDirty() {

@@ -31,6 +31,8 @@ public struct GRPCDeframer: ~Copyable {
 
     /// Bytes kept of a message that is not whole yet, at most `limit` and the prefix.
     public var heldBytes: Int { held.count - handedOut }
+    /// Bytes of memory that it lies in.
+    public var heldMemory: Int { held.capacity }
 
     /// The next whole message without its prefix, nil when `rest` is used up. It is valid until the next call, as long
     /// as the chunk is.

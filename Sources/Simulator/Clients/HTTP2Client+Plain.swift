@@ -122,7 +122,9 @@ extension HTTP2Client {
         let answer = Row(call.body)
         let isDone = call.status == "200" || call.status == "201" || call.status == "204"
         // Of a problem.
-        let error = isDone ? nil : answer?["detail"] ?? text
+        var error = isDone ? nil : answer?["detail"] ?? text
+        // Where memory is full.
+        if error == "" { error = call.status == "429" ? "requests that are not done" : "There is no subscription" }
         noteLimit(error, call.ledger)
         switch call.ledger {
         case let ledger as AcknowledgedLedger where isDone:

@@ -53,9 +53,12 @@ final class HeapCheck {
         let bound =
             fixed + population.connections * HeapCheck.connection + http2 * HeapCheck.http2Connection
             + population.streams * HeapCheck.stream + population.topics * HeapCheck.topic
-        referee.expect(
-            live <= bound,
+        guard live > bound else { return }
+        var tally = MemoryTally()
+        for shard in broker.shards { shard.add(to: &tally) }
+        referee.fail(
             "\(live) bytes are allocated, and \(bound) may be, with \(now.connections) connections, \(now.streams) "
-                + "streams and \(now.topics) topics; the broker counts \(broker.memory.used)")
+                + "streams and \(now.topics) topics; the broker counts \(broker.memory.used), of them \(tally.logs) "
+                + "of logs, \(tally.parked) of publishes that wait, \(tally.requests) of requests, \(tally.kept) kept")
     }
 }

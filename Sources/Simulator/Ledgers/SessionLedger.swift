@@ -270,10 +270,11 @@ final class SessionLedger {
         return claim.first <= dealt && claim.last >= kept.position && index(of: claim.last) != nil
     }
 
-    /// Bytes that may be sent before some are acknowledged. Where memory may be short it is none if any are under way.
+    /// Bytes that may be sent before some are acknowledged. Where memory may be short it may be none, for as long as
+    /// others have much kept for them.
     func window(_ connection: Inspection.Connection) -> Int {
         guard let kept = connection.kept else { return .max }
-        if plan.isMemoryShort, kept.count > 0 { return 0 }
+        if plan.isMemoryShort { return 0 }
         return plan.limits.resumeBuffer - kept.sent
     }
 

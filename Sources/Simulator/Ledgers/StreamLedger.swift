@@ -38,12 +38,13 @@ class StreamLedger {
         end = error ?? ""
     }
 
-    /// The connection could not put a message together, of which its topic does not know. Over RSocket it ends; a call
-    /// of gRPC fails alone.
+    /// The connection could not put a message together, or had too much under way, of which its topic does not know.
+    /// Over RSocket it ends; a call of gRPC fails alone.
     static func isOfFragments(_ error: String) -> Bool {
         [
             "unfinished fragmented messages", "fragments of a message took too long",
             "unfinished messages need more than", "takes no more of unfinished messages",
+            "requests that are not done",
         ].contains { error.contains($0) }
     }
 

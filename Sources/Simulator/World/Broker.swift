@@ -157,7 +157,8 @@ final class Broker {
         takeMail(wire.shard, most: .max)
         guard wire.isReadable, !shard.isBehind(wire.id) else { return }
         if wire.unread > 0 {
-            let most = isPartial && plan.has(.splits) ? chance.size(upTo: chance.pick([8, 60, 5000])) : 128 << 10
+            let some = isPartial && plan.has(.splits) ? chance.size(upTo: chance.pick([8, 60, 5000])) : .max
+            let most = Swift.min(some, shard.readLimit(of: wire.id))
             wire.withUnread(most) { bytes in
                 trace.add(.read, wire.shard, bytes.count, "of \(wire.id.index)")
                 trace.add(bytes)

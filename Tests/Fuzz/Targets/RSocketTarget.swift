@@ -64,7 +64,7 @@ private struct Listener: ~Copyable {
         while let event = connection.next() { take(event) }
         let (held, streams) = (connection.bufferedBytes, connection.streamCount)
         // The longest frame put together is an ERROR of 4,096 bytes of text, in a buffer of a power of two.
-        mustHold(held <= Listener.limits.maxReassembly + 8192, "\(held) bytes are held")
+        mustHold(held <= 2 * Listener.limits.maxReassembly + 8192, "\(held) bytes are held")
         mustHold(streams <= Listener.limits.maxStreams + Listener.limits.maxPartials, "\(streams) streams are open")
     }
 

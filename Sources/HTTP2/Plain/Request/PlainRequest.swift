@@ -34,6 +34,10 @@ public struct PlainRequest: Sendable {
     /// The target's path is one of those.
     public var isUnderRoot: Bool { Target.withoutAuthority(target[...]).utf8.starts(with: PlainRequest.root) }
 
+    /// What the paths of requests for credit begin with.
+    public static let subscriptions = Array("/v1/subscriptions/".utf8)
+    public var isOfSubscription: Bool { target.utf8.starts(with: PlainRequest.subscriptions) }
+
     private let limits: PlainLimits
     private var kept = 0
     /// The first thing that was wrong with a header; `check` throws it.

@@ -1,0 +1,51 @@
+// Reading: when a connection is read no more, and what it sent waits. The less memory there is, the sooner.
+
+extension Shard {
+    /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
+    /// is to ask for nothing more now.
+    func mustWait(_ connection: Connection) -> Bool {
+        leavesUnread(connection)
+            || connection.http.map { leavesUnwritten(connection, $0) } ?? false
+            || connection.forwarded > 0 && connection.forwarded > mostForwarded
+            || connection.ticket != nil
+    }
+
+    /// Bytes that a connection may have on their way to other shards: where there is much of all of them, or of what
+    /// clients have begun, one request or batch of messages at a time.
+    private var mostForwarded: Int { forwardedCount > Work.mailUnderWay || isPendingFull ? 0 : limits.forwarded }
+
+    private func leavesUnread(_ connection: Connection) -> Bool {
+        let unread = connection.output.unreadAnswers
+        guard unread > Limits.leastControl else { return false }
+        return unread > limits.controlOutput || memory.isExhausted
+            || unread > Limits.shortControl && (pool.isReadingShort || memory.isPendingFull)
+    }
+
+    /// Answers over HTTP/2 wait for the socket. What waits for the peer's windows is not held against it here: what
+    /// opens them has to be read.
+    private func leavesUnwritten(_ connection: Connection, _ http: HTTPFace) -> Bool {
+        let isBlocked = connection.output.blocked
+        guard isBlocked || connection.isFlushing else { return false }
+        if http.unwritten > Limits.unwrittenAnswers {
+            return isBlocked || pool.isReadingShort || memory.isPendingFull
+        }
+        if http.unwritten > Limits.shortUnwrittenAnswers, memory.isPendingFull { return true }
+        guard isBlocked else { return false }
+        return http.queuedFrames > (memory.isPendingFull ? Limits.shortUnwrittenFrames : Limits.unwrittenFrames)
+    }
+
+    /// Reading pauses while what was read must wait.
+    func updateReading(_ connection: Connection) {
+        if connection.output.unreadAnswers > limits.controlOutput {
+            if connection.unreadSince == nil { reached(.controlOutput) }
+            connection.unreadSince = connection.unreadSince ?? moment.monotonic
+        } else {
+            connection.unreadSince = nil
+        }
+        var reading = !connection.isHeld && !mustWait(connection)
+        if case .closing = connection.phase { reading = false }
+        guard reading != connection.isReading, !connection.isClosed, !connection.isDetached else { return }
+        connection.isReading = reading
+        effects.reading.append((connection.id, reading))
+    }
+}
