@@ -175,6 +175,8 @@ extension Shard {
         guard !exchange.isFinished else { return }
         http.count(exchange)
         http.limitMessage(of: exchange, to: limits.reassemblyTime, now: moment.monotonic)
+        // The message of PublishOne is on its way to its topic, and is answered from there.
+        if let publisher = exchange.bound as? Publisher, !publisher.isChannel { return }
         guard http.held <= shortReassembly ?? limits.reassembly else {
             let refusal = unfinishedRefusal
             throw GRPCError(refusal.status, refusal.message)

@@ -227,8 +227,11 @@ final class Journal {
         for number in messages.indices where messages[number].strength == .fire { withdrawn(number) }
     }
 
-    func refused(_ number: Int) {
-        referee.expect(messages[number].place == nil, "message m\(number) was refused, yet it is in its topic")
+    func refused(_ number: Int, _ why: String) {
+        let message = messages[number]
+        referee.expect(
+            message.place == nil,
+            "message m\(number) (\(message.strength)) was refused, yet it is in its topic: \(why)")
         messages[number].isRefused = true
     }
 

@@ -35,7 +35,7 @@ final class AcknowledgedLedger: StreamLedger {
         guard let error else { return referee.expect(isAnswered, "\(name) was completed without an answer") }
         referee.expect(!isAnswered, "\(name) was answered and then refused: \(error)")
         expectError(error, among: refusals)
-        journal.refused(number)
+        journal.refused(number, error)
     }
 }
 
@@ -118,7 +118,7 @@ final class ChannelLedger: StreamLedger {
         super.ended(metadata, error)
         // Its last acknowledgement comes before the end, if there is credit for it: what is beyond was not accepted.
         if asksForAll, !isMistaken, error.map(StreamLedger.isOfFragments) != true {
-            for number in sent[accepted...] { journal.refused(number) }
+            for number in sent[accepted...] { journal.refused(number, error ?? "its channel was completed") }
         }
         if let error {
             expectError(error, among: refusals)
