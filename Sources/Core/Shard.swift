@@ -29,6 +29,8 @@ public final class Shard {
     // Connections and their streams
     var connections = Slab<Connection>()
     var streams = Slab<BoundStream>()
+    /// Those whose output has room that no socket made.
+    var roomyConnections: [Connection] = []
     /// By their ids, as lists tell them.
     var subscribers = PartitionedDictionary<UInt64, Subscriber>()
     var subscriptionCount: Int { subscribers.count }
@@ -200,8 +202,9 @@ public final class Shard {
     func settle(_ now: Instant) {
         if !touchedMeters.isEmpty { putTokensBack() }
         sendOutgoing()
-        while !dirtyTopics.isEmpty || !dirtyMirrors.isEmpty {
+        while !dirtyTopics.isEmpty || !dirtyMirrors.isEmpty || !roomyConnections.isEmpty {
             pool.look()
+            while let connection = roomyConnections.popLast() { feedRoomy(connection, now: now) }
             while let topic = dirtyTopics.popLast() { topic.settle(now: now) }
             while let mirror = dirtyMirrors.popLast() { report(mirror, now: now) }
         }

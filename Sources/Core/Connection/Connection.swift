@@ -83,6 +83,8 @@ final class Connection: Timed {
     /// Requests that were read wait in `rsocket` until the peer reads its answers, or a topic's owner has caught up.
     var isHeld = false
     var isFlushing = false
+    /// Its output has room that no socket made.
+    var isRoomy = false
     /// Acknowledgements wait until the peer has read others.
     var hasUntold = false
     /// An event told that it was opened.

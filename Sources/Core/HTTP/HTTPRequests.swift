@@ -33,8 +33,11 @@ extension Shard {
             exchange.isFinished = true
             leave(exchange, .cancelled, now: now)
             http.forget(exchange)
+            noteRoom(connection)
         case .closed(_, let handle):
-            if let exchange = http.exchange(at: handle) { http.forget(exchange) }
+            guard let exchange = http.exchange(at: handle) else { return }
+            http.forget(exchange)
+            noteRoom(connection)
         case .writable(_, let handle):
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.isStalled = false
@@ -389,6 +392,7 @@ extension Shard {
             leave(exchange, .cancelled, now: now)
             http.cancel(exchange)
             http.forget(exchange)
+            noteRoom(exchange.connection)
             flush(exchange.connection)
         } else {
             refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)

@@ -25,6 +25,7 @@ extension Shard {
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 http.detach(exchange)
+                noteRoom(connection)
                 charge(connection)
                 return false
             }

@@ -162,6 +162,21 @@ extension Shard {
         return count
     }
 
+    /// What waited in the output may have gone without a write: it waits for its peer's windows now, or its stream has
+    /// ended. Others of the connection may wait for that room, and no write will tell them.
+    func noteRoom(_ connection: Connection) {
+        guard connection.hungryCount > 0 || connection.http?.isCrowded == true, !connection.isRoomy else { return }
+        connection.isRoomy = true
+        roomyConnections.append(connection)
+    }
+
+    func feedRoomy(_ connection: Connection, now: Instant) {
+        connection.isRoomy = false
+        guard !connection.isClosed else { return }
+        feedHungry(connection, now: now)
+        if let http = connection.http { feedCrowded(http, now: now) }
+    }
+
     /// Output has room again: subscribers that waited for it have their turns.
     func feedHungry(_ connection: Connection, now: Instant) {
         for _ in 0..<connection.hungryCount {

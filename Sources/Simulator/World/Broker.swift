@@ -268,6 +268,8 @@ final class Broker {
         for id in list {
             guard let wire = wiresByID[index][id] else { continue }
             let count = Heap.engine { shard.gather(id, into: pieces) }
+            // The server's loop has no write to tell of either.
+            guard count > 0 else { continue }
             let offered = pieces[..<count].reduce(0) { $0 + $1.count }
             var taken = Swift.min(offered, wire.room)
             if isPartial, plan.has(.partialWrites), chance.isOne(in: 2) { taken = chance.below(taken + 1) }
