@@ -9,11 +9,12 @@ public struct KnownLogin: Sendable {
 
 /// Belongs to one thread. Times are nanoseconds of a clock that never steps back.
 struct RecentLogins {
-    /// Logins that are remembered; one more has all of them forgotten.
+    /// Logins that are remembered, in two generations: when the younger one is full, the older one is forgotten.
     static let capacity = 1024
     static let lifetime: UInt64 = 300_000_000_000
 
-    private var until: [[UInt8]: UInt64] = [:]
+    private var younger: [[UInt8]: UInt64] = [:]
+    private var older: [[UInt8]: UInt64] = [:]
     let secret: [UInt8]
 
     init(secret: [UInt8]) { self.secret = secret }
@@ -27,18 +28,20 @@ struct RecentLogins {
     }
 
     mutating func insert(_ login: KnownLogin, now: UInt64) {
-        if until.count >= RecentLogins.capacity {
-            until = until.filter { $0.value > now }
-            if until.count >= RecentLogins.capacity { until.removeAll() }
+        if younger.count >= RecentLogins.capacity / 2, younger[login.key] == nil {
+            older = younger
+            younger = [:]
         }
-        until[login.key] = login.until
+        younger[login.key] = login.until
+        older[login.key] = nil
     }
 
     func contains(_ user: String, _ password: [UInt8], _ hash: String, now: UInt64) -> Bool {
-        until[key(user, password, hash)].map { now < $0 } ?? false
+        let key = key(user, password, hash)
+        return (younger[key] ?? older[key]).map { now < $0 } ?? false
     }
 
-    var count: Int { until.count }
+    var count: Int { younger.count + older.count }
 
     private func key(_ user: String, _ password: [UInt8], _ hash: String) -> [UInt8] {
         // Neither a name nor a hash has a NUL.

@@ -264,6 +264,10 @@ import Testing
 
     @Test func theyAreBounded() {
         var recent = RecentLogins(secret: [1])
+        // Too many have the older ones forgotten, and not those that came a moment ago.
+        for index in 0..<RecentLogins.capacity + 1 { recent.insert("v\(index)", [1], "hash", now: 0) }
+        let left = (0...RecentLogins.capacity).filter { recent.contains("v\($0)", [1], "hash", now: 1) }
+        #expect(left.count >= RecentLogins.capacity / 2 && left.last == RecentLogins.capacity)
         for index in 0..<3000 { recent.insert("u\(index)", [1], "hash", now: UInt64(index)) }
         #expect(recent.count <= RecentLogins.capacity && recent.contains("u2999", [1], "hash", now: 3000))
     }
