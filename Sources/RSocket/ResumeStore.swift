@@ -51,6 +51,12 @@ public final class ResumeStore {
         return frames.count - before
     }
 
+    /// `count` bytes of frames, lengths not included, went to the client without standing here; nothing does now.
+    public func skip(_ count: Int) {
+        precondition(frames.count == 0)
+        position &+= UInt64(count)
+    }
+
     /// A socket took `count` bytes of `next`.
     public func took(_ count: Int) {
         sent += count

@@ -59,6 +59,42 @@ import Testing
         #expect(clients.allSatisfy { !$0.isClosed })
     }
 
+    /// Those who could resume have no copy each of a message that there is no memory for. Who reads goes on, and is
+    /// sent again what was kept, but not what was not.
+    @Test func thoseWhoCanResumeTakeAConstant() {
+        let broker = broker(retain: 1)
+        let clients = (0..<60).map { index in
+            let client = ResumingClient(broker, token: [UInt8](repeating: UInt8(index), count: 16))
+            client.subscribe("t", n: 99, stream: 1)
+            client.socket.window = 1000 + 37 * index
+            return client
+        }
+        let idle = broker.memory.used
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: (1 << 20) - 100)
+        for number in 0..<20 {
+            publisher.publish("t", "\(number)\(text)", stream: UInt32(2 * number + 1))
+            #expect(publisher.received() == ["\(2 * number + 1):\(number + 1)|"])
+            #expect(broker.memory.used - idle <= StalledReadersTests.memory * 5 / 4, "\(broker.memory.used)")
+        }
+        let reader = clients[59]
+        reader.socket.read(.max)
+        reader.acknowledge()
+        for _ in 0..<12 {
+            broker.advance(seconds: 1)
+            reader.acknowledge()
+        }
+        // The first one, and the newest.
+        #expect(reader.lines.first?.hasPrefix("1:0x") == true && reader.lines.last?.hasPrefix("1:19x") == true)
+        reader.lose()
+        reader.resume()
+        #expect(reader.resumed == 1 && reader.refusal == nil)
+        // It lacks some of a message that passed.
+        clients[0].lose()
+        clients[0].resume()
+        #expect(clients[0].refusal?.contains("The session cannot go on from position 0") == true)
+    }
+
     /// What was lost is told when it is read again.
     @Test func whoReadsAgainIsToldOfWhatIsLost() {
         let broker = broker(retain: 1)

@@ -13,21 +13,25 @@ import Testing
         ProcessInfo.processInfo.environment[name].flatMap { Int($0) }
     }
 
-    private static let kept: [UInt64] = {
+    private static let kept: [(seed: UInt64, required: Set<Feature>)] = {
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("seeds.txt")
         guard let text = try? String(contentsOf: file, encoding: .utf8) else { return [] }
-        return text.split(separator: "\n").compactMap { $0.split(separator: " ").first.flatMap { UInt64($0) } }
+        return text.split(separator: "\n").compactMap { line in
+            let words = line.prefix { $0 != " " }.split(separator: "+")
+            guard let seed = words.first.flatMap({ UInt64($0) }) else { return nil }
+            return (seed, Set(words.dropFirst().compactMap { Feature(rawValue: String($0)) }))
+        }
     }()
 
-    private func expectToPass(_ seed: UInt64) {
-        let outcome = Simulation.run(seed: seed)
+    private func expectToPass(_ seed: UInt64, required: Set<Feature> = []) {
+        let outcome = Simulation.run(seed: seed, required: required)
         guard let fault = outcome.fault else { return }
         Issue.record(
             "seed \(seed), step \(outcome.step): \(fault)\n\(outcome.plan)\nagain: \(outcome.command)")
     }
 
     @Test func seedsThatFailedOncePass() {
-        for seed in Self.kept { expectToPass(seed) }
+        for (seed, required) in Self.kept { expectToPass(seed, required: required) }
     }
 
     /// In parts, so that they run beside each other.

@@ -6,6 +6,9 @@
 // A peer is handed no more messages while it has not acknowledged `resume-buffer` bytes, as if its socket were full.
 // Answers are never held back by that, or a peer that is read no more could not acknowledge any: where they take more
 // than there is room for, the oldest frames go that were sent, and only who has those can still resume.
+//
+// A message that memory has no room for a copy of passes: it is sent from the log, as to those who cannot resume, and so
+// is all that follows until nothing is left to be sent. What has passed cannot be sent again.
 
 import Bytes
 import RSocket
@@ -18,10 +21,48 @@ final class KeptOutput {
     let most: Int
     /// What the broker's memory was charged.
     fileprivate var charged = 0
+    /// Bytes of frames that have passed, without the lengths, in all and since nothing was left last; and what is left
+    /// of the one that is being taken.
+    private(set) var passed: UInt64 = 0
+    private var passing = 0
+    private var frameLeft = 0
 
     init(window: Int, answers: Int) {
         self.window = window
         most = window + answers
+    }
+
+    /// Whole frames are about to pass, between two others.
+    func pass(_ frames: UnsafeRawBufferPointer) {
+        var offset = 0
+        while offset < frames.count {
+            let size = PayloadFraming.length(of: frames, at: offset)
+            passing += size - Wire.lengthSize
+            offset += size
+        }
+    }
+
+    /// The next `count` bytes of `frames` have passed, each of which lies with its whole header there.
+    func pass(_ count: Int, of frames: UnsafeRawBufferPointer) {
+        var offset = 0
+        while offset < count {
+            if frameLeft == 0 {
+                frameLeft = PayloadFraming.length(of: frames, at: offset)
+                passing -= Wire.lengthSize
+            }
+            let part = Swift.min(frameLeft, count - offset)
+            frameLeft -= part
+            offset += part
+        }
+        passing += count
+    }
+
+    /// All that was to pass has, or `lost` bytes of it never will.
+    fileprivate func endPass(lost: Int) {
+        store.skip(passing + lost)
+        passed &+= UInt64(passing + lost)
+        passing = 0
+        frameLeft = 0
     }
 
     fileprivate func charge(to budget: MemoryBudget) {
@@ -49,10 +90,30 @@ extension Output {
 
     private var isMemoryShort: Bool { pool.budget.used >= pool.budget.limit }
 
-    /// Memory that is short goes to nobody for keeping more, and once much is kept to nobody for a first message.
+    /// Memory that is short goes to nobody for keeping more than a little.
     func roomToKeep(_ kept: KeptOutput, _ limit: Int) -> Int {
-        if isMemoryShort, kept.store.count > 0 || pool.budget.isKeepingMuch { return 0 }
-        return Swift.min(limit, kept.window - kept.store.sent) - count
+        if isMemoryShort {
+            return kept.store.count > 0 ? 0 : Swift.min(limit, Output.sip) - count
+        }
+        // All is to have gone before anything is kept again.
+        if isPassing { return 0 }
+        // What is kept grows by as much again.
+        let free = Swift.max(Output.sip, (pool.budget.limit - pool.budget.used) / 2)
+        return Swift.min(limit, kept.window - kept.store.sent, free) - count
+    }
+
+    /// What is handed over next passes, if there is no memory for a copy of its `size` bytes.
+    mutating func passIfShort(_ size: Int) {
+        guard let kept, !isPassing, kept.store.count == 0, size > Output.sip else { return }
+        let limit = pool.budget.limit
+        isPassing = pool.budget.used + size > limit + limit / Output.keptOvershoot
+    }
+
+    /// All that was to pass has.
+    mutating func endPassIfWritten() {
+        guard count == 0, control.isEmpty else { return }
+        isPassing = false
+        kept?.endPass(lost: 0)
     }
 
     mutating func reserve(_ count: Int, in kept: KeptOutput) -> UnsafeMutableRawBufferPointer {
@@ -127,6 +188,13 @@ extension Output {
 
     /// The socket is gone, and what was meant for it alone with it. Until `rewind` it is as if one were full.
     mutating func detach() {
+        if isPassing {
+            // Whoever comes back lacks it, whatever it has.
+            kept?.endPass(lost: count)
+            isPassing = false
+            answers = 0
+            removeSegments()
+        }
         control.removeAll()
         keepalive.removeAll()
         blocked = true
@@ -135,7 +203,7 @@ extension Output {
     /// There is another socket, whose peer has everything before `position`; `detach` comes before or with it. False if
     /// it cannot go on from there.
     mutating func rewind(to position: UInt64) -> Bool {
-        guard let kept, kept.store.rewind(to: position) else { return false }
+        guard let kept, !isPassing, kept.store.rewind(to: position) else { return false }
         count = kept.store.unsent
         // Answers that were sent before may be among it.
         answersEnd = sent &+ UInt64(count)

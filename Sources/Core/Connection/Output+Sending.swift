@@ -18,7 +18,7 @@ extension Output {
             }
         }
         settleKeepalive()
-        if let kept { return gather(kept, into: pieces) }
+        if let keeping { return gather(keeping, into: pieces) }
         pool.scratch.clear()
         var index = first
         var skip = 0
@@ -57,7 +57,7 @@ extension Output {
 
     /// The socket took the first `written` of the gathered bytes.
     mutating func wrote(_ written: Int, blocked: Bool) {
-        if let kept { return wrote(written, blocked: blocked, of: kept) }
+        if let keeping { return wrote(written, blocked: blocked, of: keeping) }
         var rest = inFlight > 0 ? takeInFlight(written) : written
         if inFlight == 0 {
             let part = Swift.min(rest, control.count)
@@ -82,6 +82,7 @@ extension Output {
         }
         if sent >= answersEnd { answers = 0 }
         self.blocked = blocked
+        if isPassing { endPassIfWritten() }
         if blocked { settleStalled() }
         if first == segments.count {
             segments.removeAll(keepingCapacity: !blocked && segments.capacity <= 64)
@@ -150,7 +151,7 @@ extension Output {
         guard isRSocket else { return }
         settleKeepalive()
         answers = 0
-        if let kept { return dropUnsent(kept) }
+        if let keeping { return dropUnsent(keeping) }
         // A frame in flight must be ended, or the error behind it could not be read.
         let keep = inFlight
         while first < segments.count, count > keep {
@@ -165,13 +166,17 @@ extension Output {
     /// Gives back what is held.
     mutating func removeAll() {
         forgetKept()
+        removeSegments()
+        control.removeAll()
+        keepalive.removeAll()
+    }
+
+    mutating func removeSegments() {
         while segments.count > first { removeLast() }
         segments.removeAll()
         first = 0
         count = 0
         inFlight = 0
-        control.removeAll()
-        keepalive.removeAll()
     }
 
     /// It is too late for that answer to be replaced by a later one.
@@ -185,6 +190,9 @@ extension Output {
     private mutating func takeFront(_ bytes: Int) {
         count -= bytes
         sent &+= UInt64(bytes)
+        if isPassing {
+            kept?.pass(bytes, of: UnsafeRawBufferPointer(start: segments[first].start, count: segments[first].count))
+        }
         segments[first].start += bytes
         segments[first].count -= bytes
         if segments[first].count == 0 {

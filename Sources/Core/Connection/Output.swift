@@ -67,6 +67,11 @@ struct Output: ~Copyable {
     var isSealed = false
     /// What stands in for the segments where the peer can resume.
     var kept: KeptOutput?
+    /// What goes to such a peer now is not kept.
+    var isPassing = false
+    /// What stands in for the segments now.
+    @inline(__always)
+    var keeping: KeptOutput? { isPassing ? nil : kept }
 
     /// Its bytes are RSocket's frames; else nothing is known of where they begin and end, and nothing goes ahead.
     let isRSocket: Bool
@@ -84,6 +89,8 @@ struct Output: ~Copyable {
 
     /// Bytes that a connection may have waiting while memory is short.
     static let sip = 4 << 10
+    /// No copy of a message is kept where that takes memory beyond its limit by one part in so many.
+    static let keptOvershoot = 8
 
     /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
     @inline(__always)
@@ -110,7 +117,7 @@ struct Output: ~Copyable {
     /// Whole frames that lie in `chunk`, to be sent from there, on `stream`.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: Chunk, stream: UInt32) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
-        if kept != nil { return copy(bytes, stream: stream) }
+        if keeping != nil { return copy(bytes, stream: stream) }
         count += bytes.count
         let needed = stream == PayloadFraming.commonStream ? 0 : stream
         let last = segments.count - 1
@@ -127,7 +134,7 @@ struct Output: ~Copyable {
     /// - Parameter isTail: they are the rest of the frame that was begun right before.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: AnyObject, isTail: Bool = false) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
-        if kept != nil { return reserve(bytes.count).copyMemory(from: bytes) }
+        if keeping != nil { return reserve(bytes.count).copyMemory(from: bytes) }
         count += bytes.count
         let stream = isTail ? Segment.tail : 0
         segments.append(Segment(owner: .shared(owner), start: start, count: bytes.count, stream: stream))
@@ -144,7 +151,7 @@ struct Output: ~Copyable {
     mutating func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
         self.count += count
         copied &+= UInt64(count)
-        if let kept { return reserve(count, in: kept) }
+        if let keeping { return reserve(count, in: keeping) }
         let last = segments.count - 1
         if last >= first, case .block(let block) = segments[last].owner, block.capacity - block.used >= count,
             segments[last].start + segments[last].count == UnsafeRawPointer(block.base + block.used)
@@ -165,7 +172,7 @@ struct Output: ~Copyable {
         reserve(frames.count).copyMemory(from: frames)
         answers += frames.count
         answersEnd = sent &+ UInt64(count)
-        if let kept { shorten(kept) }
+        if let keeping { shorten(keeping) }
     }
 
     /// A place for a new segment, in the block in use if it has room.
@@ -186,8 +193,10 @@ struct Output: ~Copyable {
     /// A control frame of a stream, written whole by `write`.
     mutating func control(_ write: (inout ByteBuffer) -> Void) {
         guard !isSealed else { return }
-        if let kept { return answer(in: kept, write) }
+        if let keeping { return answer(in: keeping, write) }
+        let before = control.count
         write(&control)
+        kept?.pass(control.readable.slice(before..<control.count))
     }
 
     /// A frame of the connection itself, written whole by `write`.

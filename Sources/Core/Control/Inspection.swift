@@ -16,6 +16,7 @@ package struct Inspection {
         package var end: UInt64
         package var retained: UInt64
         package var lost: UInt64
+        package var shed: (before: UInt64, used: Int)
         package var forgotten: UInt64
         package var bytes: Int
         package var memory: Int
@@ -89,6 +90,9 @@ package struct Inspection {
         /// Bytes of all that is kept, lengths included, and of what of it a socket has taken.
         package var count: Int
         package var sent: Int
+        /// Bytes that were sent and never kept, lengths not included.
+        package var passed: UInt64
+        package var isPassing: Bool
     }
 
     package var topics: [Topic] = []
@@ -138,15 +142,19 @@ extension Shard {
     }
 
     private func kept(for connection: Connection) -> Inspection.Kept? {
-        guard connection.session != nil, let store = connection.output.kept?.store else { return nil }
-        return Inspection.Kept(position: store.position, count: store.count, sent: store.sent)
+        guard connection.session != nil, let kept = connection.output.kept else { return nil }
+        let store = kept.store
+        return Inspection.Kept(
+            position: store.position, count: store.count, sent: store.sent, passed: kept.passed,
+            isPassing: connection.output.isPassing)
     }
 
     private func figures(of topic: Topic) -> Inspection.Topic {
         Inspection.Topic(
             name: topic.name, epoch: topic.epoch, isNamed: names[topic.name] === topic, state: topic.state.name,
             head: topic.log.head.value, end: topic.log.end.value, retained: topic.retained.value,
-            lost: topic.lost.value, forgotten: topic.forgotten.value, bytes: topic.log.bytes,
+            lost: topic.lost.value, shed: (topic.shed.before.value, topic.shed.used),
+            forgotten: topic.forgotten.value, bytes: topic.log.bytes,
             memory: topic.log.memory, horizon: topic.room.horizon?.value, isBlocked: topic.room.floor != nil,
             parked: topic.parked.count, reserved: topic.room.reserved,
             channels: topic.channelsInOrder.map {

@@ -2,38 +2,58 @@
 // it against `MemoryBudget.used`. No part of the broker looks at it.
 
 /// Regions of memory, each counted once, however many refer to it.
-package struct MemoryTally {
+package struct MemoryTally: CustomStringConvertible {
     private var seen: Set<ObjectIdentifier> = []
+    /// Those of logs, and of views, that only connections refer to, which are stuck in them: their bytes.
+    private var stuck: [ObjectIdentifier: Int] = [:]
     /// Bytes of logs, of the broker's own topics among them, and the largest of their regions.
     package private(set) var logs = 0
     package private(set) var ownLogs = 0
     package private(set) var largestChunk = 0
     /// Bytes of publishes that wait for room.
     package private(set) var parked = 0
-    /// Bytes of requests that are not dealt with, and of answers; and of what is kept for peers that resume.
-    package private(set) var requests = 0
-    package private(set) var kept = 0
-    /// Bytes of all else: what connections hold, and what is kept at hand for them.
-    package private(set) var others = 0
+    /// Bytes of messages in forms that are made of them.
+    private var runs = 0
+    /// Bytes that connections have for themselves: blocks for output, requests and answers, what can be resumed.
+    private var blocks = 0
+    private var requests = 0
+    private var kept = 0
+    /// Bytes of mail.
+    private var mail = 0
 
     /// Connections that are counted with other bytes of requests than they hold: a tick puts that right.
     package fileprivate(set) var stale = 0
 
     package init() {}
 
-    package var bytes: Int { logs + parked + requests + kept + others }
+    /// Bytes of messages that only the output of connections keeps.
+    package var pinned: Int { stuck.values.reduce(0, +) }
 
-    fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false) {
-        guard seen.insert(ObjectIdentifier(region)).inserted else { return }
+    package var bytes: Int { logs + parked + runs + blocks + requests + kept + mail }
+
+    package var description: String {
+        "logs \(logs) (own \(ownLogs), largest chunk \(largestChunk)), parked \(parked), runs \(runs), blocks \(blocks), "
+            + "requests \(requests), kept \(kept), mail \(mail); pinned \(pinned)"
+    }
+
+    fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false, isOutput: Bool = false) {
+        let id = ObjectIdentifier(region)
+        if !isOutput { stuck[id] = nil }
+        guard seen.insert(id).inserted else { return }
+        var bytes = 0
         switch region {
         case let chunk as Chunk:
-            logs += chunk.capacity
-            if isOwn { ownLogs += chunk.capacity }
-            largestChunk = Swift.max(largestChunk, chunk.capacity)
-        case let block as Block: others += block.capacity
-        case let run as EntryRun: others += run.memory
+            bytes = chunk.capacity
+            logs += bytes
+            if isOwn { ownLogs += bytes }
+            largestChunk = Swift.max(largestChunk, bytes)
+        case let block as Block: blocks += block.capacity
+        case let run as EntryRun:
+            bytes = run.memory
+            runs += bytes
         default: break
         }
+        if isOutput, bytes > 0 { stuck[id] = bytes }
     }
 
     fileprivate mutating func add(_ pieces: [LogPiece], isOwn: Bool = false) {
@@ -43,7 +63,7 @@ package struct MemoryTally {
     fileprivate mutating func add(parked bytes: Int) { parked += bytes }
     fileprivate mutating func add(requests bytes: Int) { requests += bytes }
     fileprivate mutating func add(kept bytes: Int) { kept += bytes }
-    fileprivate mutating func add(_ bytes: Int) { others += bytes }
+    fileprivate mutating func add(mail bytes: Int) { mail += bytes }
 }
 
 extension Shard {
@@ -59,7 +79,7 @@ extension Shard {
             mirror.entries.forEachRun { tally.add($0) }
         }
         for meter in meters.all { tally.add(parked: meter.parked.memory) }
-        tally.add(forwardedBytes + reports.charged)
+        tally.add(mail: forwardedBytes + reports.charged)
         pool.forEachSpare { tally.add($0) }
         for place in 0..<connections.bound {
             if let connection = connections.at(place) { add(connection, to: &tally) }
@@ -76,10 +96,10 @@ extension Shard {
         tally.add(requests: connection.charged)
         if !connection.isClosed, connection.charged != connection.bufferedBytes { tally.stale += 1 }
         tally.add(kept: connection.output.kept?.store.capacity ?? 0)
-        connection.output.forEachOwner { tally.add($0) }
+        connection.output.forEachOwner { tally.add($0, isOutput: true) }
         // Their views may be gone.
         connection.forEachHungry { tally.add($0.mirror.log.allPieces) }
-        for exchange in connection.http?.all ?? [] { exchange.body.forEachOwner { tally.add($0) } }
+        for exchange in connection.http?.all ?? [] { exchange.body.forEachOwner { tally.add($0, isOutput: true) } }
     }
 }
 

@@ -177,7 +177,9 @@ struct EntryCache {
     static let limit = 4 << 20
     /// As `limit`, while memory is short.
     static let shortLimit = 64 << 10
-    static func limit(_ pool: BlockPool) -> Int { pool.isShort ? shortLimit : limit }
+    static func limit(_ pool: BlockPool) -> Int {
+        pool.isShort || pool.budget.used > pool.budget.limit ? shortLimit : limit
+    }
 
     private var runs: [EntryRun] = []
     private var uses: UInt64 = 0
@@ -189,7 +191,7 @@ struct EntryCache {
 
     /// The run that holds `sequence`, which `log` has.
     mutating func run(
-        for sequence: SequenceNumber, in log: Log, as form: EntryForm = .call, limit: Int = EntryCache.limit,
+        for sequence: SequenceNumber, in log: Log, as form: EntryForm = .call, limit: @autoclosure () -> Int = EntryCache.limit,
         budget: MemoryBudget
     ) -> EntryRun {
         uses += 1
@@ -243,7 +245,7 @@ struct EntryCache {
     }
 
     private mutating func make(
-        at sequence: SequenceNumber, _ place: Int, _ log: Log, _ form: EntryForm, _ limit: Int,
+        at sequence: SequenceNumber, _ place: Int, _ log: Log, _ form: EntryForm, _ limit: () -> Int,
         _ budget: MemoryBudget
     ) -> EntryRun {
         let needed = EntryRun.size(of: sequence, in: log, as: form)
@@ -255,6 +257,8 @@ struct EntryCache {
         runs.insert(run, at: place)
         memory += run.memory
         extend(run, place + 1, log)
+        // How short memory is depends on this one, too.
+        let limit = limit()
         while memory > limit, runs.count > 1 { dropOldest() }
         return run
     }

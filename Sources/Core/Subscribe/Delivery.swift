@@ -34,6 +34,8 @@ extension Shard {
         note(subscriber, now: now)
         if isWaiting, !subscriber.isHungry {
             subscriber.connection.add(hungry: subscriber)
+            // It may wait for memory, of which no write tells.
+            if subscriber.connection.session != nil { timers.touch(subscriber.connection) }
         }
         if let end = subscriber.cursor.takeEnd() {
             finish(subscriber, end, now: now)
@@ -105,6 +107,7 @@ extension Shard {
         }
         // One message larger than all the room goes alone.
         guard size <= room || connection.output.count == 0 else { return 0 }
+        connection.output.passIfShort(size)
         let bytes = chunk.bytes(Int(first.offset), size)
         let isApart = chunk.hasMetadata && size < Shard.worthASegment
         if isApart {
@@ -147,10 +150,11 @@ extension Shard {
             let entry = chunk.entry(position + count)
             let size = MessageMetadata.framed(payload: Int(entry.payload), carried: Int(entry.metadata))
             guard size <= left || connection.output.count == 0 else { break }
+            connection.output.passIfShort(size)
             let info = MessageMetadata(
                 epoch: subscriber.mirror.epoch, sequence: chunk.first.advanced(by: position + count),
                 timestamp: entry.timestamp, droppedBefore: dropped)
-            if size >= (pool.isShort ? Shard.worthASegment : Shard.worthSegments), connection.output.kept == nil {
+            if size >= (pool.isShort ? Shard.worthASegment : Shard.worthSegments), connection.output.keeping == nil {
                 info.share(chunk, entry, stream: subscriber.stream, in: &connection.output)
             } else {
                 info.write(chunk, entry, stream: subscriber.stream, to: connection.output.reserve(size))

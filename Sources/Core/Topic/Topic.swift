@@ -60,6 +60,8 @@ final class Topic: Timed {
     var ages = AgeMarks()
     /// Messages before this were lost to the byte limit.
     var lost = SequenceNumber(1)
+    /// Those of them that were lost as memory was short, and bytes of memory that were used then.
+    private(set) var shed = (before: SequenceNumber(1), used: 0)
     var isDirty = false
     var isDeleted = false
     var timerPlace = -1
@@ -293,6 +295,9 @@ final class Topic: Timed {
         if channel.options.lossFailsTopic { finish(.failed("the publisher was rejected"), now: shard.moment) }
         return false
     }
+
+    /// Messages are lost now, as memory is short.
+    func noteShed(before sequence: SequenceNumber) { shed = (sequence, shard.memory.used) }
 
     func markDirty() {
         guard !isDirty else { return }

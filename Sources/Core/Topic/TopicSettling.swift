@@ -101,6 +101,7 @@ extension Topic {
     func lose(before sequence: SequenceNumber, to limit: LimitReached = .retainBytes, now: Instant) {
         guard sequence > log.head else { return }
         lost = sequence
+        if limit == .memory { noteShed(before: sequence) }
         shard.reached(limit)
         log.evict(before: sequence)
         shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)

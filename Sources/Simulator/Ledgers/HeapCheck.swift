@@ -20,6 +20,9 @@ final class HeapCheck {
     static let stream = 4 << 10
     static let topic = 4 << 10
 
+    /// What is put aside of a connection's requests though memory is used up, and all else has given way.
+    static let requests = 16 << 10
+
     private let broker: Broker
     private let referee: Referee
     private let fixed: Int
@@ -50,15 +53,14 @@ final class HeapCheck {
         population.streams = Swift.max(population.streams, now.streams)
         population.topics = Swift.max(population.topics, now.topics)
         http2 = Swift.max(http2, broker.wires.joined().count { $0.isHTTP2 })
+        // Connections that are stuck in a message keep it, though its topic has let it go: Protocol/limits.md.
+        let pinned = broker.tally.pinned
         let bound =
-            fixed + population.connections * HeapCheck.connection + http2 * HeapCheck.http2Connection
-            + population.streams * HeapCheck.stream + population.topics * HeapCheck.topic
-        guard live > bound else { return }
-        var tally = MemoryTally()
-        for shard in broker.shards { shard.add(to: &tally) }
-        referee.fail(
+            fixed + population.connections * (HeapCheck.connection + HeapCheck.requests) + http2 * HeapCheck.http2Connection
+            + population.streams * HeapCheck.stream + population.topics * HeapCheck.topic + pinned
+        referee.expect(
+            live <= bound,
             "\(live) bytes are allocated, and \(bound) may be, with \(now.connections) connections, \(now.streams) "
-                + "streams and \(now.topics) topics; the broker counts \(broker.memory.used), of them \(tally.logs) "
-                + "of logs, \(tally.parked) of publishes that wait, \(tally.requests) of requests, \(tally.kept) kept")
+                + "streams and \(now.topics) topics; the broker counts \(broker.memory.used): \(broker.tally)")
     }
 }

@@ -37,6 +37,9 @@ final class TopicLedger {
     /// Messages by their sequence, as far as they are known.
     var numbers: [UInt64: Int] = [:]
     var charges: [UInt64: Int] = [:]
+    /// A shard that is a MiB behind is told later of what follows, though it is acknowledged: who joins there meanwhile
+    /// gets it as if it came later.
+    var mayLag: Bool { charges.values.reduce(0, +) > 1 << 20 }
     /// As last seen.
     var head: UInt64 = 1
     var lost: UInt64 = 1

@@ -35,7 +35,8 @@ final class AcknowledgedLedger: StreamLedger {
         guard let error else { return referee.expect(isAnswered, "\(name) was completed without an answer") }
         referee.expect(!isAnswered, "\(name) was answered and then refused: \(error)")
         expectError(error, among: refusals)
-        journal.refused(number, error)
+        // The connection of a request that could not be put together ends with all that was under way on it.
+        if !StreamLedger.isOfFragments(error) { journal.refused(number, error) }
     }
 }
 

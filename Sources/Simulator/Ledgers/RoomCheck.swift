@@ -75,7 +75,7 @@ struct RoomCheck {
     /// For a message of any size.
     private func hasRoom(_ topic: Inspection.Topic) -> Bool {
         guard let horizon = topic.horizon else { return true }
-        let largest = Workload.largestMessage + Limits.messageOverhead
+        let largest = plan.largestMessage + Limits.messageOverhead
         return horizon > topic.end + UInt64(topic.reserved)
             && topic.bytes + largest * (topic.reserved + 1) <= plan.limits.retainBytes
     }

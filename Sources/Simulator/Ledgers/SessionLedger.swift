@@ -86,6 +86,8 @@ final class SessionLedger {
     private var again = 0
     /// What it has said that it has; and from where on the broker keeps what it sent.
     private var told: Set<UInt64> = [0]
+    /// Bytes that went without being kept.
+    private var passed: UInt64 = 0
     private var position: UInt64 = 0
     /// How often it was resumed.
     private(set) var resumptions = 0
@@ -265,7 +267,7 @@ final class SessionLedger {
     }
 
     private func mayGoOn(_ claim: ResumeClaim) -> Bool {
-        guard let kept = seen?.kept else { return false }
+        guard let kept = seen?.kept, !kept.isPassing else { return false }
         // What it has some socket has taken, even if an older claim came behind that.
         return claim.first <= dealt && claim.last >= kept.position && index(of: claim.last) != nil
     }
@@ -343,15 +345,18 @@ final class SessionLedger {
         let most = plan.limits.resumeBuffer + plan.limits.controlOutput
         referee.expect(
             kept.position >= position, "\(name) keeps what was sent from \(kept.position), before \(position)")
+        // What there was no memory for is not among it.
+        let before = kept.position - (kept.passed - passed)
+        referee.expect(plan.isMemoryShort || kept.passed == 0, "\(name) was sent what is not kept, and there is memory")
         let isQuiet = now - (quietSince ?? now) >= Limits.acknowledgementTime
-        if kept.position > position, !told.contains(kept.position), !(plan.isMemoryShort && isQuiet) {
-            let dropped = Int(kept.position - position)
+        if before > position, !told.contains(before), !(plan.isMemoryShort && isQuiet) {
+            let dropped = Int(before - position)
             referee.expect(
                 kept.count + dropped + dropped / 2 > most,
                 "\(name) keeps what was sent from \(kept.position) on, which the client has not acknowledged: "
                     + "\(kept.count) bytes of \(most)")
         }
-        if !seen.isDetached, !seen.isHeld, let acknowledged = socket.marks.acknowledged {
+        if !seen.isDetached, !seen.isHeld, !kept.isPassing, let acknowledged = socket.marks.acknowledged {
             referee.expect(
                 kept.position >= acknowledged,
                 "\(name) keeps what was sent from \(kept.position) on, and up to \(acknowledged) it is acknowledged")
@@ -362,5 +367,6 @@ final class SessionLedger {
         if kept.sent == 0 || kept.position > position && told.contains(kept.position) { quietSince = nil }
         if kept.sent > 0 { quietSince = quietSince ?? now }
         position = kept.position
+        passed = kept.passed
     }
 }

@@ -40,7 +40,7 @@ public enum Feature: String, CaseIterable, Sendable {
     case overload
 
     /// What is drawn from where nothing else is said.
-    public static let usual = Set(allCases).subtracting([.overload])
+    public static let usual = Set(allCases)
 }
 
 struct Plan {
@@ -61,6 +61,9 @@ struct Plan {
 
     /// Bytes that one message may take of a connection's output, at most.
     var longest: Int { has(.overload) ? limits.payload + 10_000 : has(.fragments) ? 150_000 : 5_000 }
+
+    /// Bytes of a message, with what metadata it may bring.
+    var largestMessage: Int { has(.overload) ? limits.payload + 100 : Workload.largestMessage }
 
     var isMemoryShort: Bool { has(.shortMemory) || has(.overload) }
 
@@ -127,7 +130,7 @@ struct Plan {
         limits.payload = isLarge ? 1 << 20 : size / 16
         limits.retainBytes = apart.pick([limits.memory / 4, limits.memory, 16 << 20])
         limits.retain = apart.pick([5, 1024])
-        limits.output = apart.pick([2000, 256 << 10, 256 << 10])
+        limits.output = apart.pick([20_000, 256 << 10, 256 << 10])
         limits.forwarded = 1 << 20
         limits.parkedCount = 4096
         limits.reassembly = 4 << 20
