@@ -68,8 +68,9 @@ def gather(cells) -> tuple[Costs, dict[tuple[str, str], int]]:
     return costs, shared
 
 
-# What still grows, in slices of a tick: Protocol/limits.md says so.
-GROWING = {(crowd, "tick") for crowd in ("full-topics", "channels", "waiting", "subscribers", "block")}
+# Where something is due for each of the crowd in the second that is counted, once: the reservations of channels end,
+# and the connections that subscribers came on have just been used. That is the cost of events, in slices of a tick.
+GROWING = {(crowd, "tick") for crowd in ("channels", "waiting", "subscribers", "block", "full")}
 
 
 def complaints(costs: Costs, shared, kept: Costs, record: str):

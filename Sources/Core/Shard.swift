@@ -16,6 +16,8 @@ public final class Shard {
     let index: Int
     let shards: Int
     private(set) var limits: Limits
+    /// How often they were read.
+    private(set) var reading = 0
     let memory: MemoryBudget
     let quotas: Quotas
     let pool: BlockPool
@@ -42,8 +44,7 @@ public final class Shard {
     var mirrors = PartitionedDictionary<String, Mirror>()
     var mirrorsByEpoch = PartitionedDictionary<UInt64, Mirror>()
     var dirtyMirrors: [Mirror] = []
-    /// Those with `block` subscriptions, and those whose figures have changed since the last tick.
-    var blockedViews: [Mirror] = []
+    /// Those whose figures have changed since the last tick.
     var touchedViews: [Mirror] = []
 
     // Topics that this shard owns, by name while they can be used, and by epoch
@@ -54,7 +55,12 @@ public final class Shard {
     /// All of them, in places that relief goes over, and where that goes on.
     var heldTopics = Slab<Topic>()
     var reliefPlace = 0
+    /// Views with messages in other forms, which can be made again.
+    var viewsWithRuns: [Mirror] = []
     var dirtyTopics: [Topic] = []
+    /// Those whose publishers wait for room, and until when the time that they wait is counted.
+    private var blockedTopics = 0
+    private var blockedCounted: UInt64 = 0
     /// Channels of publishers on other shards.
     var remoteChannels = PartitionedDictionary<StreamKey, Channel>()
     /// Lists whose next page is due, and the one whose page is under way.
@@ -133,7 +139,7 @@ public final class Shard {
     }
 
     /// New limits, in force from the next input on. A connection keeps those of its protocol (payload, metadata,
-    /// streams) that it was opened with; topics take what they retain at once.
+    /// streams) that it was opened with; topics take what they retain at once, or where there are many in turn.
     public func adopt(_ limits: Limits, now: Instant) {
         moment = now
         self.limits = limits
@@ -141,13 +147,15 @@ public final class Shard {
         // Those who wait are looked at by the new rates.
         payWaiting(now: now)
         plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
-        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) {
-            topic.retain(limits.retention(of: topic.name), now: now)
-        }
-        for topic in topics.values { schedule(topic, now: now.monotonic) }
-        for mirror in mirrors.values { mirror.byteLimit = limits.retention(of: mirror.name).bytes }
-        for mirror in mirrorsByEpoch.values { mirror.byteLimit = limits.retention(of: mirror.name).bytes }
+        reading += 1
+        sweep(.settings, now: now)
         settle(now)
+    }
+
+    /// A topic takes on what the settings say of it now.
+    func adopt(_ topic: Topic, now: Instant) {
+        topic.retain(limits.retention(of: topic.name), now: now)
+        topic.markDirty()
     }
 
     // Effects
@@ -159,6 +167,13 @@ public final class Shard {
     public var isIdle: Bool { connections.count == 0 }
 
     // Within
+
+    /// Topics whose publishers wait for room are more or fewer by so many.
+    func countBlocked(_ change: Int, now: UInt64) {
+        counters.blocked &+= UInt64(blockedTopics) &* (now - Swift.min(blockedCounted, now))
+        blockedCounted = now
+        blockedTopics += change
+    }
 
     /// A number that no one can guess, never 0.
     func random() -> UInt64 {

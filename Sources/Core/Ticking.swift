@@ -9,14 +9,17 @@ import RSocket
 struct Timers {
     var topics = TimerQueue<Topic>()
     var connections = TimerQueue<Connection>()
+    /// `block` subscriptions that messages wait for.
+    var blockers = TimerQueue<Subscriber>()
     /// Connections that something has happened to since the last tick.
     private var touched: [Connection] = []
-    /// Those that the tick under way is still to look at, and views with `block` subscriptions.
+    /// Those that the tick under way is still to look at.
     fileprivate var dueConnections: [Connection] = []
-    fileprivate var dueViews: [Mirror] = []
     fileprivate var isTicking = false
     /// By how many nanoseconds all ticks together were late.
     fileprivate(set) var lateness: UInt64 = 0
+    /// For how many nanoseconds the thread stood still, in all, and when that was last found out.
+    fileprivate(set) var stoodStill: (time: UInt64, until: UInt64) = (0, 0)
 
     var touchedCount: Int { touched.count + dueConnections.count }
 
@@ -28,9 +31,8 @@ struct Timers {
         touched.append(connection)
     }
 
-    fileprivate mutating func begin(_ views: [Mirror]) {
+    fileprivate mutating func begin() {
         isTicking = true
-        dueViews = views
         swap(&touched, &dueConnections)
     }
 }
@@ -59,8 +61,8 @@ extension Shard {
     private func beginTick(now: Instant) {
         let lateness = now.monotonic - nextTick
         timers.lateness &+= lateness
-        if lateness >= Limits.standstill { excuse(lateness, now: now) }
-        timers.begin(blockedViews)
+        if lateness >= Limits.standstill { standStill(lateness, now: now) }
+        timers.begin()
         // What their owners have been told of their figures is not the latest.
         for view in touchedViews {
             view.isTouched = false
@@ -82,13 +84,11 @@ extension Shard {
             visit(connection, now: now)
         }
         while left > 0, let topic = timers.topics.takeDue(now: now.monotonic) {
-            left -= 1
-            tick(topic, now: now)
+            left -= 1 + tick(topic, most: left, now: now)
         }
-        while left > 0, let view = timers.dueViews.last {
-            // Those that are left have their turn in the next tick.
-            timers.dueViews.removeLast()
-            left -= tick(view, most: left, now: now)
+        while left > 0, let subscriber = timers.blockers.takeDue(now: now.monotonic) {
+            left -= 1
+            tick(subscriber, now: now)
         }
         return left > 0
     }
@@ -109,8 +109,9 @@ extension Shard {
         timers.topics.schedule(topic, by: topic.deadline(now: now))
     }
 
-    private func tick(_ topic: Topic, now: Instant) {
-        topic.tick(now: now)
+    /// Returns how many channels and publishes were looked at.
+    private func tick(_ topic: Topic, most: Int, now: Instant) -> Int {
+        let visited = topic.tick(most: most, now: now)
         if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
             // A deleted one lives on while somebody waits for its messages.
             let isNamed = names[topic.name] === topic
@@ -118,14 +119,17 @@ extension Shard {
             if isNamed { event("topic-removed", topic: topic.name, epoch: topic.epoch) }
         } else {
             // Later, or what cannot be brought about now would keep this tick going.
-            timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), now.monotonic + 1))
+            let soonest = visited < most ? now.monotonic + 1 : now.monotonic
+            timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), soonest))
         }
+        return visited
     }
 
     // Connections
 
     private func visit(_ connection: Connection, now: Instant) {
         guard !connection.isClosed else { return }
+        connection.excuse(timers.stoodStill, now: now.monotonic)
         tick(connection, now: now)
         guard !connection.isClosed else { return timers.connections.cancel(connection) }
         timers.connections.schedule(
@@ -245,44 +249,59 @@ extension Shard {
         charge(connection)
     }
 
-    /// A `block` subscription that stays full without progress gives way. Returns how many were looked at.
-    private func tick(_ view: Mirror, most: Int, now: Instant) -> Int {
-        let behind = view.behindBlockers(from: view.nextBlocker, most: most)
-        view.nextBlocker = behind.count < most ? 0 : behind[behind.count - 1].blocker + 1
-        for subscriber in behind {
-            guard let floor = subscriber.cursor.floor, isFull(subscriber, from: floor) else {
-                subscriber.fullSince = nil
-                continue
+    /// A `block` subscription that stays full without progress gives way. One that messages wait for is looked at again
+    /// when it may have been full for too long.
+    private func tick(_ subscriber: Subscriber, now: Instant) {
+        let time = now.monotonic
+        subscriber.excuse(timers.stoodStill, now: time)
+        noteFullness(of: subscriber, now: time)
+        guard let since = subscriber.fullSince else {
+            if subscriber.cursor.floor != nil {
+                timers.blockers.schedule(subscriber, by: time.addingClamped(limits.blockLimit))
             }
-            if subscriber.fullSince == nil || subscriber.fullAt != floor {
-                subscriber.fullSince = now.monotonic
-                subscriber.fullAt = floor
-            } else if now.monotonic - subscriber.fullSince! >= limits.blockLimit {
-                subscriber.cursor.fail(.blockedTooLong)
-                deliver(subscriber, now: now)
-            }
+            return
         }
-        return behind.count
+        guard time - since >= limits.blockLimit else {
+            return timers.blockers.schedule(subscriber, by: since.addingClamped(limits.blockLimit))
+        }
+        subscriber.cursor.fail(.blockedTooLong)
+        deliver(subscriber, now: now)
+    }
+
+    /// Messages wait for a `block` subscription, or did.
+    func noteWaiting(_ subscriber: Subscriber) {
+        let now = moment.monotonic
+        noteFullness(of: subscriber, now: now)
+        guard subscriber.timerPlace < 0, subscriber.cursor.floor != nil else { return }
+        timers.blockers.schedule(subscriber, by: now.addingClamped(limits.blockLimit))
+    }
+
+    /// A `block` subscription was brought messages, or handed some.
+    func noteFullness(of subscriber: Subscriber, now: UInt64) {
+        guard let floor = subscriber.cursor.floor, isFull(subscriber, from: floor) else {
+            return subscriber.fullSince = nil
+        }
+        guard subscriber.fullSince == nil || subscriber.fullAt != floor else { return }
+        subscriber.fullSince = now
+        subscriber.fullAt = floor
+        subscriber.excused = timers.stoodStill.time
     }
 
     /// Whether publishers must wait for a `block` subscription that waits for the messages from `floor` on: it holds as
     /// many as it may, or the topic has no bytes left for one more.
     private func isFull(_ subscriber: Subscriber, from floor: SequenceNumber) -> Bool {
-        let log = subscriber.mirror.log
-        guard floor < log.end else { return false }
-        let free = subscriber.mirror.byteLimit - log.bytes(from: floor)
-        return log.end - floor >= subscriber.options.buffer || free < subscriber.mirror.typical
+        let view = subscriber.mirror
+        guard floor < view.log.end else { return false }
+        if view.log.end - floor >= subscriber.options.buffer { return true }
+        let most = view.byteLimit - view.typical
+        return view.log.bytes > most && view.log.bytes(from: floor) > most
     }
 
     /// This thread did not run for a while: the process was stopped, or its machine was busy with something else. What
-    /// clients said meanwhile has not been read, and they could not be asked; so that time does not count against them.
-    private func excuse(_ late: UInt64, now: Instant) {
-        for place in 0..<connections.bound { connections.at(place)?.excuse(late, now: now.monotonic) }
-        for view in blockedViews {
-            for subscriber in view.blockers {
-                subscriber.fullSince = subscriber.fullSince.map { $0.excused(late, now: now.monotonic) }
-            }
-        }
+    /// clients said meanwhile has not been read, and they could not be asked; so that time does not count against them,
+    /// which each is told when it is looked at.
+    private func standStill(_ late: UInt64, now: Instant) {
+        timers.stoodStill = (timers.stoodStill.time &+ late, now.monotonic)
         let milliseconds = String(late / 1_000_000)
         effects.log.append(
             LogRecord(

@@ -17,6 +17,9 @@ struct Work {
     /// Requests and batches of messages on their way to other shards beyond which each connection has one at a time.
     static let mailUnderWay = 1024
 
+    /// Connections, topics or streams of which a sweep looks at one after the other before others have their turn.
+    static let sweep = 64
+
     // What things cost, in units.
     static let event = 1
     /// A message from another shard.
@@ -39,8 +42,22 @@ struct Work {
     /// Topics that are over, with publishers left.
     fileprivate var topics = TurnQueue<Topic>()
 
-    var isEmpty: Bool { count == 0 }
+    /// What all of something is gone over for.
+    fileprivate var sweeps: [Sweep] = []
+
+    var isEmpty: Bool { count == 0 && sweeps.isEmpty }
     fileprivate var count: Int { backlog.count + views.count + endings.count + topics.count }
+}
+
+/// All connections, or all topics, are to be gone over, each once.
+struct Sweep {
+    enum Reason { case settings, permissions, drainingTopics, drainingConnections, unacknowledged }
+
+    let reason: Reason
+    /// The place that comes next.
+    var place = 0
+    /// Streams of the connection there that are left; nil before it has had its turn.
+    var streams: Int?
 }
 
 extension Shard {
@@ -71,8 +88,10 @@ extension Shard {
     public func goOn(now: Instant) {
         moment = now
         let end = work.spent + Work.turn / 2
+        if !work.sweeps.isEmpty { goOnSweeping(now: now) }
         var left = work.count
         while left > 0, work.spent < end {
+            let before = left
             if let view = work.views.popFirst() {
                 left -= 1
                 view.isInLine = false
@@ -95,8 +114,51 @@ extension Shard {
                 charge(connection)
                 settle(now)
             }
+            if left == before { break }
         }
         settle(now)
+    }
+
+    /// Has all connections or topics gone over, from the first on, some of them at once.
+    func sweep(_ reason: Sweep.Reason, now: Instant) {
+        work.sweeps.removeAll { $0.reason == reason }
+        work.sweeps.insert(Sweep(reason: reason), at: 0)
+        goOnSweeping(now: now)
+    }
+
+    func isSweeping(_ reason: Sweep.Reason) -> Bool { work.sweeps.contains { $0.reason == reason } }
+
+    /// The sweep whose turn it is goes on, and gets in line.
+    private func goOnSweeping(now: Instant) {
+        guard var sweep = work.sweeps.first else { return }
+        work.sweeps.removeFirst()
+        var left = Work.sweep
+        while left > 0, sweep.place < places(of: sweep) {
+            left -= 1
+            switch sweep.reason {
+            case .settings: heldTopics.at(sweep.place).map { adopt($0, now: now) }
+            case .drainingTopics: heldTopics.at(sweep.place)?.refusePublishers(Shard.drainingRefusal)
+            case .drainingConnections: connections.at(sweep.place).map { drain($0, now: now) }
+            case .unacknowledged: connections.at(sweep.place).map { giveUpUnacknowledged(of: $0, now: now) }
+            case .permissions:
+                guard let connection = connections.at(sweep.place) else { break }
+                if sweep.streams == nil { reload(connection) }
+                sweep.streams = review(connection, sweep.streams ?? connection.streams.count, most: &left, now: now)
+                if sweep.streams != nil { continue }
+            }
+            sweep.place += 1
+        }
+        work.spent += (Work.sweep - left) * Work.ending
+        if sweep.place < places(of: sweep) { work.sweeps.append(sweep) }
+    }
+
+    private func places(of sweep: Sweep) -> Int {
+        switch sweep.reason {
+        case .settings, .drainingTopics: heldTopics.bound
+        case .drainingConnections, .permissions: connections.bound
+        // Enough has been given up.
+        case .unacknowledged: memory.used > memory.limit ? connections.bound : 0
+        }
     }
 
     /// A connection has used up its quantum.

@@ -132,7 +132,8 @@ final class CostRun {
                 self.loop.arrived(bytes, from: self.actor)
                 try self.loop.run()
             }
-            if CostRun.clock() - began > CostRun.patience { return }
+            // Among those who are full the channel's credit is to be used up, whatever that takes.
+            if CostRun.clock() - began > CostRun.patience, crowd != .full { return }
         }
     }
 

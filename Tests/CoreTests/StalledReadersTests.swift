@@ -77,7 +77,8 @@ import Testing
             #expect(publisher.received() == ["\(2 * number + 1):\(number + 1)|"])
             #expect(broker.memory.used - idle <= StalledReadersTests.memory * 5 / 4, "\(broker.memory.used)")
         }
-        let reader = clients[59]
+        // The last ones had their turn first, and what they were sent is kept.
+        let reader = clients[1]
         reader.socket.read(.max)
         reader.acknowledge()
         for _ in 0..<12 {
@@ -85,11 +86,11 @@ import Testing
             reader.acknowledge()
         }
         // The first one, and the newest.
-        #expect(reader.lines.first?.hasPrefix("1:0x") == true && reader.lines.last?.hasPrefix("1:19x") == true)
+        #expect(reader.lines.contains { $0.hasPrefix("1:0x") } && reader.lines.contains { $0.hasPrefix("1:19x") })
         reader.lose()
         reader.resume()
         #expect(reader.resumed == 1 && reader.refusal == nil)
-        // It lacks some of a message that passed.
+        // It lacks some of a message that was not kept.
         clients[0].lose()
         clients[0].resume()
         #expect(clients[0].refusal?.contains("The session cannot go on from position 0") == true)

@@ -10,19 +10,34 @@ extension Shard {
     public func reload(_ access: AccessTable, now: Instant) {
         moment = now
         self.access = access
-        for place in 0..<connections.bound {
-            guard let connection = connections.at(place) else { continue }
-            connection.allowedTargets = AllowedTargets()
-            timers.touch(connection)
-            if let http = connection.http {
-                reload(http, of: connection)
-            } else if let principal = connection.principal {
-                connection.principal = access.current(principal) ?? .nobody
-                connection.isExpelled = access.current(principal) == nil
-            }
-            for stream in connection.streams { review(stream, now: now) }
-        }
+        sweep(.permissions, now: now)
         settle(now)
+    }
+
+    /// Finds out anew who a connection's peer is.
+    func reload(_ connection: Connection) {
+        connection.allowedTargets = AllowedTargets()
+        timers.touch(connection)
+        if let http = connection.http {
+            reload(http, of: connection)
+        } else if let principal = connection.principal {
+            connection.principal = access.current(principal) ?? .nobody
+            connection.isExpelled = access.current(principal) == nil
+        }
+    }
+
+    /// Looks at the first `count` streams of a connection, from the last of them on, at most `most`. Returns how many
+    /// are left; nil if none.
+    func review(_ connection: Connection, _ count: Int, most: inout Int, now: Instant) -> Int? {
+        var left = Swift.min(count, connection.streams.count)
+        while most > 0, left > 0 {
+            most -= 1
+            left -= 1
+            // One that ends has another take its place, which was looked at before.
+            review(connection.streams[left], now: now)
+            left = Swift.min(left, connection.streams.count)
+        }
+        return left > 0 ? left : nil
     }
 
     private func reload(_ http: HTTPFace, of connection: Connection) {

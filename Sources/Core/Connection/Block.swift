@@ -39,8 +39,6 @@ final class BlockPool {
     private(set) var owned = 0
     /// Bytes of them above which memory is short.
     private var allowance: Int
-    /// A view has messages in other forms, which can be made again.
-    var hasRuns = false
     /// A connection is handed no more than it can be expected to take at once.
     private(set) var isShort = false
     /// Bytes of requests and answers of connections whose requests wait, as they do not read or others have their turn.

@@ -72,6 +72,8 @@ final class Connection: Timed {
     /// Bytes and number of publishes that wait for their acknowledgement.
     var parkedBytes = 0
     var parkedCount = 0
+    /// What the thread's standstills were in all when this was last made up for.
+    var excused: UInt64 = 0
     /// The next tick looks at it.
     var isTouched = false
     var timerPlace = -1
@@ -142,13 +144,18 @@ final class Connection: Timed {
     }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
 
-    /// The broker did not run for `time` nanoseconds, which do not count against the peer.
-    func excuse(_ time: UInt64, now: UInt64) {
-        lastHeard = lastHeard.excused(time, now: now)
-        unreadSince = unreadSince.map { $0.excused(time, now: now) }
-        if let session { session.detachedAt = session.detachedAt.map { $0.excused(time, now: now) } }
-        guard let http1 = http?.http1 else { return }
-        http1.quietSince = http1.quietSince.excused(time, now: now)
+    /// The thread stood still for so long in all, until `until` last: that does not count against the peer.
+    func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) {
+        guard excused != stoodStill.time else { return }
+        let time = stoodStill.time &- excused
+        excused = stoodStill.time
+        func excuse(_ since: UInt64) -> UInt64 {
+            since < stoodStill.until ? since.excused(time, now: now) : since
+        }
+        lastHeard = excuse(lastHeard)
+        unreadSince = unreadSince.map(excuse)
+        if let session { session.detachedAt = session.detachedAt.map(excuse) }
+        if let http1 = http?.http1 { http1.quietSince = excuse(http1.quietSince) }
     }
 
     /// The shard's ticks have been late by `lateness` nanoseconds in all. What has come since this was told last

@@ -270,23 +270,21 @@ extension Shard {
     public func drain(now: Instant) {
         moment = now
         draining = true
-        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { topic.refusePublishers(Shard.drainingRefusal) }
+        sweep(.drainingTopics, now: now)
         refuseParked(Shard.drainingRefusal, now: now)
-        for place in 0..<connections.bound {
-            guard let connection = connections.at(place) else { continue }
-            connection.lastMoved = now.monotonic
-            timers.touch(connection)
-            if connection.isDetached {
-                close(connection, reason: "the broker is shutting down", now: now)
-                continue
-            }
-            guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { continue }
-            tellWatchers(http)
-            flush(connection)
-        }
+        sweep(.drainingConnections, now: now)
         settle(now)
         // Not at once: what other shards have under way is to arrive before a connection is found to be done.
         nextTick = now.monotonic + Shard.tickInterval
+    }
+
+    func drain(_ connection: Connection, now: Instant) {
+        connection.lastMoved = now.monotonic
+        timers.touch(connection)
+        if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
+        guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { return }
+        tellWatchers(http)
+        flush(connection)
     }
 
     /// A connection of a draining shard goes when nothing more can be delivered to it.

@@ -7,8 +7,8 @@
 // Answers are never held back by that, or a peer that is read no more could not acknowledge any: where they take more
 // than there is room for, the oldest frames go that were sent, and only who has those can still resume.
 //
-// A message that memory has no room for a copy of passes: it is sent from the log, as to those who cannot resume, and so
-// is all that follows until nothing is left to be sent. What has passed cannot be sent again.
+// A message that memory has no room for a copy of passes: it is sent from the log, as to those who cannot resume, and
+// so is all that follows until nothing is left to be sent. What has passed cannot be sent again.
 
 import Bytes
 import RSocket
@@ -105,8 +105,8 @@ extension Output {
     /// What is handed over next passes, if there is no memory for a copy of its `size` bytes.
     mutating func passIfShort(_ size: Int) {
         guard let kept, !isPassing, kept.store.count == 0, size > Output.sip else { return }
-        let limit = pool.budget.limit
-        isPassing = pool.budget.used + size > limit + limit / Output.keptOvershoot
+        // What is kept grows by powers of two.
+        isPassing = pool.budget.used + 2 * size > pool.budget.limit
     }
 
     /// All that was to pass has.

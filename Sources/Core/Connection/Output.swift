@@ -71,7 +71,7 @@ struct Output: ~Copyable {
     var isPassing = false
     /// What stands in for the segments now.
     @inline(__always)
-    var keeping: KeptOutput? { isPassing ? nil : kept }
+    var keeping: KeptOutput? { kept == nil || isPassing ? nil : kept }
 
     /// Its bytes are RSocket's frames; else nothing is known of where they begin and end, and nothing goes ahead.
     let isRSocket: Bool
@@ -89,8 +89,6 @@ struct Output: ~Copyable {
 
     /// Bytes that a connection may have waiting while memory is short.
     static let sip = 4 << 10
-    /// No copy of a message is kept where that takes memory beyond its limit by one part in so many.
-    static let keptOvershoot = 8
 
     /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
     @inline(__always)

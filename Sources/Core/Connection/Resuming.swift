@@ -137,24 +137,19 @@ extension Shard {
     }
 
     /// Memory is short: what was sent is kept no longer for those who were asked for an acknowledgement and gave none,
-    /// or have had no socket for as long. They cannot be resumed where they lack some of it. Who does not even take
-    /// what is kept for it is cut off, as long as others can be handed nothing for that.
+    /// or have had no socket for as long. They are not cut off, but cannot be resumed where they lack some of it.
     func giveUpUnacknowledged(now: Instant) {
-        guard memory.used > memory.limit, quotas.sessions.count > 0 else { return }
-        for place in 0..<connections.bound where memory.used > memory.limit {
-            guard let connection = connections.at(place), let session = connection.session,
-                let since = session.detachedAt ?? session.askedAt,
-                now.monotonic - since >= Limits.acknowledgementTime
-            else { continue }
-            connection.output.giveUpSent()
-            session.askedAt = nil
-            if connection.output.blocked, connection.output.count > Output.sip, memory.isKeepingMuch {
-                reached(.memory)
-                close(connection, reason: "memory is short, and it does not take what is kept for it", now: now)
-                continue
-            }
-            if !connection.isDetached { fill(connection, now: now) }
-        }
+        guard memory.used > memory.limit, quotas.sessions.count > 0, !isSweeping(.unacknowledged) else { return }
+        sweep(.unacknowledged, now: now)
+    }
+
+    func giveUpUnacknowledged(of connection: Connection, now: Instant) {
+        guard let session = connection.session, let since = session.detachedAt ?? session.askedAt,
+            now.monotonic - since >= Limits.acknowledgementTime
+        else { return }
+        connection.output.giveUpSent()
+        session.askedAt = nil
+        if !connection.isDetached { fill(connection, now: now) }
     }
 
     // RESUME

@@ -243,7 +243,8 @@ extension Shard {
             memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
             published: topic.published, delivered: topic.delivered, dropped: topic.dropped,
             fireDropped: topic.fireDropped, overshoot: topic.overshoot, parked: topic.parked.count,
-            parkedBytes: topic.parked.bytes, blockedPublishers: topic.blockedCount, blocked: topic.blocked,
+            parkedBytes: topic.parked.bytes, blockedPublishers: topic.blockedCount,
+            blocked: topic.blocked(now: now.monotonic),
             blockedNow: topic.blockedSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0)
     }
 

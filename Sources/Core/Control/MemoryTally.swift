@@ -32,8 +32,8 @@ package struct MemoryTally: CustomStringConvertible {
     package var bytes: Int { logs + parked + runs + blocks + requests + kept + mail }
 
     package var description: String {
-        "logs \(logs) (own \(ownLogs), largest chunk \(largestChunk)), parked \(parked), runs \(runs), blocks \(blocks), "
-            + "requests \(requests), kept \(kept), mail \(mail); pinned \(pinned)"
+        "logs \(logs) (own \(ownLogs), largest chunk \(largestChunk)), parked \(parked), runs \(runs), "
+            + "blocks \(blocks), requests \(requests), kept \(kept), mail \(mail); pinned \(pinned)"
     }
 
     fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false, isOutput: Bool = false) {

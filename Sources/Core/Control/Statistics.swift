@@ -83,6 +83,7 @@ public struct ShardCounters: Sendable {
 extension Shard {
     /// The counters, with what there is now.
     func currentCounters() -> ShardCounters {
+        countBlocked(0, now: moment.monotonic)
         counters.connections = connections.count
         counters.subscriptions = subscriptionCount
         counters.topics = names.count

@@ -140,8 +140,7 @@ struct EntryCaches {
     mutating func run(
         for sequence: SequenceNumber, in log: Log, as form: EntryForm, _ pool: BlockPool
     ) -> EntryRun {
-        pool.hasRuns = true
-        return switch form {
+        switch form {
         case .call: calls.run(for: sequence, in: log, as: form, limit: EntryCache.limit(pool), budget: pool.budget)
         case .record(.eventStream, _):
             events.run(for: sequence, in: log, as: form, limit: EntryCache.limit(pool), budget: pool.budget)
@@ -191,8 +190,8 @@ struct EntryCache {
 
     /// The run that holds `sequence`, which `log` has.
     mutating func run(
-        for sequence: SequenceNumber, in log: Log, as form: EntryForm = .call, limit: @autoclosure () -> Int = EntryCache.limit,
-        budget: MemoryBudget
+        for sequence: SequenceNumber, in log: Log, as form: EntryForm = .call,
+        limit: @autoclosure () -> Int = EntryCache.limit, budget: MemoryBudget
     ) -> EntryRun {
         uses += 1
         let place = place(of: sequence)

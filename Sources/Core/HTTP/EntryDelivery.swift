@@ -47,6 +47,7 @@ extension Shard {
                 return false
             }
             mirror.entries.evict(before: log.head)
+            mirror.noteRuns()
             let run = mirror.entries.run(for: range.lower, in: log, as: .call, pool)
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
             let dropped = subscriber.cursor.droppedBeforeNext

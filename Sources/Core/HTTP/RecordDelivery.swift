@@ -42,6 +42,7 @@ extension Shard {
                 return false
             }
             mirror.entries.evict(before: log.head)
+            mirror.noteRuns()
             let run = mirror.entries.run(for: range.lower, in: log, as: form, pool)
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
             // One that is larger than all the room goes alone.

@@ -107,7 +107,7 @@ extension Shard {
         }
         // One message larger than all the room goes alone.
         guard size <= room || connection.output.count == 0 else { return 0 }
-        connection.output.passIfShort(size)
+        if connection.output.kept != nil { connection.output.passIfShort(size) }
         let bytes = chunk.bytes(Int(first.offset), size)
         let isApart = chunk.hasMetadata && size < Shard.worthASegment
         if isApart {
@@ -150,7 +150,7 @@ extension Shard {
             let entry = chunk.entry(position + count)
             let size = MessageMetadata.framed(payload: Int(entry.payload), carried: Int(entry.metadata))
             guard size <= left || connection.output.count == 0 else { break }
-            connection.output.passIfShort(size)
+            if connection.output.kept != nil { connection.output.passIfShort(size) }
             let info = MessageMetadata(
                 epoch: subscriber.mirror.epoch, sequence: chunk.first.advanced(by: position + count),
                 timestamp: entry.timestamp, droppedBefore: dropped)

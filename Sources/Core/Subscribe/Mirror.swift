@@ -25,8 +25,12 @@ final class Mirror {
     /// Subscribers that came before the view did.
     private(set) var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
-    /// Bytes that the topic's log may hold.
-    var byteLimit: Int
+    /// Bytes that the topic's log may hold, by which reading of the settings.
+    private var limit: (bytes: Int, reading: Int)
+    var byteLimit: Int {
+        if limit.reading != shard.reading { limit = (shard.limits.retention(of: name).bytes, shard.reading) }
+        return limit.bytes
+    }
     /// What a recent message was charged, in bytes.
     var typical = 0
 
@@ -48,10 +52,10 @@ final class Mirror {
     var isInLine = false
     /// Figures have changed since the last tick.
     var isTouched = false
-    /// Where the tick goes on with the blockers that publishers wait for.
-    var nextBlocker = 0
     /// The messages as subscribers over HTTP get them.
     var entries = EntryCaches()
+    /// Its place among the shard's `viewsWithRuns`; -1 while it is not among them.
+    private var runsPlace = -1
 
     /// Outlives its views.
     unowned(unsafe) let shard: Shard
@@ -62,7 +66,7 @@ final class Mirror {
         self.shard = shard
         self.log = log ?? Log()
         sharesLog = log != nil
-        byteLimit = shard.limits.retention(of: name).bytes
+        limit = (shard.limits.retention(of: name).bytes, shard.reading)
         round = AdvanceRound(end: self.log.end)
     }
 
@@ -96,7 +100,6 @@ final class Mirror {
         needs.append(subscriber.cursor.waiting == 0 ? MinimumTree.none : needed.value)
         if subscriber.cursor.overflow == .block {
             subscriber.blocker = blockers.count
-            if blockers.isEmpty { shard.blockedViews.append(self) }
             blockers.append(subscriber)
             floors.append(subscriber.cursor.floor?.value ?? MinimumTree.none)
             horizons.append(subscriber.cursor.horizon?.value ?? MinimumTree.none)
@@ -143,7 +146,7 @@ final class Mirror {
         }
         floors.remove(subscriber.blocker)
         horizons.remove(subscriber.blocker)
-        if blockers.isEmpty { shard.blockedViews.removeAll { $0 === self } }
+        shard.timers.blockers.cancel(subscriber)
     }
 
     /// Has the owner on another shard told. What it was to be told before this is out of date.
@@ -161,7 +164,27 @@ final class Mirror {
     /// Nobody looks at it any more: it holds no messages.
     func release() {
         log = Log()
+        removeRuns()
+    }
+
+    /// Messages in other forms are made for it.
+    @inline(__always)
+    func noteRuns() {
+        guard runsPlace < 0 else { return }
+        runsPlace = shard.viewsWithRuns.count
+        shard.viewsWithRuns.append(self)
+    }
+
+    /// They can be made again.
+    func removeRuns() {
         entries.removeAll()
+        guard runsPlace >= 0 else { return }
+        let last = shard.viewsWithRuns.removeLast()
+        if last !== self {
+            shard.viewsWithRuns[runsPlace] = last
+            last.runsPlace = runsPlace
+        }
+        runsPlace = -1
     }
 
     // The log moves on
@@ -250,7 +273,7 @@ final class Mirror {
 
     private func noteMove(ofBlocker subscriber: Subscriber) {
         let floor = subscriber.cursor.floor
-        if subscriber.fullAt != floor { subscriber.fullSince = nil }
+        if floor != nil || subscriber.fullSince != nil { shard.noteWaiting(subscriber) }
         // Both: the one that limits the bytes may be another than the one that limits the messages.
         if floors.set(subscriber.blocker, floor?.value ?? MinimumTree.none) { markDirty() }
         if horizons.set(subscriber.blocker, subscriber.cursor.horizon?.value ?? MinimumTree.none) { markDirty() }
@@ -259,11 +282,6 @@ final class Mirror {
     private func touch() {
         isTouched = true
         shard.touchedViews.append(self)
-    }
-
-    /// Blockers for whom messages wait, from a place on, at most so many.
-    func behindBlockers(from place: Int, most: Int) -> [Subscriber] {
-        floors.places(below: log.end.value, from: place, most: most).map { blockers[$0] }
     }
 
     /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody

@@ -4,7 +4,7 @@ import HTTP2
 import Replay
 import RSocket
 
-final class Subscriber: BoundStream {
+final class Subscriber: BoundStream, Timed {
     /// Unique in this broker; told by `$SYS.subscriptions`.
     let id: UInt64
     let options: SubscribeOptions
@@ -38,6 +38,9 @@ final class Subscriber: BoundStream {
     /// Under `block`: since when its buffer has been full without progress, and where it stood then.
     var fullSince: UInt64?
     var fullAt = SequenceNumber(0)
+    /// What the thread's standstills were in all when this was last made up for.
+    var excused: UInt64 = 0
+    var timerPlace = -1
 
     init(
         id: UInt64, options: SubscribeOptions, mirror: Mirror, credit: Credit, connection: Connection, stream: UInt32,
@@ -72,6 +75,15 @@ final class Subscriber: BoundStream {
             if range.lower >= log.head { return range }
             cursor.evict(before: log.head)
         }
+    }
+
+    /// The thread stood still for so long in all, until `until` last: that does not count.
+    func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) {
+        guard excused != stoodStill.time else { return }
+        if let since = fullSince, since < stoodStill.until {
+            fullSince = since.excused(stoodStill.time &- excused, now: now)
+        }
+        excused = stoodStill.time
     }
 
     /// It has joined, and has not left.

@@ -88,10 +88,7 @@ extension Shard {
         defer { if memory.used < before { reached(.memory) } }
         // What can be made again goes first.
         pool.removeSpares()
-        if pool.hasRuns {
-            pool.hasRuns = false
-            for mirror in mirrorsByEpoch.values { mirror.entries.removeAll() }
-        }
+        for _ in 0..<Swift.min(viewsWithRuns.count, Shard.topicsPerLook) { viewsWithRuns.last?.removeRuns() }
         let isRoundOver = relieveTopics(goal, now: now)
         if isRoundOver, memory.used > goal { nextRelief = now.monotonic + Shard.tickInterval }
     }

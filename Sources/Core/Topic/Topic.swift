@@ -61,7 +61,7 @@ final class Topic: Timed {
     /// Messages before this were lost to the byte limit.
     var lost = SequenceNumber(1)
     /// Those of them that were lost as memory was short, and bytes of memory that were used then.
-    private(set) var shed = (before: SequenceNumber(1), used: 0)
+    var shed = (before: SequenceNumber(1), used: 0)
     var isDirty = false
     var isDeleted = false
     var timerPlace = -1
@@ -74,9 +74,10 @@ final class Topic: Timed {
     var overshoot: UInt64 = 0
     /// Since when publishers have been waiting for room, on the monotonic clock; nil while none does.
     var blockedSince: UInt64?
-    /// For how many nanoseconds publishers had to wait in all, as far as it was counted last, and when that was.
+    /// For how many nanoseconds publishers had to wait before that, in all.
     var blocked: UInt64 = 0
-    var blockedCounted: UInt64 = 0
+    /// Channels are granted nothing, as memory is short.
+    var awaitsMemory = false
     /// Lost by subscriptions that have ended, and by shards that are no longer linked.
     var pastDropped: UInt64 = 0
     /// Handed over by shards that are no longer linked.
@@ -99,7 +100,6 @@ final class Topic: Timed {
 
     var subscriptions: Int { mirrors.reduce(0) { $0 + $1.progress.subscriptions } }
     var dropped: UInt64 { mirrors.reduce(pastDropped) { $0 &+ $1.progress.dropped } }
-
     var delivered: UInt64 { mirrors.reduce(pastDelivered) { $0 &+ $1.progress.delivered } }
 
     /// The oldest message retained for replay.
@@ -296,8 +296,6 @@ final class Topic: Timed {
         return false
     }
 
-    /// Messages are lost now, as memory is short.
-    func noteShed(before sequence: SequenceNumber) { shed = (sequence, shard.memory.used) }
 
     func markDirty() {
         guard !isDirty else { return }

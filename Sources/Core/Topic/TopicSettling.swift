@@ -7,6 +7,7 @@ import RSocket
 extension Topic {
     func settle(now: Instant) {
         isDirty = false
+        awaitsMemory = false
         if retention.age > 0 { ages.note(end: log.end, age: retention.age, now: now.monotonic) }
         advanceViews(now: now)
         // Where both wait for room, channels are granted some whenever publishes that were parked have had theirs.
@@ -44,14 +45,15 @@ extension Topic {
     /// Publishers begin to wait for room that a `block` subscription does not leave, go on so, or do so no more.
     private func noteBlocking(_ now: Instant) {
         let isBlocked = (room.horizon != nil || !parked.isEmpty) && blockedCount > 0
-        guard isBlocked || blockedSince != nil else { return }
-        if blockedSince != nil {
-            let time = now.monotonic - Swift.min(blockedCounted, now.monotonic)
-            blocked &+= time
-            shard.counters.blocked &+= time
-        }
-        blockedCounted = now.monotonic
-        blockedSince = isBlocked ? blockedSince ?? now.monotonic : nil
+        guard isBlocked != (blockedSince != nil) else { return }
+        shard.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
+        blocked = blocked(now: now.monotonic)
+        blockedSince = isBlocked ? now.monotonic : nil
+    }
+
+    /// For how many nanoseconds publishers had to wait for room in all.
+    func blocked(now: UInt64) -> UInt64 {
+        blocked &+ (blockedSince.map { now - Swift.min($0, now) } ?? 0)
     }
 
     /// Publishers that wait for room: channels without credit while there is none, and publishes that are parked.
@@ -101,7 +103,7 @@ extension Topic {
     func lose(before sequence: SequenceNumber, to limit: LimitReached = .retainBytes, now: Instant) {
         guard sequence > log.head else { return }
         lost = sequence
-        if limit == .memory { noteShed(before: sequence) }
+        if limit == .memory { shed = (sequence, shard.memory.used) }
         shard.reached(limit)
         log.evict(before: sequence)
         shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
@@ -142,7 +144,9 @@ extension Topic {
     private func grant(now: Instant) {
         guard state.isLive, refused == nil, line.count > 0 else { return }
         var free = freeRoom
-        guard free > 0, shard.memoryRefusal(for: self) == nil else { return }
+        guard free > 0 else { return }
+        awaitsMemory = shard.memoryRefusal(for: self) != nil
+        if awaitsMemory { return }
         let most = room.largestGrant(
             messages: Swift.min(shard.limits.grant, shard.rates.largestGrant),
             bytes: Swift.min(shard.limits.grantBytes, retention.bytes / 4))
@@ -165,29 +169,29 @@ extension Topic {
         }
     }
 
-    /// What changes with time alone: reservations end, parked publishes give up, messages grow old.
-    func tick(now: Instant) {
-        while let channel = reservations.takeEnded(now: now.monotonic) {
+    /// What changes with time alone: reservations end, parked publishes give up, messages grow old. Returns how many
+    /// channels and publishes it looked at, at most `most`: where it is as many, others may be due.
+    func tick(most: Int, now: Instant) -> Int {
+        var visited = 0
+        while visited < most, let channel = reservations.takeEnded(now: now.monotonic) {
+            visited += 1
             room.reserved -= channel.reserved
             channel.reserved = 0
             markDirty()
         }
-        giveUpParked(now: now)
+        visited += giveUpParked(most: most - visited, now: now)
         if retention.age > 0 { forgetOld(now: now) }
-        // Publishers may be waiting for memory, which others give back.
-        if isWaiting { markDirty() }
+        // Others may have given some back.
+        if awaitsMemory { markDirty() }
         noteIdleness(now)
+        return visited
     }
 
-    /// Publishers wait for room, or for memory.
-    private var isWaiting: Bool { line.starvedCount > 0 || !parked.isEmpty }
-
-    /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. What waits is looked at in every
-    /// tick.
+    /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. What waits for memory is looked
+    /// at in every tick.
     func deadline(now: UInt64) -> UInt64 {
-        var due = reservations.deadline ?? .max
-        if isWaiting { due = Swift.min(due, now + Shard.tickInterval) }
-        if let waiting = parked.first { due = Swift.min(due, waiting.deadline) }
+        var due = Swift.min(reservations.deadline ?? .max, parked.first?.deadline ?? .max)
+        if awaitsMemory { due = Swift.min(due, now + Shard.tickInterval) }
         if retention.age > 0, Swift.max(forgotten, log.head) < log.end {
             due = Swift.min(due, now + Swift.max(Shard.tickInterval, retention.age / AgeMarks.count))
         }
@@ -271,17 +275,17 @@ extension Topic {
         room.update(horizon: horizon, floor: floor, log: log)
     }
 
-    private func giveUpParked(now: Instant) {
-        let seconds = shard.limits.parkTime / Limits.second
-        let refusal = Refusal(
-            .blocked,
-            "The topic '\(name)' had no room for \(seconds) s: a blocking subscription is full. Try again later.")
-        // As many as one tick has time for; `deadline` has the others given up soon.
-        for _ in 0..<Work.endings {
-            guard let waiting = parked.first, waiting.deadline <= now.monotonic else { return }
+    private func giveUpParked(most: Int, now: Instant) -> Int {
+        var count = 0
+        while count < most, let waiting = parked.first, waiting.deadline <= now.monotonic {
+            count += 1
             parked.removeFirst()
             markDirty()
             shard.reached(.parkTime)
+            let seconds = shard.limits.parkTime / Limits.second
+            let refusal = Refusal(
+                .blocked,
+                "The topic '\(name)' had no room for \(seconds) s: a blocking subscription is full. Try again later.")
             if let channel = channels[waiting.key] {
                 channel.isParked = false
                 _ = reject(channel, refusal)
@@ -290,6 +294,7 @@ extension Topic {
                 shard.tell(waiting.key, .refused(refusal))
             }
         }
+        return count
     }
 
     private func forgetOld(now: Instant) {

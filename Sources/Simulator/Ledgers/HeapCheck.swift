@@ -56,7 +56,8 @@ final class HeapCheck {
         // Connections that are stuck in a message keep it, though its topic has let it go: Protocol/limits.md.
         let pinned = broker.tally.pinned
         let bound =
-            fixed + population.connections * (HeapCheck.connection + HeapCheck.requests) + http2 * HeapCheck.http2Connection
+            fixed + population.connections * (HeapCheck.connection + HeapCheck.requests)
+            + http2 * HeapCheck.http2Connection
             + population.streams * HeapCheck.stream + population.topics * HeapCheck.topic + pinned
         referee.expect(
             live <= bound,

@@ -136,7 +136,7 @@ struct Plan {
         limits.reassembly = 4 << 20
         limits.controlOutput = 64 << 10
         limits.beyondWindows = 4 << 20
-        if has(.resume) { limits.resumeBuffer = 1 << 20 }
+        if has(.resume) { limits.resumeBuffer = size / 8 }
     }
 
     private mutating func drawLimits(_ chance: Chance) {

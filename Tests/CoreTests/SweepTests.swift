@@ -1,0 +1,177 @@
+// What goes over all there is goes in slices, and what waits is looked at when it is due.
+
+import Replay
+import Testing
+
+@testable import Core
+
+@Suite struct SweepTests {
+    private static let many = 300
+
+    private func broker() -> (TestBroker, Shard, [TestClient]) {
+        let broker = TestBroker()
+        let clients = (0..<SweepTests.many).map { index in
+            let client = broker.connect()
+            client.subscribe("topic\(index)")
+            return client
+        }
+        broker.advance(seconds: 0.5)
+        return (broker, broker.shards[0], clients)
+    }
+
+    private func connections(_ shard: Shard) -> [Connection] {
+        (0..<shard.connections.bound).compactMap { shard.connections.at($0) }
+    }
+
+    @Test func settingsAreReadAgainInSlices() {
+        let (broker, shard, _) = broker()
+        var limits = Limits()
+        limits.retain = 7
+        func adopted() -> Int { shard.topics.values.count { $0.retention.messages == 7 } }
+        shard.adopt(limits, now: broker.now)
+        #expect(shard.hasWork && adopted() == Work.sweep)
+        broker.runAll()
+        #expect(!shard.hasWork && adopted() == shard.topics.count)
+        let view = shard.mirrors["topic0"]!
+        limits.retainBytes = 1234
+        shard.adopt(limits, now: broker.now)
+        #expect(view.byteLimit == 1234)
+    }
+
+    @Test func permissionsAreReadAgainInSlices() {
+        let (broker, shard, _) = broker()
+        func looked() -> Int { connections(shard).count { $0.isTouched } }
+        shard.reload(.open, now: broker.now)
+        #expect(shard.hasWork && looked() > 0 && looked() <= Work.sweep)
+        broker.runAll()
+        #expect(!shard.hasWork && looked() == SweepTests.many)
+    }
+
+    /// So are the streams of one connection, each once.
+    @Test func streamsAreReviewedInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let client = broker.connect()
+        for stream in 0..<SweepTests.many { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
+        shard.reload(AccessTable(users: [], anonymous: Permissions()), now: broker.now)
+        #expect(shard.hasWork && shard.subscriptionCount >= SweepTests.many - Work.sweep)
+        broker.runAll()
+        #expect(shard.subscriptionCount == 0)
+    }
+
+    @Test func aBrokerThatEndsTellsItInSlices() {
+        let (broker, shard, _) = broker()
+        let told = broker.now.monotonic
+        func looked() -> Int { connections(shard).count { $0.lastMoved == told } }
+        shard.drain(now: broker.now)
+        #expect(shard.hasWork && looked() == Work.sweep)
+        broker.runAll()
+        #expect(!shard.hasWork && looked() == SweepTests.many)
+    }
+
+    @Test func whatIsNotAcknowledgedIsGivenUpInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let clients = (0..<100).map { index in
+            let client = ResumingClient(broker, token: [UInt8](repeating: UInt8(index), count: 16))
+            client.answers = false
+            client.subscribe("t", n: 9, stream: 1)
+            return client
+        }
+        let other = broker.connect()
+        other.publish("t", "1", stream: 1)
+        for client in clients {
+            client.take()
+            client.lose()
+        }
+        broker.now.monotonic += 3 * Limits.second
+        broker.memory.limit = 1
+        func given() -> Int { connections(shard).count { $0.session != nil && $0.output.unacknowledged == 0 } }
+        #expect(given() == 0)
+        shard.giveUpUnacknowledged(now: broker.now)
+        #expect(shard.hasWork && given() > 0 && given() <= Work.sweep)
+        broker.runAll()
+        #expect(given() == 100)
+    }
+
+    /// Views whose messages have other forms are gone over in slices when memory is short, and only these.
+    @Test func otherFormsAreGivenUpInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let peer = TestGRPC(broker)
+        let publisher = broker.connect()
+        for index in 0..<SweepTests.many {
+            let topic = "topic\(index)"
+            _ = peer.subscribe(topic)
+            publisher.publish(topic, "x", stream: UInt32(2 * index + 1))
+        }
+        peer.read()
+        #expect(shard.viewsWithRuns.count == SweepTests.many)
+        broker.memory.limit = 1
+        shard.relieveMemory(now: broker.now)
+        #expect(shard.viewsWithRuns.count == SweepTests.many - Shard.topicsPerLook)
+        peer.client.disconnect()
+        #expect(shard.viewsWithRuns.isEmpty)
+    }
+
+    /// Publishers that wait are looked at when something is due, not in each tick.
+    @Test func whoWaitsForRoomIsAtRest() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let reader = broker.connect()
+        reader.subscribe("t?overflow=block&buffer=1", n: 1)
+        let publisher = broker.connect()
+        for stream in 0..<3 { publisher.publish("t", "x", stream: UInt32(2 * stream + 1)) }
+        #expect(shard.topics.values.contains { $0.parked.count == 1 })
+        broker.advance(seconds: 0.5)
+        #expect(shard.timers.topics.deadline! > broker.now.monotonic + 5 * Limits.second)
+        #expect(shard.timers.blockers.deadline! > broker.now.monotonic + 20 * Limits.second)
+        // The time is counted all the same.
+        #expect(shard.currentCounters().blocked >= 500_000_000)
+        reader.requestN(9)
+        #expect(reader.received().filter { $0 == "1:x" }.count == 3)
+        let blocked = shard.currentCounters().blocked
+        broker.advance(seconds: 1)
+        #expect(shard.currentCounters().blocked == blocked)
+    }
+
+    /// Each of many that are full at once gives way when its time is over, and none that moved on before.
+    @Test func allThatAreFullGiveWayInTime() {
+        var limits = Limits()
+        limits.blockLimit = 3 * Limits.second
+        let broker = TestBroker(limits: limits)
+        let shard = broker.shards[0]
+        let clients = (0..<30).map { _ in broker.connect() }
+        for client in clients {
+            for stream in 0..<200 {
+                client.subscribe("t?overflow=block&buffer=1", n: 1, stream: UInt32(2 * stream + 1))
+            }
+        }
+        let publisher = broker.connect()
+        publisher.publish("t", "1", stream: 1)
+        publisher.publish("t", "2", stream: 3)
+        broker.advance(seconds: 2)
+        clients[0].requestN(1)
+        broker.advance(seconds: 1.25)
+        // Turns that follow each other at once.
+        for _ in 0..<9 { shard.fire(now: broker.now) }
+        #expect(shard.subscriptionCount == 1)
+    }
+
+    /// Reservations of many channels end some at a time, and no later for that.
+    @Test func reservationsEndInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        broker.connect().subscribe("t?overflow=block&buffer=100000")
+        let publisher = broker.connect()
+        for stream in 0..<2000 { publisher.channel("t", "x", n: 9, stream: UInt32(2 * stream + 1)) }
+        let topic = shard.topics.values.first { $0.name == "t" }!
+        #expect(topic.room.reserved > 0)
+        broker.now.monotonic += Limits.second + 1
+        let now = broker.now.monotonic
+        #expect(topic.tick(most: 10, now: broker.now) == 10)
+        #expect(topic.room.reserved > 0 && topic.deadline(now: now) <= now)
+        for _ in 0..<9 { shard.fire(now: broker.now) }
+        #expect(topic.deadline(now: broker.now.monotonic) > broker.now.monotonic)
+    }
+}
