@@ -236,6 +236,25 @@ def test_a_message_of_many_empty_entries(bounded):
         one.close()
 
 
+def test_messages_for_clients_that_can_resume(bounded):
+    """Copies are kept for those who may come back: 20 messages of a megabyte, and 400 who acknowledge nothing."""
+    broker, bound, well = bounded()
+    crowd = [raw.Connection(broker.address, receive_buffer=4096) for _ in range(400)]
+    for number, one in enumerate(crowd):
+        one.send(raw.setup(flags=raw.R, token=b"%020d" % number))
+        one.send(raw.request(raw.REQUEST_STREAM, 1, metadata=raw.route("kept?buffer=16"), n=raw.UNBOUNDED))
+    control = broker.peer()
+    control.joined("kept", 400)
+    bound.everybody_is_there()
+    for _ in range(20):
+        with contextlib.suppress(StreamError):
+            control.publish("kept", bytes(MIB - 64))
+    well.moves(50)
+    over(bound, well)
+    for one in (control, *crowd):
+        one.close()
+
+
 def requests(kind: int, count: int, route: str, body=b"", flags=0) -> bytes:
     return b"".join(raw.request(kind, stream, body, raw.route(route), flags=flags)
                     for stream in range(1, 2 * count, 2))

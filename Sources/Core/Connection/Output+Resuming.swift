@@ -67,7 +67,7 @@ final class KeptOutput {
 
     fileprivate func charge(to budget: MemoryBudget) {
         guard store.capacity != charged else { return }
-        budget.addKept(store.capacity - charged)
+        budget.add(store.capacity - charged)
         charged = store.capacity
     }
 }
@@ -218,7 +218,7 @@ extension Output {
     }
 
     mutating func forgetKept() {
-        if let kept { pool.budget.addKept(-kept.charged) }
+        if let kept { pool.budget.add(-kept.charged) }
         kept = nil
     }
 }

@@ -37,16 +37,6 @@ public final class MemoryBudget: Sendable {
         counter.add(change)
     }
 
-    /// Bytes that are kept for peers that can resume.
-    private let kept = Counter()
-
-    func addKept(_ change: Int) {
-        kept.add(change)
-        counter.add(change)
-    }
-
-    var isKeepingMuch: Bool { kept.value > limit / 4 }
-
     /// Half of the memory is taken so, or all is used: clients may begin but little more. The rest is for messages.
     var isPendingFull: Bool { pending.value > limit / 2 || used > limit }
     /// An eighth more is: next to nothing.

@@ -296,7 +296,6 @@ final class Topic: Timed {
         return false
     }
 
-
     func markDirty() {
         guard !isDirty else { return }
         isDirty = true
