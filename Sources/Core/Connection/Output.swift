@@ -93,7 +93,6 @@ struct Output: ~Copyable {
     /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
     @inline(__always)
     func room(_ limit: Int) -> Int {
-        guard !isSealed else { return 0 }
         guard let kept else { return (pool.isShort ? Swift.min(limit, Output.sip) : limit) - count }
         return roomToKeep(kept, limit)
     }

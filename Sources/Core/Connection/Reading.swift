@@ -14,6 +14,7 @@ extension Shard {
     /// clients have begun, one request or batch of messages at a time.
     private var mostForwarded: Int { forwardedCount > Work.mailUnderWay || isPendingFull ? 0 : limits.forwarded }
 
+    @inline(__always)
     private func leavesUnread(_ connection: Connection) -> Bool {
         let unread = connection.output.unreadAnswers
         guard unread > Limits.leastControl else { return false }

@@ -180,10 +180,9 @@ extension Shard {
         http.limitMessage(of: exchange, to: limits.reassemblyTime, now: moment.monotonic)
         // The message of PublishOne is on its way to its topic, and is answered from there.
         if let publisher = exchange.bound as? Publisher, !publisher.isChannel { return }
-        guard http.held <= shortReassembly ?? limits.reassembly else {
-            let refusal = unfinishedRefusal
-            throw GRPCError(refusal.status, refusal.message)
-        }
+        if http.held <= shortReassembly ?? limits.reassembly { return }
+        let refusal = unfinishedRefusal
+        throw GRPCError(refusal.status, refusal.message)
     }
 
     func halfClosed(_ exchange: Exchange, now: Instant) {
