@@ -19,7 +19,6 @@ MODULES = {
     "HTTP2": ["HTTP2Tests", "GRPCTests", "PlainTests", "CoreTests"],
     "Core": ["CoreTests"],
     "Access": ["AccessTests", "CoreTests", "ServerTests"],
-    "Server": ["ServerTests"],
     "Bytes": ["BytesTests", "CoreTests"],
     "Server": ["ServerTests"],
 }

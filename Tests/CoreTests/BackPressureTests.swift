@@ -259,4 +259,25 @@ import Testing
         broker.advance(seconds: 0.25)
         #expect(gone == nil)
     }
+
+    /// A driver may hold back the rest of what it took, as it does with a TLS record: all that was offered is written
+    /// then, and the socket is blocked all the same.
+    @Test func whoseSocketHasTakenAllIsReadAgain() throws {
+        let broker = TestBroker()
+        let peer = TestGRPC(broker)
+        let (shard, id) = (broker.shards[0], peer.client.id)
+        peer.client.window = 0
+        for _ in 0..<40 { _ = peer.publishOne("t", "x") }
+        let connection = try #require(peer.connection)
+        #expect(connection.isHeld && !connection.isReading)
+        withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 64) { pieces in
+            while case let count = shard.gather(id, into: pieces), count > 0 {
+                shard.wrote(pieces[..<count].reduce(0) { $0 + $1.count }, blocked: true, on: id, now: broker.now)
+            }
+        }
+        peer.client.window = .max
+        shard.writable(id, now: broker.now)
+        broker.runAll()
+        #expect(!connection.isHeld && connection.isReading)
+    }
 }

@@ -66,7 +66,7 @@ import Testing
         let clients = (0..<60).map { index in
             let client = ResumingClient(broker, token: [UInt8](repeating: UInt8(index), count: 16))
             client.subscribe("t", n: 99, stream: 1)
-            client.socket.window = 1000 + 37 * index
+            client.socket.window = index == 2 ? 0 : 1000 + 37 * index
             return client
         }
         let idle = broker.memory.used
@@ -94,6 +94,10 @@ import Testing
         clients[0].lose()
         clients[0].resume()
         #expect(clients[0].refusal?.contains("The session cannot go on from position 0") == true)
+        // So does one that lacks all of it.
+        clients[2].lose()
+        clients[2].resume()
+        #expect(clients[2].refusal?.contains("The session cannot go on from position") == true)
     }
 
     /// What was lost is told when it is read again.

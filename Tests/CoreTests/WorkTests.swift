@@ -148,15 +148,14 @@ import Testing
         let broker = TestBroker()
         let shard = broker.shards[0]
         let client = broker.connect()
-        let publisher = broker.connect()
-        for stream in 0..<1000 { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
+        for stream in 0..<1000 { client.channel("t", "x", stream: UInt32(2 * stream + 1)) }
+        _ = client.received()
         let connection = try #require(shard.find(client.id))
+        let topic = try #require(shard.names["t"])
         shard.fatal(
             connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
-        #expect(shard.hasWork && shard.subscriptionCount > 0)
-        let message = message("t")
-        shard.receive(message.readable, on: publisher.id, now: broker.now)
-        shard.names["t"]?.finish(.completed, now: broker.now)
+        #expect(shard.hasWork && topic.channels.count > 0)
+        topic.finish(.completed, now: broker.now)
         broker.runAll()
         #expect(client.received() == ["0:! 101 test"])
     }
