@@ -44,8 +44,6 @@ public final class Shard {
     var mirrors = PartitionedDictionary<String, Mirror>()
     var mirrorsByEpoch = PartitionedDictionary<UInt64, Mirror>()
     var dirtyMirrors: [Mirror] = []
-    /// Those whose figures have changed since the last tick.
-    var touchedViews: [Mirror] = []
 
     // Topics that this shard owns, by name while they can be used, and by epoch
     var names = PartitionedDictionary<String, Topic>()
@@ -57,6 +55,8 @@ public final class Shard {
     var reliefPlace = 0
     /// Views with messages in other forms, which can be made again.
     var viewsWithRuns: [Mirror] = []
+    /// Who is stuck in what topics let go of, while that takes too much memory.
+    var unread: UnreadMemory?
     var dirtyTopics: [Topic] = []
     /// Those whose publishers wait for room, and until when the time that they wait is counted.
     private var blockedTopics = 0

@@ -15,6 +15,9 @@ struct Timers {
     private var touched: [Connection] = []
     /// Those that the tick under way is still to look at.
     fileprivate var dueConnections: [Connection] = []
+    /// The same of views: their figures have changed.
+    private var touchedViews: [Mirror] = []
+    fileprivate var dueViews: [Mirror] = []
     fileprivate var isTicking = false
     /// By how many nanoseconds all ticks together were late.
     fileprivate(set) var lateness: UInt64 = 0
@@ -31,15 +34,24 @@ struct Timers {
         touched.append(connection)
     }
 
+    /// The next tick tells a view's owner of its figures.
+    @inline(__always)
+    mutating func touch(_ view: Mirror) {
+        guard !view.isTouched else { return }
+        view.isTouched = true
+        touchedViews.append(view)
+    }
+
     fileprivate mutating func begin() {
         isTicking = true
         swap(&touched, &dueConnections)
+        swap(&touchedViews, &dueViews)
     }
 }
 
 extension Shard {
     static let tickInterval: UInt64 = Limits.second / 4
-    /// Connections, topics and subscriptions that one slice of a tick looks at.
+    /// Views, connections, topics and subscriptions that one slice of a tick looks at.
     static let tickSlice = 1024
     /// Users looked at in a second in order to forget them.
     static let metersSwept = 1024
@@ -63,17 +75,16 @@ extension Shard {
         timers.lateness &+= lateness
         if lateness >= Limits.standstill { standStill(lateness, now: now) }
         timers.begin()
-        // What their owners have been told of their figures is not the latest.
-        for view in touchedViews {
-            view.isTouched = false
-            view.markDirty()
-        }
-        touchedViews.removeAll()
     }
 
     /// Looks at one slice of what is due. True when nothing is left of it.
     private func goOnTicking(now: Instant) -> Bool {
         var left = Shard.tickSlice
+        while left > 0, let view = timers.dueViews.popLast() {
+            left -= 1
+            view.isTouched = false
+            view.markDirty()
+        }
         while left > 0, let connection = timers.dueConnections.popLast() {
             left -= 1
             connection.isTouched = false
@@ -97,6 +108,7 @@ extension Shard {
         timers.isTicking = false
         nextTick = now.monotonic + Shard.tickInterval
         if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
+        relieveUnread(now: now)
         giveUpUnacknowledged(now: now)
         if now.monotonic >= nextStatistics { tellStatistics(now: now) }
     }

@@ -1,5 +1,5 @@
 // Work: how much of its thread's time one turn of a shard takes, and what goes on in the next one. Nobody's input is
-// dealt with to its end while others wait: a connection is given a quantum, counted in units of about a microsecond,
+// dealt with to its end while others wait: a connection is given a quantum, counted in units of a microsecond at most,
 // and gets in line with the rest of what it sent. The same holds for a view that has many members to bring a message
 // to, and for a connection that ends with many streams.
 //
@@ -10,7 +10,7 @@ struct Work {
     /// Units that one connection's input may take before others have their turn.
     static let quantum = 96
     /// Units after which a turn goes on to what is to be written, and begins again.
-    static let turn = 2000
+    static let turn = 500
     /// Streams that end before others have their turn, where a connection or a topic has many.
     static let endings = 64
 
@@ -51,7 +51,10 @@ struct Work {
 
 /// All connections, or all topics, are to be gone over, each once.
 struct Sweep {
-    enum Reason { case settings, permissions, drainingTopics, drainingConnections, unacknowledged }
+    enum Reason {
+        case settings, permissions, drainingTopics, drainingConnections, unacknowledged
+        case countingUnread, freeingUnread
+    }
 
     let reason: Reason
     /// The place that comes next.
@@ -140,6 +143,8 @@ extension Shard {
             case .drainingTopics: heldTopics.at(sweep.place)?.refusePublishers(Shard.drainingRefusal)
             case .drainingConnections: connections.at(sweep.place).map { drain($0, now: now) }
             case .unacknowledged: connections.at(sweep.place).map { giveUpUnacknowledged(of: $0, now: now) }
+            case .countingUnread: connections.at(sweep.place).map(countUnread)
+            case .freeingUnread: connections.at(sweep.place).map { freeUnread(of: $0, now: now) }
             case .permissions:
                 guard let connection = connections.at(sweep.place) else { break }
                 if sweep.streams == nil { reload(connection) }
@@ -155,7 +160,8 @@ extension Shard {
     private func places(of sweep: Sweep) -> Int {
         switch sweep.reason {
         case .settings, .drainingTopics: heldTopics.bound
-        case .drainingConnections, .permissions: connections.bound
+        case .drainingConnections, .permissions, .countingUnread: connections.bound
+        case .freeingUnread: hasTooMuchUnread ? connections.bound : 0
         // Enough has been given up.
         case .unacknowledged: memory.used > memory.limit ? connections.bound : 0
         }

@@ -7,25 +7,23 @@ import Testing
 
 @Suite struct HTTPBodyQueueTests {
     /// Memory that several queues name; tells when it has gone.
-    private final class Region {
-        let size = 64 << 10
-        private let base: UnsafeMutableRawBufferPointer
+    private final class Region: Core.Region, @unchecked Sendable {
         private let gone: () -> Void
+        private var all: UnsafeMutableRawBufferPointer { .init(start: base, count: capacity) }
 
         init(_ gone: @escaping () -> Void) {
             self.gone = gone
-            base = .allocate(byteCount: size, alignment: 1)
-            for index in 0..<size { base[index] = UInt8(truncatingIfNeeded: index * 31 + index / 256) }
+            super.init(capacity: 64 << 10, budget: MemoryBudget(limit: .max))
+            for index in 0..<capacity { all[index] = UInt8(truncatingIfNeeded: index * 31 + index / 256) }
         }
 
         func bytes(_ start: Int, _ count: Int) -> UnsafeRawBufferPointer {
-            UnsafeRawBufferPointer(base).slice(start..<start + count)
+            UnsafeRawBufferPointer(all).slice(start..<start + count)
         }
 
         deinit {
             // What is still named of it would be seen to be wrong.
-            for index in base.indices { base[index] = 0xEE }
-            base.deallocate()
+            for index in all.indices { all[index] = 0xEE }
             gone()
         }
     }
@@ -38,7 +36,7 @@ import Testing
         var regions: [Region] = []
         var written: UInt8 = 0
         for _ in 0..<300 {
-            switch random.next(8) {
+            switch random.next(9) {
             case 0...2:
                 if regions.isEmpty || random.next(10) == 0 {
                     live += 1
@@ -49,7 +47,7 @@ import Testing
                 let count = random.pick([0, 1, 9, 300, 40_000])
                 // Now and then two ranges that lie one behind the other.
                 let cut = random.next(2) == 0 ? count / 2 : count
-                let bytes = region.bytes(start, min(count, region.size - start))
+                let bytes = region.bytes(start, min(count, region.capacity - start))
                 let first = min(cut, bytes.count)
                 queue.append(bytes.slice(0..<first), of: region)
                 queue.append(bytes.slice(first..<bytes.count), of: region)
@@ -63,6 +61,10 @@ import Testing
                 model += own
             case 5 where !regions.isEmpty: regions.remove(at: random.next(regions.count))
             case 6: queue.detach { _ in true }
+            case 7 where random.next(3) == 0:
+                if !regions.isEmpty { regions.remove(at: random.next(regions.count)).letGo() }
+                queue.copy { region, _ in region.isUnread }
+                queue.forEachShared { region, _ in #expect(!region.isUnread) }
             default: take(random.pick([1, 4, 100, 5000, .max]), from: &queue, &model)
             }
             #expect(queue.count == model.count && queue.isEmpty == model.isEmpty)
@@ -113,7 +115,7 @@ import Testing
         var region: Region? = Region { live = 0 }
         var queue = BodyQueue()
         queue.append { $0.append([UInt8](repeating: 1, count: 5000)) }
-        queue.append(region!.bytes(0, region!.size), of: region!)
+        queue.append(region!.bytes(0, region!.capacity), of: region!)
         region = nil
         queue.removeAll()
         #expect(live == 0 && queue.memory == 0 && queue.isEmpty)

@@ -8,18 +8,18 @@ import Testing
 @testable import Core
 
 /// Bytes that outputs name.
-private final class SharedBytes {
-    private let base = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 1)
+private final class SharedBytes: Region, @unchecked Sendable {
     private var used = 0
 
+    init() { super.init(capacity: 1 << 20, budget: MemoryBudget(limit: .max)) }
+
     func add(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        let place = UnsafeMutableRawBufferPointer(rebasing: base[used..<used + bytes.count])
+        precondition(used + bytes.count <= capacity)
+        let place = UnsafeMutableRawBufferPointer(start: base + used, count: bytes.count)
         place.copyMemory(from: bytes)
         used += bytes.count
         return UnsafeRawBufferPointer(place)
     }
-
-    deinit { base.deallocate() }
 }
 
 /// One connection's output beside what must come out of it, told apart by frames: messages and control frames each in

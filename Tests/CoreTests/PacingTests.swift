@@ -285,6 +285,19 @@ import Testing
         #expect(published(broker) == UInt64(count), "the rest of it")
     }
 
+    @Test func aBrokerThatEndsRefusesThoseWhoWaitInSlices() {
+        let broker = broker { $0.publishRate = 1 }
+        let alice = broker.logIn("alice", of: table)
+        let count = 2 * Shard.payments + 100
+        for index in 0..<count { alice.publish("t", "x", stream: UInt32(2 * index + 1)) }
+        _ = alice.received()
+        broker.shards[0].drain(now: broker.now)
+        broker.run()
+        #expect((1...Shard.payments).contains(alice.received().count))
+        for _ in 0..<3 { broker.advance(seconds: 0.02) }
+        #expect(published(broker) == 1 && alice.received().count > Shard.payments)
+    }
+
     @Test func newLimitsAreInForceAtOnce() {
         let broker = broker { $0.publishRate = 1 }
         let alice = broker.logIn("alice", of: table)

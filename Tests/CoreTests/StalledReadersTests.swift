@@ -59,6 +59,52 @@ import Testing
         #expect(clients.allSatisfy { !$0.isClosed })
     }
 
+    /// Where each is stuck in another message, those who keep the most are cut off, once that takes a fourth of
+    /// memory: publishes are taken all the same, and many who are stuck in one message together stay.
+    @Test(arguments: Form.allCases)
+    func thoseStuckAtOtherTimesAreCutOff(_ form: Form) {
+        let broker = broker(retain: 1)
+        let together = (0..<50).map { _ in stalled(broker, form, window: 5000) }
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: 200_000)
+        var alone: [TestClient] = []
+        for number in 0..<100 {
+            publisher.publish("t", text, stream: UInt32(2 * number + 1))
+            #expect(publisher.received() == ["\(2 * number + 1):\(number + 1)|"])
+            #expect(broker.memory.used <= StalledReadersTests.memory * 5 / 4, "\(broker.memory.used)")
+            alone.append(stalled(broker, form, window: 5000))
+            broker.advance(seconds: 0.3)
+        }
+        #expect(together.allSatisfy { !$0.isClosed })
+        let closed = alone.count { $0.isClosed }
+        #expect(closed > 40 && !alone[98].isClosed, "\(closed)")
+        #expect(broker.memory.unread <= StalledReadersTests.memory / 2, "\(broker.memory.unread)")
+        #expect(broker.shards[0].currentCounters().limits[.memory] > 0)
+    }
+
+    /// Who needs little of what it keeps has that copied, and stays.
+    @Test(arguments: ["t", "t?meta=on"]) func aLittleOfMuchIsCopied(_ route: String) {
+        let broker = broker(retain: 1)
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: 20_000)
+        var alone: [TestClient] = []
+        var stream: UInt32 = 1
+        for _ in 0..<40 {
+            let client = broker.connect()
+            client.window = 5000
+            client.subscribe(route, n: 1)
+            alone.append(client)
+            for _ in 0..<20 {
+                publisher.publish("t", text, stream: stream)
+                #expect(publisher.received().first?.hasSuffix("|") == true)
+                stream += 2
+            }
+            broker.advance(seconds: 0.5)
+        }
+        #expect(alone.allSatisfy { !$0.isClosed })
+        #expect(broker.memory.unread <= StalledReadersTests.memory / 2, "\(broker.memory.unread)")
+    }
+
     /// Those who could resume have no copy each of a message that there is no memory for. Who reads goes on, and is
     /// sent again what was kept, but not what was not.
     @Test func thoseWhoCanResumeTakeAConstant() {

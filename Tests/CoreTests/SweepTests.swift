@@ -94,6 +94,25 @@ import Testing
         #expect(given() == 100)
     }
 
+    /// Views of which figures have changed since the last tick.
+    @Test func figuresAreToldInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let client = broker.connect()
+        let count = Shard.tickSlice + 100
+        for index in 0..<count { client.subscribe("topic\(index)", stream: UInt32(2 * index + 1)) }
+        broker.advance(seconds: 1)
+        for index in 0..<count { client.fire("topic\(index)", "x") }
+        func touched() -> Int { shard.mirrors.values.count { $0.isTouched && !TopicName.isSystem($0.name) } }
+        let before = touched()
+        #expect(before > Shard.tickSlice)
+        broker.now.monotonic += Shard.tickInterval
+        shard.fire(now: broker.now)
+        #expect(touched() > 0 && touched() < before)
+        shard.fire(now: broker.now)
+        #expect(touched() == 0)
+    }
+
     /// Views whose messages have other forms are gone over in slices when memory is short, and only these.
     @Test func otherFormsAreGivenUpInSlices() {
         let broker = TestBroker()

@@ -271,7 +271,7 @@ extension Shard {
         moment = now
         draining = true
         sweep(.drainingTopics, now: now)
-        refuseParked(Shard.drainingRefusal, now: now)
+        payWaiting(now: now)
         sweep(.drainingConnections, now: now)
         settle(now)
         // Not at once: what other shards have under way is to arrive before a connection is found to be done.

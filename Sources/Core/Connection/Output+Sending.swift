@@ -228,6 +228,13 @@ extension Output {
         }
     }
 
+    /// Copies what lies in memory that was let go of.
+    mutating func copyUnread() {
+        for index in first..<segments.count {
+            if case .shared(let region) = segments[index].owner, region.isUnread { own(index, exactly: true) }
+        }
+    }
+
     /// Copies what a segment names of a chunk into a block, with the stream id that it needs.
     mutating func own(_ index: Int, exactly: Bool = false) {
         let segment = segments[index]

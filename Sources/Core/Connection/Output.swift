@@ -22,7 +22,7 @@ import Bytes
 
 struct Output: ~Copyable {
     enum Owner {
-        case shared(AnyObject)
+        case shared(Region)
         case block(Block)
         case none
     }
@@ -109,6 +109,13 @@ struct Output: ~Copyable {
         if let current { body(current) }
     }
 
+    /// Calls `body` with what is named of others' memory, some of it more than once, and how many bytes of it.
+    func forEachShared(_ body: (Region, Int) -> Void) {
+        for segment in segments[first...] {
+            if case .shared(let region) = segment.owner { body(region, segment.count) }
+        }
+    }
+
     // Handing over
 
     /// Whole frames that lie in `chunk`, to be sent from there, on `stream`.
@@ -129,7 +136,7 @@ struct Output: ~Copyable {
 
     /// Bytes that stay where they are as long as `owner` does. Of RSocket, what `isTail` says.
     /// - Parameter isTail: they are the rest of the frame that was begun right before.
-    mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: AnyObject, isTail: Bool = false) {
+    mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region, isTail: Bool = false) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         if keeping != nil { return reserve(bytes.count).copyMemory(from: bytes) }
         count += bytes.count

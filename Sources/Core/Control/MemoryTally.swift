@@ -4,8 +4,6 @@
 /// Regions of memory, each counted once, however many refer to it.
 package struct MemoryTally: CustomStringConvertible {
     private var seen: Set<ObjectIdentifier> = []
-    /// Those of logs, and of views, that only connections refer to, which are stuck in them: their bytes.
-    private var stuck: [ObjectIdentifier: Int] = [:]
     /// Bytes of logs, of the broker's own topics among them, and the largest of their regions.
     package private(set) var logs = 0
     package private(set) var ownLogs = 0
@@ -26,34 +24,24 @@ package struct MemoryTally: CustomStringConvertible {
 
     package init() {}
 
-    /// Bytes of messages that only the output of connections keeps.
-    package var pinned: Int { stuck.values.reduce(0, +) }
-
     package var bytes: Int { logs + parked + runs + blocks + requests + kept + mail }
 
     package var description: String {
         "logs \(logs) (own \(ownLogs), largest chunk \(largestChunk)), parked \(parked), runs \(runs), "
-            + "blocks \(blocks), requests \(requests), kept \(kept), mail \(mail); pinned \(pinned)"
+            + "blocks \(blocks), requests \(requests), kept \(kept), mail \(mail)"
     }
 
-    fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false, isOutput: Bool = false) {
-        let id = ObjectIdentifier(region)
-        if !isOutput { stuck[id] = nil }
-        guard seen.insert(id).inserted else { return }
-        var bytes = 0
+    fileprivate mutating func add(_ region: AnyObject, isOwn: Bool = false) {
+        guard seen.insert(ObjectIdentifier(region)).inserted else { return }
         switch region {
         case let chunk as Chunk:
-            bytes = chunk.capacity
-            logs += bytes
-            if isOwn { ownLogs += bytes }
-            largestChunk = Swift.max(largestChunk, bytes)
+            logs += chunk.capacity
+            if isOwn { ownLogs += chunk.capacity }
+            largestChunk = Swift.max(largestChunk, chunk.capacity)
         case let block as Block: blocks += block.capacity
-        case let run as EntryRun:
-            bytes = run.memory
-            runs += bytes
+        case let run as EntryRun: runs += run.capacity
         default: break
         }
-        if isOutput, bytes > 0 { stuck[id] = bytes }
     }
 
     fileprivate mutating func add(_ pieces: [LogPiece], isOwn: Bool = false) {
@@ -96,10 +84,10 @@ extension Shard {
         tally.add(requests: connection.charged)
         if !connection.isClosed, connection.charged != connection.bufferedBytes { tally.stale += 1 }
         tally.add(kept: connection.output.kept?.store.capacity ?? 0)
-        connection.output.forEachOwner { tally.add($0, isOutput: true) }
+        connection.output.forEachOwner { tally.add($0) }
         // Their views may be gone.
         connection.forEachHungry { tally.add($0.mirror.log.allPieces) }
-        for exchange in connection.http?.all ?? [] { exchange.body.forEachOwner { tally.add($0, isOutput: true) } }
+        for exchange in connection.http?.all ?? [] { exchange.body.forEachShared { region, _ in tally.add(region) } }
     }
 }
 

@@ -9,7 +9,7 @@ import Bytes
 struct BodyQueue: ~Copyable {
     private struct Piece {
         /// Keeps the memory that `start` points into; nil for bytes at the front of `own`.
-        var owner: AnyObject?
+        var owner: Region?
         var start: UnsafeRawPointer?
         var count: Int
     }
@@ -23,15 +23,15 @@ struct BodyQueue: ~Copyable {
     /// Bytes of memory held for this stream alone.
     var memory: Int { own.capacity }
 
-    /// Calls `body` with whose shared memory is named here, some of it more than once.
-    func forEachOwner(_ body: (AnyObject) -> Void) {
+    /// Calls `body` with whose shared memory is named here, some of it more than once, and how many bytes of it.
+    func forEachShared(_ body: (Region, Int) -> Void) {
         for piece in pieces[first...] {
-            if let owner = piece.owner { body(owner) }
+            if let owner = piece.owner { body(owner, piece.count) }
         }
     }
 
     /// Bytes that stay where they are as long as `owner` does.
-    mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: AnyObject) {
+    mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         count += bytes.count
         if pieces.count > first, let last = pieces.last, last.owner === owner, last.start! + last.count == start {
@@ -56,7 +56,7 @@ struct BodyQueue: ~Copyable {
     }
 
     /// Takes the first `wanted` bytes, or all, piece by piece: those that lie in shared memory with their owner.
-    mutating func take(_ wanted: Int, _ body: (UnsafeRawBufferPointer, _ owner: AnyObject?) -> Void) {
+    mutating func take(_ wanted: Int, _ body: (UnsafeRawBufferPointer, _ owner: Region?) -> Void) {
         var rest = min(wanted, count)
         count -= rest
         while rest > 0 {
@@ -96,14 +96,18 @@ struct BodyQueue: ~Copyable {
         for piece in pieces[first...] where piece.owner != nil && piece.count < BodyQueue.worthSharing {
             small += piece.count
         }
-        guard small > 0, mayOwn(small) else { return }
-        let all = pieces[first...].reduce(0) { sum, piece in
-            piece.owner != nil && piece.count >= BodyQueue.worthSharing ? sum : sum + piece.count
-        }
+        if small > 0, mayOwn(small) { copy { $1 < BodyQueue.worthSharing } }
+    }
+
+    /// Copies those ranges of shared memory that `isCopied` names, of which it is told where they lie and their length.
+    mutating func copy(where isCopied: (Region, Int) -> Bool) {
+        func stays(_ piece: Piece) -> Bool { piece.owner.map { !isCopied($0, piece.count) } ?? false }
+        let all = pieces[first...].reduce(0) { stays($1) ? $0 : $0 + $1.count }
+        guard all > own.count else { return }
         var copy = ByteBuffer(minimumCapacity: all)
         var kept: [Piece] = []
         for piece in pieces[first...] {
-            if piece.owner != nil, piece.count >= BodyQueue.worthSharing {
+            if stays(piece) {
                 kept.append(piece)
                 continue
             }

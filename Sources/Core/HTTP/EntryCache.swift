@@ -38,15 +38,12 @@ enum EntryForm {
 }
 
 /// Entries of consecutive messages, in one region of memory that never moves.
-final class EntryRun {
+final class EntryRun: Region, @unchecked Sendable {
     /// Bytes of the first run of a topic, and of the largest that holds more than one message.
     static let smallest = 4 << 10
     static let largest = 64 << 10
 
     let first: SequenceNumber
-    private let base: UnsafeMutableRawPointer
-    private let capacity: Int
-    private let budget: MemoryBudget
     private let form: EntryForm
     /// Where each entry ends.
     private var ends: [Int] = []
@@ -56,19 +53,10 @@ final class EntryRun {
     init(first: SequenceNumber, capacity: Int, form: EntryForm = .call, budget: MemoryBudget) {
         self.first = first
         self.form = form
-        self.capacity = capacity
-        self.budget = budget
-        base = .allocate(byteCount: capacity, alignment: 16)
-        budget.add(capacity)
-    }
-
-    deinit {
-        base.deallocate()
-        budget.add(-capacity)
+        super.init(capacity: capacity, budget: budget)
     }
 
     var end: SequenceNumber { first.advanced(by: ends.count) }
-    var memory: Int { capacity }
 
     /// Bytes of the entry that a message of `log` will have.
     static func size(of sequence: SequenceNumber, in log: Log, as form: EntryForm = .call) -> Int {
@@ -212,12 +200,14 @@ struct EntryCache {
         guard let first = runs.first, first.end <= sequence else { return }
         runs.removeAll {
             guard $0.end <= sequence else { return false }
-            memory -= $0.memory
+            memory -= $0.capacity
+            $0.letGo()
             return true
         }
     }
 
     mutating func removeAll() {
+        for run in runs { run.letGo() }
         runs.removeAll()
         memory = 0
         nextCapacity = EntryRun.smallest
@@ -254,7 +244,7 @@ struct EntryCache {
         nextCapacity = Swift.min(nextCapacity * 2, EntryRun.largest)
         run.lastUse = uses
         runs.insert(run, at: place)
-        memory += run.memory
+        memory += run.capacity
         extend(run, place + 1, log)
         // How short memory is depends on this one, too.
         let limit = limit()
@@ -264,7 +254,7 @@ struct EntryCache {
 
     private mutating func dropOldest() {
         let index = runs.indices.min { runs[$0].lastUse < runs[$1].lastUse }!
-        memory -= runs[index].memory
-        runs.remove(at: index)
+        memory -= runs[index].capacity
+        runs.remove(at: index).letGo()
     }
 }

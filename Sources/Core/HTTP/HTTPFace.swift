@@ -179,11 +179,11 @@ final class HTTPFace {
 
     /// Counts what an exchange holds of messages that are not dealt with.
     func count(_ exchange: Exchange) {
-        let bytes = exchange.deframer.heldBytes + exchange.backlog.count + (exchange.plain?.content.capacity ?? 0)
+        let content = exchange.plain?.content.capacity ?? 0
+        let bytes = exchange.deframer.heldBytes + exchange.backlog.count + content
         held += bytes - exchange.held
         exchange.held = bytes
-        let memory =
-            exchange.deframer.heldMemory + exchange.backlog.capacity + (exchange.plain?.content.capacity ?? 0)
+        let memory = exchange.deframer.heldMemory + exchange.backlog.capacity + content
         heldMemory += memory - exchange.heldMemory
         exchange.heldMemory = memory
     }
@@ -265,6 +265,12 @@ final class HTTPFace {
     }
 
     var all: [Exchange] { (0..<exchanges.bound).compactMap { exchanges.at($0) } }
+
+    /// Places that `forEachExchange` goes over.
+    var places: Int { exchanges.bound }
+    func forEachExchange(_ body: (Exchange) -> Void) {
+        for place in 0..<places { exchanges.at(place).map(body) }
+    }
 
     /// Moves what may be sent into `output`, at most about `limit` bytes.
     func produce(into connection: Connection, atMost limit: Int) {

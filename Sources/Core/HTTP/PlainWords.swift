@@ -27,7 +27,7 @@ extension Shard {
         http.release(exchange)
         var answer = answer
         // Credit is always taken, as it has messages go that wait.
-        if let plain = exchange.plain, plain.request.isOfSubscription, hasManyRequests(http) { answer.body = [] }
+        if hasManyRequests(http), exchange.plain?.request.isOfSubscription == true { answer.body = [] }
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
         // Over HTTP/1.1 also an answer without a body is written later.
         let endsLater = hasBody || http.http1 != nil

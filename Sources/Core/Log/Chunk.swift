@@ -9,55 +9,10 @@
 
 import Bytes
 import Replay
-import Synchronization
-
-/// The shared counter of all memory held by logs and output, in bytes.
-public final class MemoryBudget: Sendable {
-    private let most: Atomic<Int>
-    private let counter = Counter()
-
-    public init(limit: Int) { most = Atomic(limit) }
-
-    /// Bytes that all of them together may hold. Whoever runs the broker may change it at any time.
-    public var limit: Int {
-        get { most.load(ordering: .relaxed) }
-        set { most.store(newValue, ordering: .relaxed) }
-    }
-
-    public var used: Int { counter.value }
-    func add(_ bytes: Int) { counter.add(bytes) }
-
-    /// Bytes of what clients have begun, in all: requests that are not whole, not dealt with or not answered, and
-    /// publishes that wait.
-    private let pending = Counter()
-
-    /// There are `change` bytes more of that.
-    func addPending(_ change: Int) {
-        pending.add(change)
-        counter.add(change)
-    }
-
-    /// Half of the memory is taken so, or all is used: clients may begin but little more. The rest is for messages.
-    var isPendingFull: Bool { pending.value > limit / 2 || used > limit }
-    /// An eighth more is: next to nothing.
-    var isExhausted: Bool { pending.value > limit / 2 + limit / 8 || used > limit + limit / 8 }
-
-    /// Bytes that those who write to sockets hold of what a socket has taken a part of, in all.
-    private let held = Counter()
-
-    /// One of them holds `change` bytes more. On any thread.
-    public func hold(_ change: Int) {
-        held.add(change)
-        counter.add(change)
-    }
-
-    /// They hold more than their share.
-    public var isHoldingMuch: Bool { held.value > limit / 32 }
-}
 
 /// One region of a log. Written by the shard that owns the topic, and only behind what others were told of; read by
 /// every shard that was handed it. What was told is immutable, so no lock is needed.
-final class Chunk: @unchecked Sendable {
+final class Chunk: Region, @unchecked Sendable {
     /// What the index holds for a message.
     struct Entry {
         /// Where the message's first frame begins.
@@ -80,9 +35,6 @@ final class Chunk: @unchecked Sendable {
 
     let first: SequenceNumber
     let hasMetadata: Bool
-    let capacity: Int
-    private let base: UnsafeMutableRawPointer
-    private let budget: MemoryBudget
 
     // The writer's own: never read by another shard.
     private var used = 0
@@ -91,15 +43,7 @@ final class Chunk: @unchecked Sendable {
     init(first: SequenceNumber, hasMetadata: Bool, capacity: Int, budget: MemoryBudget) {
         self.first = first
         self.hasMetadata = hasMetadata
-        self.capacity = (capacity + 15) & ~15
-        self.budget = budget
-        base = .allocate(byteCount: self.capacity, alignment: 16)
-        budget.add(self.capacity)
-    }
-
-    deinit {
-        base.deallocate()
-        budget.add(-capacity)
+        super.init(capacity: (capacity + 15) & ~15, budget: budget)
     }
 
     /// Whether a message of `bytes` (frames and metadata) and its index entry fit.

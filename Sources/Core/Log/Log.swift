@@ -28,6 +28,8 @@ final class Log {
     private var largestCapacity = Chunk.largest
     /// A message of the last chunk carries metadata.
     private var isCarrying = false
+    /// Its chunks were made here.
+    private var isOwner = false
 
     init(
         head: SequenceNumber = SequenceNumber(1), end: SequenceNumber = SequenceNumber(1), charged: UInt64 = 0,
@@ -38,6 +40,8 @@ final class Log {
         self.charged = charged
         self.pieces = pieces
     }
+
+    deinit { letGo(pieces.count) }
 
     var window: SequenceRange { SequenceRange(lower: head, upper: end) }
 
@@ -93,6 +97,7 @@ final class Log {
         let chunk = Chunk(first: end, hasMetadata: hasMetadata, capacity: capacity, budget: budget)
         pieces.append(LogPiece(chunk: chunk, visible: 0))
         isCarrying = false
+        isOwner = true
         return last + 1
     }
 
@@ -170,15 +175,24 @@ final class Log {
         // The last chunk stays: the writer goes on in it.
         var passed = 0
         while passed < pieces.count - 1, pieces[passed].end <= head { passed += 1 }
-        if passed > 0 { pieces.removeFirst(passed) }
+        guard passed > 0 else { return }
+        letGo(passed)
+        pieces.removeFirst(passed)
     }
 
     /// Gives back the last chunk too, if no message of it is kept.
     func releaseLastChunk() {
         guard head == end else { return }
+        letGo(pieces.count)
         pieces.removeAll()
         nextCapacity = Chunk.smallest
         largestCapacity = Chunk.largest
+    }
+
+    /// The first `count` chunks go, as far as the log is concerned.
+    private func letGo(_ count: Int) {
+        guard isOwner else { return }
+        for piece in pieces[..<count] { piece.chunk.letGo() }
     }
 
     /// When the message at `sequence` was taken, in ns since 1970.

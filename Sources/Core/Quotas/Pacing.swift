@@ -183,13 +183,15 @@ extension Shard {
         nextPayment = Swift.min(nextPayment, due)
     }
 
-    /// Tokens may have come: those who wait for them go on, in turn. Or they have waited too long.
+    /// Tokens may have come: those who wait for them go on, in turn. Or they have waited too long, or the broker shuts
+    /// down.
     func payWaiting(now: Instant) {
         nextPayment = .max
         var left = Shard.payments
         for _ in 0..<meters.waitingCount where left > 0 {
             guard let meter = meters.nextWaiting() else { break }
             left -= 1
+            if draining { refuseParked(meter, &left, now: now) }
             if meter.isChannelsTurn { payChannels(meter, &left, now: now) }
             payParked(meter, &left, now: now)
             if !meter.isChannelsTurn || meter.parked.isEmpty { payChannels(meter, &left, now: now) }
@@ -273,12 +275,10 @@ extension Shard {
         }
     }
 
-    /// The broker shuts down.
-    func refuseParked(_ refusal: Refusal, now: Instant) {
-        for _ in 0..<meters.waitingCount {
-            guard let meter = meters.nextWaiting() else { break }
-            while meter.parked.first != nil { refuseFirst(meter, refusal, now: now) }
-            if meter.isWaiting { lookAgain(at: meter) }
+    private func refuseParked(_ meter: Meter, _ left: inout Int, now: Instant) {
+        while left > 0, meter.parked.first != nil {
+            left -= 1
+            refuseFirst(meter, Shard.drainingRefusal, now: now)
         }
     }
 

@@ -267,7 +267,7 @@ final class Mirror {
     @inline(__always)
     func noteMove(of subscriber: Subscriber, oldest: UInt64) {
         if needs.set(subscriber.member, oldest) { markDirty() }
-        if !isTouched { touch() }
+        shard.timers.touch(self)
         if subscriber.blocker >= 0 { noteMove(ofBlocker: subscriber) }
     }
 
@@ -277,11 +277,6 @@ final class Mirror {
         // Both: the one that limits the bytes may be another than the one that limits the messages.
         if floors.set(subscriber.blocker, floor?.value ?? MinimumTree.none) { markDirty() }
         if horizons.set(subscriber.blocker, subscriber.cursor.horizon?.value ?? MinimumTree.none) { markDirty() }
-    }
-
-    private func touch() {
-        isTouched = true
-        shard.touchedViews.append(self)
     }
 
     /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody

@@ -314,7 +314,8 @@ final class AdminLoop {
         case .figures(let figures):
             let process = ProcessFigures(
                 uptime: Clock.monotonic() - settings.started, isDraining: isDraining, memory: context.memory.used,
-                memoryLimit: context.memory.limit, connectionLimit: context.connections.limit,
+                memoryLimit: context.memory.limit, unreadMemory: context.memory.unread,
+                connectionLimit: context.connections.limit,
                 refusedConnections: context.connections.refused,
                 connectionsOverLimit: context.connections.limitReached,
                 handshakes: gate?.handshakes ?? HandshakeCounts(), certificateEnds: context.tls?.validity?.ends)

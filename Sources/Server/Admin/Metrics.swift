@@ -13,6 +13,8 @@ struct ProcessFigures: Sendable {
     var isDraining: Bool
     var memory: Int
     var memoryLimit: Int
+    /// Of `memory`, what nothing needs but connections that have not read it.
+    var unreadMemory: Int
     var connectionLimit: Int
     /// By reason.
     var refusedConnections: [(reason: String, count: UInt64)]
@@ -57,6 +59,9 @@ enum Metrics {
         out.single("forebay_memory_limit_bytes", .gauge, "The most that it may be.", process.memoryLimit)
         out.single(
             "forebay_memory_logs_bytes", .gauge, "What the logs of topics take of it.", broker.topicSums.memory)
+        out.single(
+            "forebay_memory_unread_bytes", .gauge,
+            "What topics no longer need of it, and clients that do not read still keep.", process.unreadMemory)
     }
 
     private static func addMessages(_ broker: BrokerFigures, to out: inout Exposition) {

@@ -223,7 +223,7 @@ struct GatheringTests {
 
     private func process(draining: Bool = false) -> ProcessFigures {
         ProcessFigures(
-            uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, connectionLimit: 4,
+            uptime: 1, isDraining: draining, memory: 2, memoryLimit: 3, unreadMemory: 1, connectionLimit: 4,
             refusedConnections: [("files", 5)], connectionsOverLimit: 6)
     }
 }
