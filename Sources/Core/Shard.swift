@@ -53,8 +53,9 @@ public final class Shard {
     /// All of them, in places that relief goes over, and where that goes on.
     var heldTopics = Slab<Topic>()
     var reliefPlace = 0
-    /// Views with messages in other forms, which can be made again.
+    /// Views with messages in other forms, which can be made again, and where relief of them goes on.
     var viewsWithRuns: [Mirror] = []
+    var reliefOfRuns = 0
     /// Who is stuck in what topics let go of, while that takes too much memory.
     var unread: UnreadMemory?
     var dirtyTopics: [Topic] = []

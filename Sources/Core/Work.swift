@@ -1,5 +1,5 @@
 // Work: how much of its thread's time one turn of a shard takes, and what goes on in the next one. Nobody's input is
-// dealt with to its end while others wait: a connection is given a quantum, counted in units of a microsecond at most,
+// dealt with to its end while others wait: a connection is given a quantum, counted in units of about a microsecond,
 // and gets in line with the rest of what it sent. The same holds for a view that has many members to bring a message
 // to, and for a connection that ends with many streams.
 //
@@ -90,8 +90,8 @@ extension Shard {
     /// time, so that no kind waits for another.
     public func goOn(now: Instant) {
         moment = now
-        let end = work.spent + Work.turn / 2
         if !work.sweeps.isEmpty { goOnSweeping(now: now) }
+        let end = work.spent + Work.turn / 2
         var left = work.count
         while left > 0, work.spent < end {
             let before = left
@@ -120,6 +120,8 @@ extension Shard {
             if left == before { break }
         }
         settle(now)
+        // However much that was, what comes now has its turn, too.
+        work.spent = Swift.min(work.spent, Work.turn / 2)
     }
 
     /// Has all connections or topics gone over, from the first on, some of them at once.
@@ -136,7 +138,8 @@ extension Shard {
         guard var sweep = work.sweeps.first else { return }
         work.sweeps.removeFirst()
         var left = Work.sweep
-        while left > 0, sweep.place < places(of: sweep) {
+        let end = work.spent + Work.turn / 2
+        while left > 0, work.spent < end, sweep.place < places(of: sweep) {
             left -= 1
             switch sweep.reason {
             case .settings: heldTopics.at(sweep.place).map { adopt($0, now: now) }
@@ -161,7 +164,7 @@ extension Shard {
         switch sweep.reason {
         case .settings, .drainingTopics: heldTopics.bound
         case .drainingConnections, .permissions, .countingUnread: connections.bound
-        case .freeingUnread: hasTooMuchUnread ? connections.bound : 0
+        case .freeingUnread: isUnreadTooMuch ? connections.bound : 0
         // Enough has been given up.
         case .unacknowledged: memory.used > memory.limit ? connections.bound : 0
         }

@@ -146,7 +146,12 @@ import Testing
             _ = cache.run(for: SequenceNumber(UInt64(index)), in: source.log, budget: source.budget)
             #expect(cache.memory <= EntryCache.limit)
         }
-        #expect(cache.run(for: SequenceNumber(1), in: source.log, budget: source.budget) !== first, "it was dropped")
+        let again = cache.run(for: SequenceNumber(1), in: source.log, budget: source.budget)
+        #expect(again === first, "it is not made twice")
+        cache.removeUnused()
+        #expect(cache.memory == first.capacity && source.budget.unread == 0)
+        cache.removeAll()
+        #expect(cache.memory == 0 && source.budget.unread == first.capacity)
         let (count, bytes) = first.entries(from: SequenceNumber(1), most: 1, room: 1)
         #expect(count == 1 && isEqual(bytes, source.entry(SequenceNumber(1))))
     }

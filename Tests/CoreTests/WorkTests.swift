@@ -65,6 +65,25 @@ import Testing
         #expect(!shard.isTurnOver, "what was left takes half a turn")
     }
 
+    /// While all connections are gone over, inputs that were left for later go on, and a turn has time for new ones.
+    @Test func aSweepKeepsNobodyWaiting() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let idle = (0..<20 * Work.sweep).map { _ in broker.connect() }
+        let flood = broker.connect()
+        shard.beginTurn()
+        shard.receive(churn(100).readable, on: flood.id, now: broker.now)
+        shard.reload(.open, now: broker.now)
+        #expect(shard.isSweeping(.permissions) && shard.isBehind(flood.id))
+        for _ in 0..<15 where shard.isBehind(flood.id) {
+            shard.beginTurn()
+            shard.goOn(now: broker.now)
+            #expect(!shard.isTurnOver)
+        }
+        #expect(!shard.isBehind(flood.id) && shard.isSweeping(.permissions), "\(idle.count)")
+        broker.runAll()
+    }
+
     @Test func manyStreamsEndInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]

@@ -290,7 +290,7 @@ extension Shard {
     /// A connection of a draining shard goes when nothing more can be delivered to it.
     func closeIfDrained(_ connection: Connection, now: Instant) {
         // A list that waits while all is written has a peer that keeps its window closed, as one without credit.
-        guard connection.isWritten, connection.hungryCount == 0,
+        guard connection.isWritten, connection.hungryCount == 0, connection.parkedBytes == 0,
             connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
         else { return }
         let (delivered, isOwed) = connection.standing

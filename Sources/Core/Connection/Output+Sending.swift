@@ -228,10 +228,20 @@ extension Output {
         }
     }
 
-    /// Copies what lies in memory that was let go of.
+    /// Copies what lies in memory that was let go of, into one block; not what another thread lets go of meanwhile.
     mutating func copyUnread() {
+        var total = 0
+        forEachShared { region, count in if region.isUnread { total += count } }
+        guard total > 0 else { return }
+        let block = pool.make(total)
         for index in first..<segments.count {
-            if case .shared(let region) = segments[index].owner, region.isUnread { own(index, exactly: true) }
+            let count = segments[index].count
+            guard case .shared(let region) = segments[index].owner, region.isUnread, count <= total - block.used else {
+                continue
+            }
+            own(index, in: block, at: block.base + block.used)
+            block.used += count
+            block.segments += 1
         }
     }
 
@@ -239,6 +249,11 @@ extension Output {
     mutating func own(_ index: Int, exactly: Bool = false) {
         let segment = segments[index]
         let (block, target) = exactly ? self.exactly(segment.count) : space(segment.count)
+        own(index, in: block, at: target)
+    }
+
+    private mutating func own(_ index: Int, in block: Block, at target: UnsafeMutableRawPointer) {
+        let segment = segments[index]
         target.copyMemory(from: segment.start, byteCount: segment.count)
         if segment.isPatched {
             PayloadFraming.patch(

@@ -3,24 +3,20 @@
 // another one, these add up. When they take a fourth of `memory`, and there is little left:
 //
 //     1. a sweep counts who names each region                     (share = bytes / number of connections)
-//     2. a second later, those that still name one with a share above the mean
+//     2. a second later, those that still name one, with a share above the mean of all connections
 //          ├─ have what they need of it copied, if that is little, and there is room for copies
 //          └─ are cut off
 
-import RSocket
-
 /// What the first sweep found.
 struct UnreadMemory {
-    /// Connections that name each region that was let go of.
-    var holders: [ObjectIdentifier: Int] = [:]
-    /// Bytes of these regions, and how many connections name one.
-    var bytes = 0
-    var connections = 0
-    let since: UInt64
-    /// The second sweep has begun.
-    var isBeingFreed = false
-
-    init(since: UInt64) { self.since = since }
+    /// Connections that name each region that was let go of, by its mark.
+    var holders = PartitionedDictionary<UInt64, Int>()
+    /// When the first sweep was over.
+    var counted: UInt64?
+    /// The smallest share with which a connection gives way; nil until the second sweep begins.
+    var least: Int?
+    /// Connections that were cut off.
+    var cutOff = 0
 
     /// A part of `memory`, in which all that only stuck connections keep is no concern.
     static let share = 4
@@ -31,60 +27,75 @@ struct UnreadMemory {
 extension Shard {
     /// A tick has ended.
     func relieveUnread(now: Instant) {
-        guard hasTooMuchUnread, memory.used > memory.limit - memory.limit / 20 else { return unread = nil }
         guard let unread else {
-            self.unread = UnreadMemory(since: now.monotonic)
+            guard isUnreadTooMuch else { return }
+            self.unread = UnreadMemory()
             return sweep(.countingUnread, now: now)
         }
-        if unread.isBeingFreed {
-            if !isSweeping(.freeingUnread) { self.unread = nil }
-        } else if !isSweeping(.countingUnread), now.monotonic - unread.since >= Limits.second {
-            self.unread?.isBeingFreed = true
+        if unread.least != nil {
+            if !isSweeping(.freeingUnread) { endFreeing(unread) }
+        } else if let counted = unread.counted {
+            guard now.monotonic - counted >= Limits.second else { return }
+            self.unread?.least = memory.unread / Swift.max(1, quotas.connections.value)
             sweep(.freeingUnread, now: now)
+        } else if !isSweeping(.countingUnread) {
+            self.unread?.counted = now.monotonic
         }
     }
 
-    var hasTooMuchUnread: Bool { memory.unread > memory.limit / UnreadMemory.share }
+    private func endFreeing(_ unread: UnreadMemory) {
+        self.unread = nil
+        guard unread.cutOff > 0 else { return }
+        effects.log.append(
+            LogRecord(
+                level: .warning, message: "connections cut off that kept memory which others needed",
+                fields: [("shard", String(index)), ("connections", String(unread.cutOff))]))
+    }
 
-    /// Regions that a connection names and nobody else may need, with how many bytes of each.
-    private func unreadRegions(of connection: Connection) -> [ObjectIdentifier: (capacity: Int, named: Int)] {
-        var regions: [ObjectIdentifier: (capacity: Int, named: Int)] = [:]
+    var isUnreadTooMuch: Bool {
+        memory.unread > memory.limit / UnreadMemory.share && memory.used > memory.limit - memory.limit / 20
+    }
+
+    /// Regions that a connection names and nobody else may need, by their marks, with how many bytes of each.
+    private func unreadRegions(of connection: Connection) -> [UInt64: (capacity: Int, named: Int)] {
+        var regions: [UInt64: (capacity: Int, named: Int)] = [:]
         func add(_ region: Region, _ count: Int) {
-            guard region.isUnread else { return }
-            regions[ObjectIdentifier(region), default: (region.capacity, 0)].named += count
+            let mark = region.letGoMark
+            if mark != 0 { regions[mark, default: (region.capacity, 0)].named += count }
         }
         connection.output.forEachShared(add)
-        guard let http = connection.http else { return regions }
-        work.spent += http.places / Work.membersPerUnit
-        http.forEachExchange { $0.body.forEachShared(add) }
+        connection.http?.forEachExchange { $0.body.forEachShared(add) }
+        let places = connection.output.segments.count + (connection.http?.places ?? 0)
+        work.spent += places / Work.membersPerUnit
         return regions
     }
 
     func countUnread(of connection: Connection) {
-        let regions = unreadRegions(of: connection)
-        guard !regions.isEmpty else { return }
-        unread?.connections += 1
-        for (id, region) in regions {
-            let holders = unread?.holders[id] ?? 0
-            unread?.holders[id] = holders + 1
-            if holders == 0 { unread?.bytes += region.capacity }
+        for mark in unreadRegions(of: connection).keys {
+            let holders = unread?.holders[mark] ?? 0
+            unread?.holders[mark] = holders + 1
         }
     }
 
     /// A connection that keeps more than others do gives it back.
     func freeUnread(of connection: Connection, now: Instant) {
-        guard hasTooMuchUnread, let unread, unread.connections > 0 else { return }
+        guard let unread, let least = unread.least else { return }
         var share = 0
         var named = 0
-        for (id, region) in unreadRegions(of: connection) {
-            guard let holders = unread.holders[id] else { continue }
-            share += region.capacity / holders
+        for (mark, region) in unreadRegions(of: connection) {
             named += region.named
+            // What was let go of since may still be on its way.
+            if let holders = unread.holders[mark] { share += region.capacity / holders + 1 }
         }
-        guard share > 0, share >= unread.bytes / unread.connections else { return }
+        guard share > 0, share >= least else { return }
         reached(.memory)
-        if named <= share / UnreadMemory.worthCopying, pool.mayOwn(named) { return connection.copyUnread() }
-        unplug(connection, reason: "it did not read, and kept memory that others needed", now: now)
+        if named <= share / UnreadMemory.worthCopying, pool.mayOwn(named) {
+            connection.copyUnread()
+            return charge(connection)
+        }
+        self.unread?.cutOff += 1
+        // One that can be resumed lacks what was not kept of it, so it cannot go on either.
+        close(connection, reason: "it kept memory that others needed", now: now)
     }
 }
 

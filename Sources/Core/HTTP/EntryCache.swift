@@ -150,6 +150,13 @@ struct EntryCaches {
         lines.removeAll()
     }
 
+    /// Removes the runs that no connection names.
+    mutating func removeUnused() {
+        calls.removeUnused()
+        events.removeUnused()
+        lines.removeUnused()
+    }
+
     func forEachRun(_ body: (EntryRun) -> Void) {
         calls.forEachRun(body)
         events.forEachRun(body)
@@ -160,7 +167,8 @@ struct EntryCaches {
 /// The runs of one view in one form, sorted by their first message. They may leave messages out that nobody has asked
 /// for.
 struct EntryCache {
-    /// Bytes of all runs of a view, above which the one that was used longest ago goes.
+    /// Bytes of all runs of a view, above which the one that was used longest ago goes, of those that no connection
+    /// names: to let go of the others would free nothing, and have them made once more.
     static let limit = 4 << 20
     /// As `limit`, while memory is short.
     static let shortLimit = 64 << 10
@@ -213,6 +221,11 @@ struct EntryCache {
         nextCapacity = EntryRun.smallest
     }
 
+    mutating func removeUnused() {
+        for index in runs.indices.reversed() where isKnownUniquelyReferenced(&runs[index]) { remove(index) }
+        if runs.isEmpty { nextCapacity = EntryRun.smallest }
+    }
+
     /// How many runs begin at or before `sequence`.
     private func place(of sequence: SequenceNumber) -> Int {
         var low = 0
@@ -248,12 +261,22 @@ struct EntryCache {
         extend(run, place + 1, log)
         // How short memory is depends on this one, too.
         let limit = limit()
-        while memory > limit, runs.count > 1 { dropOldest() }
+        while memory > limit, dropOldest(but: run) {}
         return run
     }
 
-    private mutating func dropOldest() {
-        let index = runs.indices.min { runs[$0].lastUse < runs[$1].lastUse }!
+    /// Removes the run that was used longest ago, but for one that has just been made. False if connections name all.
+    private mutating func dropOldest(but new: EntryRun) -> Bool {
+        var oldest: Int?
+        for index in runs.indices where runs[index] !== new && isKnownUniquelyReferenced(&runs[index]) {
+            if oldest.map({ runs[index].lastUse < runs[$0].lastUse }) ?? true { oldest = index }
+        }
+        guard let oldest else { return false }
+        remove(oldest)
+        return true
+    }
+
+    private mutating func remove(_ index: Int) {
         memory -= runs[index].capacity
         runs.remove(at: index).letGo()
     }

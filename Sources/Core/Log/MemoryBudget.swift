@@ -36,7 +36,15 @@ public final class MemoryBudget: Sendable {
     /// Bytes of regions that topics and views have let go of, which connections still name.
     private let unreadCounter = Counter()
     public var unread: Int { unreadCounter.value }
-    func addUnread(_ change: Int) { unreadCounter.add(change) }
+    private let marks = Atomic<UInt64>(0)
+
+    /// Returns a number that no other region has.
+    func addUnread(_ bytes: Int) -> UInt64 {
+        unreadCounter.add(bytes)
+        return marks.add(1, ordering: .relaxed).newValue
+    }
+
+    func removeUnread(_ bytes: Int) { unreadCounter.add(-bytes) }
 
     /// Bytes that those who write to sockets hold of what a socket has taken a part of, in all.
     private let held = Counter()

@@ -9,7 +9,7 @@ class Region: @unchecked Sendable {
     final let capacity: Int
     final let base: UnsafeMutableRawPointer
     private final let budget: MemoryBudget
-    private final let isLetGo = Atomic(false)
+    private final let mark = Atomic<UInt64>(0)
 
     init(capacity: Int, budget: MemoryBudget) {
         self.capacity = capacity
@@ -21,14 +21,16 @@ class Region: @unchecked Sendable {
     deinit {
         base.deallocate()
         budget.add(-capacity)
-        if isUnread { budget.addUnread(-capacity) }
+        if isUnread { budget.removeUnread(capacity) }
     }
 
-    /// Only connections may still name it, that have yet to send what they were handed of it.
-    final var isUnread: Bool { isLetGo.load(ordering: .relaxed) }
+    /// Which of all regions that were let go of it is; 0 while it was not. Only connections may still name one that
+    /// was, which have yet to send what they were handed of it.
+    final var letGoMark: UInt64 { mark.load(ordering: .relaxed) }
+    final var isUnread: Bool { letGoMark != 0 }
 
     /// Who made it gives it up.
     final func letGo() {
-        if !isLetGo.exchange(true, ordering: .relaxed) { budget.addUnread(capacity) }
+        if !isUnread { mark.store(budget.addUnread(capacity), ordering: .relaxed) }
     }
 }

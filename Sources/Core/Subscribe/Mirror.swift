@@ -175,8 +175,14 @@ final class Mirror {
         shard.viewsWithRuns.append(self)
     }
 
-    /// They can be made again.
-    func removeRuns() {
+    /// Those that no connection names can be made again. Returns whether there are others.
+    func removeUnusedRuns() -> Bool {
+        entries.removeUnused()
+        if entries.memory == 0 { removeRuns() }
+        return entries.memory > 0
+    }
+
+    private func removeRuns() {
         entries.removeAll()
         guard runsPlace >= 0 else { return }
         let last = shard.viewsWithRuns.removeLast()

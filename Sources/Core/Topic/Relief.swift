@@ -88,7 +88,11 @@ extension Shard {
         defer { if memory.used < before { reached(.memory) } }
         // What can be made again goes first.
         pool.removeSpares()
-        for _ in 0..<Swift.min(viewsWithRuns.count, Shard.topicsPerLook) { viewsWithRuns.last?.removeRuns() }
+        for _ in 0..<Swift.min(viewsWithRuns.count, Shard.topicsPerLook) {
+            // The last one takes the place of one that has gone.
+            if reliefOfRuns >= viewsWithRuns.count { reliefOfRuns = 0 }
+            if viewsWithRuns[reliefOfRuns].removeUnusedRuns() { reliefOfRuns += 1 }
+        }
         let isRoundOver = relieveTopics(goal, now: now)
         if isRoundOver, memory.used > goal { nextRelief = now.monotonic + Shard.tickInterval }
     }
