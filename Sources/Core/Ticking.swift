@@ -109,6 +109,7 @@ extension Shard {
         nextTick = now.monotonic + Shard.tickInterval
         if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
         relieveUnread(now: now)
+        if memory.isPendingHigh, !isSweeping(.holdingBack) { sweep(.holdingBack, now: now) }
         giveUpUnacknowledged(now: now)
         if now.monotonic >= nextStatistics { tellStatistics(now: now) }
     }

@@ -25,7 +25,7 @@ struct Work {
     /// A message from another shard.
     static let mail = 4
     /// A request over HTTP/1.1.
-    static let request = 10
+    static let request = 25
     static let subscribing = 8
     static let ending = 4
     /// Members that are brought up to the log's end for one unit.
@@ -53,7 +53,7 @@ struct Work {
 struct Sweep {
     enum Reason {
         case settings, permissions, drainingTopics, drainingConnections, unacknowledged
-        case countingUnread, freeingUnread
+        case countingUnread, freeingUnread, holdingBack
     }
 
     let reason: Reason
@@ -148,6 +148,7 @@ extension Shard {
             case .unacknowledged: connections.at(sweep.place).map { giveUpUnacknowledged(of: $0, now: now) }
             case .countingUnread: connections.at(sweep.place).map(countUnread)
             case .freeingUnread: connections.at(sweep.place).map { freeUnread(of: $0, now: now) }
+            case .holdingBack: connections.at(sweep.place).map { limitHoldingBack($0, now: now) }
             case .permissions:
                 guard let connection = connections.at(sweep.place) else { break }
                 if sweep.streams == nil { reload(connection) }
@@ -164,6 +165,7 @@ extension Shard {
         switch sweep.reason {
         case .settings, .drainingTopics: heldTopics.bound
         case .drainingConnections, .permissions, .countingUnread: connections.bound
+        case .holdingBack: memory.isPendingHigh ? connections.bound : 0
         case .freeingUnread: isUnreadTooMuch ? connections.bound : 0
         // Enough has been given up.
         case .unacknowledged: memory.used > memory.limit ? connections.bound : 0

@@ -27,6 +27,8 @@ struct Connection {
         case framed
         /// Over HTTP, in a version that its first bytes will tell.
         case undecided
+        /// Over HTTP/1.1, and waits until the library has less to do.
+        case newcomer
         /// Over HTTP/1.1.
         case http1
         /// TLS comes first; the face is what it will speak.

@@ -42,6 +42,8 @@ final class ShardLoop<Shard: Engine> {
     var arrivals: [(MovedSocket, Handover)] = []
     /// Connections that have something to be read of which the poller knows nothing.
     var unread: [ConnectionID] = []
+    /// Connections of HTTP/1.1 that the library is yet to be given.
+    var newcomers: ArraySlice<ConnectionID> = []
     /// Time that this turn has spent on handshakes.
     var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
@@ -86,6 +88,7 @@ final class ShardLoop<Shard: Engine> {
         }
         handshakeTime = 0
         if !unread.isEmpty, takeMail() { readUnread() }
+        if !newcomers.isEmpty { adoptNewcomers() }
         carryOut()
         takeMail()
         if !arrivals.isEmpty { takeArrivals() }
@@ -123,7 +126,7 @@ final class ShardLoop<Shard: Engine> {
 
     private var timeout: UInt64? {
         if shard.hasWork || flushed < flushing.count || !shard.effects.flush.isEmpty || http1.isDue
-            || !unread.isEmpty || !arrivals.isEmpty || !mail.isEmpty
+            || !unread.isEmpty || !newcomers.isEmpty || !arrivals.isEmpty || !mail.isEmpty
         {
             return 0
         }
@@ -142,7 +145,7 @@ final class ShardLoop<Shard: Engine> {
         guard let connection = connections[id] else { return }
         switch connection.pointee.kind {
         case .framed: break
-        case .undecided, .http1: return handleHTTP(id, connection, ready)
+        case .undecided, .newcomer, .http1: return handleHTTP(id, connection, ready)
         case .handshaking(let face): return shakeHands(id, connection, face)
         }
         if let tls = connection.pointee.tls, tls.isHeld, ready.contains(.writable),
@@ -199,7 +202,7 @@ final class ShardLoop<Shard: Engine> {
         for (id, reading) in shard.effects.reading {
             guard let connection = connections[id], connection.pointee.paused == reading else { continue }
             switch connection.pointee.kind {
-            case .http1, .handshaking: continue
+            case .newcomer, .http1, .handshaking: continue
             case .framed, .undecided: break
             }
             connection.pointee.paused = !reading

@@ -164,6 +164,42 @@ import Testing
         #expect(clients[2].refusal?.contains("The session cannot go on from position") == true)
     }
 
+    /// Messages of a few bytes, to many streams of each connection: to remember where each lies takes more than it does.
+    @Test func whatIsRememberedOfSmallMessagesIsBounded() {
+        let broker = broker()
+        let clients = (0..<40).map { _ in
+            let client = broker.connect()
+            client.window = 100
+            for stream in 0..<10 { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
+            return client
+        }
+        let publisher = broker.connect()
+        for _ in 0..<2000 { publisher.fire("t", "") }
+        let shard = broker.shards[0]
+        let outputs = (0..<shard.connections.bound).compactMap { shard.connections.at($0) }
+            .filter { $0.output.blocked }
+        #expect(outputs.count == clients.count)
+        #expect(outputs.allSatisfy { $0.output.segments.count <= 64 })
+        #expect(broker.memory.used <= StalledReadersTests.memory, "\(broker.memory.used)")
+        clients[0].read(.max)
+        #expect(clients[0].received().count > 10_000)
+    }
+
+    /// Answers that windows hold back for long give way to what others begin.
+    @Test func whoseWindowsHoldAnswersBackIsCutOff() {
+        let broker = broker()
+        let peers = (0..<30).map { _ in TestGRPC(broker, window: 0) }
+        for peer in peers { for _ in 0..<90 { _ = peer.listen("$SYS.nothing") } }
+        let patient = TestGRPC(broker, window: 0)
+        for _ in 0..<5 { _ = patient.listen("$SYS.nothing") }
+        #expect(broker.memory.isPendingHigh)
+        broker.advance(seconds: 5)
+        #expect(peers.allSatisfy { !$0.client.isClosed })
+        broker.advance(seconds: 6)
+        #expect(!broker.memory.isPendingHigh && !patient.client.isClosed)
+        #expect(peers.contains { $0.client.isClosed } && peers.contains { !$0.client.isClosed })
+    }
+
     /// What was lost is told when it is read again.
     @Test func whoReadsAgainIsToldOfWhatIsLost() {
         let broker = broker(retain: 1)

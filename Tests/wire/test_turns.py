@@ -136,6 +136,22 @@ def test_requests_over_http1(turns):
         line.close()
 
 
+def test_a_flood_of_http1_connections(turns):
+    """They come faster than they are served, and are gone before that."""
+    here, kept = turns(), []
+    request = http1.post("t.flood", b"x")
+    for _ in range(30_000 if FULL else 3_000):
+        line = http1.Line(here.broker.http)
+        line.send(request)
+        kept.append(line)
+        if len(kept) > 300:
+            kept.pop(0).close()
+    for line in kept:
+        assert line.answer()[0] == 200
+        line.close()
+    here.check("connections with a request each")
+
+
 @pytest.mark.parametrize("how", ["complete", "delete"])
 def test_a_topic_of_many_ends(turns, how):
     here = turns()

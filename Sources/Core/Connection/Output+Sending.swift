@@ -91,6 +91,7 @@ extension Output {
             segments.removeFirst(first)
             first = 0
         }
+        if segmentMemory > 0 { chargeSegments() }
         if control.isEmpty { control.shrink(above: 256) }
         if keepalive.isEmpty { keepalive.shrink(above: 64) }
     }
@@ -174,6 +175,7 @@ extension Output {
     mutating func removeSegments() {
         while segments.count > first { removeLast() }
         segments.removeAll()
+        chargeSegments()
         first = 0
         count = 0
         inFlight = 0

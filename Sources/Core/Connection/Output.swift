@@ -44,6 +44,8 @@ struct Output: ~Copyable {
     }
 
     var segments: [Segment] = []
+    /// Bytes that they take, as they are counted.
+    private(set) var segmentMemory = 0
     var first = 0
     /// Bytes at the front that belong to a frame whose beginning is already on its way.
     var inFlight = 0
@@ -122,26 +124,54 @@ struct Output: ~Copyable {
     mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: Chunk, stream: UInt32) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         if keeping != nil { return copy(bytes, stream: stream) }
-        count += bytes.count
         let needed = stream == PayloadFraming.commonStream ? 0 : stream
         let last = segments.count - 1
         if last >= first, case .shared(let owner) = segments[last].owner, owner === chunk,
             segments[last].start + segments[last].count == start, segments[last].stream == needed
         {
+            count += bytes.count
             segments[last].count += bytes.count
             return
         }
-        segments.append(Segment(owner: .shared(chunk), start: start, count: bytes.count, stream: needed))
+        if isTooShort(bytes.count) { return copy(bytes, stream: stream) }
+        count += bytes.count
+        add(Segment(owner: .shared(chunk), start: start, count: bytes.count, stream: needed))
+    }
+
+    /// Bytes below which a message that stands apart from the next one is copied: to send it from where it lies costs
+    /// more, and so does the memory that remembers where that is.
+    static let worthASegment = 512
+    /// Segments that a connection may have, however few bytes they name.
+    private static let fewSegments = 32
+
+    @inline(__always)
+    private func isTooShort(_ count: Int) -> Bool {
+        count < Output.worthASegment && segments.count - first >= Output.fewSegments
+    }
+
+    @inline(__always)
+    private mutating func add(_ segment: Segment) {
+        segments.append(segment)
+        if segments.capacity > Output.fewSegments { chargeSegments() }
+    }
+
+    /// What many segments take is the connection's own memory, as copies are.
+    mutating func chargeSegments() {
+        let memory = segments.capacity > 2 * Output.fewSegments ? segments.capacity * MemoryLayout<Segment>.stride : 0
+        guard memory != segmentMemory else { return }
+        pool.count(memory - segmentMemory)
+        pool.budget.add(memory - segmentMemory)
+        segmentMemory = memory
     }
 
     /// Bytes that stay where they are as long as `owner` does. Of RSocket, what `isTail` says.
     /// - Parameter isTail: they are the rest of the frame that was begun right before.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region, isTail: Bool = false) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
-        if keeping != nil { return reserve(bytes.count).copyMemory(from: bytes) }
+        if keeping != nil || !isTail && isTooShort(bytes.count) { return reserve(bytes.count).copyMemory(from: bytes) }
         count += bytes.count
         let stream = isTail ? Segment.tail : 0
-        segments.append(Segment(owner: .shared(owner), start: start, count: bytes.count, stream: stream))
+        add(Segment(owner: .shared(owner), start: start, count: bytes.count, stream: stream))
     }
 
     /// Whole frames of a chunk, for `stream`, of which a copy is made.
@@ -166,7 +196,7 @@ struct Output: ~Copyable {
             return UnsafeMutableRawBufferPointer(start: target, count: count)
         }
         let (block, target) = space(count)
-        segments.append(Segment(owner: .block(block), start: UnsafeRawPointer(target), count: count))
+        add(Segment(owner: .block(block), start: UnsafeRawPointer(target), count: count))
         return UnsafeMutableRawBufferPointer(start: target, count: count)
     }
 

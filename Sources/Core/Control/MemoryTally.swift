@@ -83,7 +83,7 @@ extension Shard {
     private func add(_ connection: Connection, to tally: inout MemoryTally) {
         tally.add(requests: connection.charged)
         if !connection.isClosed, connection.charged != connection.bufferedBytes { tally.stale += 1 }
-        tally.add(kept: connection.output.kept?.store.capacity ?? 0)
+        tally.add(kept: (connection.output.kept?.store.capacity ?? 0) + connection.output.segmentMemory)
         connection.output.forEachOwner { tally.add($0) }
         // Their views may be gone.
         connection.forEachHungry { tally.add($0.mirror.log.allPieces) }

@@ -37,6 +37,7 @@ extension Shard {
     public func speaksHTTP1(on id: ConnectionID, now: Instant) {
         moment = now
         guard let connection = find(id), let http = connection.http, case .new = connection.phase else { return }
+        work.spent += Work.request
         http.becomeHTTP1(now: now.monotonic)
         charge(connection)
     }

@@ -59,6 +59,10 @@ final class HTTPFace {
     var exchangeCount: Int { exchanges.count }
     /// Exchanges that are over but for what is still to be written of their answers.
     fileprivate(set) var unwritten = 0
+    /// Exchanges that are over altogether.
+    fileprivate(set) var done: UInt64 = 0
+    /// Since when no more than a few answers were written while memory is short, and how many were `done` then.
+    var holdsBack: (since: UInt64, done: UInt64)?
     /// Streams wait until less goes beyond their windows.
     var isCrowded: Bool { !crowded.isEmpty }
 
@@ -161,6 +165,7 @@ final class HTTPFace {
     func forget(_ exchange: Exchange) {
         exchange.isFinished = true
         unwritten -= 1
+        done &+= 1
         endSpeaking(exchange)
         exchange.body.removeAll()
         weigh(exchange)

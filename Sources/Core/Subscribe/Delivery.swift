@@ -11,10 +11,7 @@ extension Shard {
     /// Bytes that one subscription is given at a time while others of its connection wait for output too.
     static let subscriptionQuantum = 64 << 10
 
-    /// Bytes below which a message that stands apart from the next one is copied: to send it from where it lies costs
-    /// more, and so does the memory that remembers where that is.
-    static let worthASegment = 512
-    /// As that, of a message that goes with metadata made for its subscriber, and so in several.
+    /// As `Output.worthASegment`, of a message that goes with metadata made for its subscriber, and so in several.
     static let worthSegments = 4 << 10
 
     /// Hands over what may be handed over now, applies the overflow policy to the rest, and ends the subscription if
@@ -109,7 +106,7 @@ extension Shard {
         guard size <= room || connection.output.count == 0 else { return 0 }
         if connection.output.kept != nil { connection.output.passIfShort(size) }
         let bytes = chunk.bytes(Int(first.offset), size)
-        let isApart = chunk.hasMetadata && size < Shard.worthASegment
+        let isApart = chunk.hasMetadata && size < Output.worthASegment
         if isApart {
             connection.output.copy(bytes, stream: subscriber.stream)
         } else {
@@ -154,7 +151,7 @@ extension Shard {
             let info = MessageMetadata(
                 epoch: subscriber.mirror.epoch, sequence: chunk.first.advanced(by: position + count),
                 timestamp: entry.timestamp, droppedBefore: dropped)
-            if size >= (pool.isShort ? Shard.worthASegment : Shard.worthSegments), connection.output.keeping == nil {
+            if size >= (pool.isShort ? Output.worthASegment : Shard.worthSegments), connection.output.keeping == nil {
                 info.share(chunk, entry, stream: subscriber.stream, in: &connection.output)
             } else {
                 info.write(chunk, entry, stream: subscriber.stream, to: connection.output.reserve(size))

@@ -71,6 +71,8 @@ extension Shard {
             return Refusal.unfinished(limit: limits.reassembly)
         }
         reached(.memory)
+        // What takes so much room is a publish.
+        counters.publishesRefused[.memory] &+= 1
         return .rejected(
             "The broker's memory is full, and it takes no more of unfinished messages than "
                 + "\(most) bytes of a connection: send it again later.")

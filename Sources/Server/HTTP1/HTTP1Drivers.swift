@@ -5,8 +5,8 @@ import EventLoop
 
 /// Belongs to the thread of its loop.
 final class HTTP1Drivers<Shard: Engine> {
-    /// Connections of one instance.
-    static var most: Int { 256 }
+    /// Connections of one instance. To go over those that each have something to do takes some milliseconds.
+    static var most: Int { 16 }
 
     /// By place. None is given up: there are no more than the most connections at a time have needed.
     private(set) var drivers: [HTTP1Driver<Shard>] = []
@@ -16,6 +16,8 @@ final class HTTP1Drivers<Shard: Engine> {
     private var due: [HTTP1Driver<Shard>] = []
 
     var isDue: Bool { !due.isEmpty }
+    /// So many have something to do that no more connections are to come meanwhile.
+    var isBusy: Bool { due.count >= 16 }
     var count: Int { drivers.reduce(0) { $0 + $1.count } }
 
     /// One with room for a connection; nil when the process may have no more files.

@@ -33,10 +33,6 @@ class MicroDaemon {
     static let memory = Limits.http1Memory
     /// Bytes of a body of known length that are asked for at a time.
     static let piece = 16 << 10
-    /// How often the library may go over its connections before the loop's others have their turn: each makes one step
-    /// a time, and an answer takes a few.
-    private static let rounds = 2
-
     private var daemon: OpaquePointer!
     private var connections: [ObjectIdentifier: MicroConnection] = [:]
     /// `run` has something to do.
@@ -124,19 +120,16 @@ class MicroDaemon {
         drop(connection)
     }
 
-    /// Lets the library do what there is to do. It calls back from here, and from nowhere else.
+    /// Lets the library go over its connections once: each makes one step, and an answer takes a few. It calls back
+    /// from here, and from nowhere else.
     func run() {
-        var rounds = 0
-        repeat {
-            isDue = false
-            MHD_run(daemon)
-            rounds += 1
-            while let connection = leaving.popLast() {
-                if connection.handle != nil, !connection.isDropped { leaves(connection) }
-            }
-            var timeout: UInt64 = 0
-            if MHD_get_timeout(daemon, &timeout) == .YES, timeout == 0 { isDue = true }
-        } while isDue && rounds < MicroDaemon.rounds
+        isDue = false
+        MHD_run(daemon)
+        while let connection = leaving.popLast() {
+            if connection.handle != nil, !connection.isDropped { leaves(connection) }
+        }
+        var timeout: UInt64 = 0
+        if MHD_get_timeout(daemon, &timeout) == .YES, timeout == 0 { isDue = true }
     }
 
     /// Ends every connection, and the library's part. To be called once, and last.

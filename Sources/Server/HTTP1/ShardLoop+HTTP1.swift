@@ -1,8 +1,8 @@
 // ShardLoop+HTTP1: connections of the HTTP listener until their first bytes tell the version, and those of HTTP/1.1,
 // whose sockets a library has until they have a stream.
 //
-//     undecided ──"PRI "──▶ framed ◀──stream──┐
-//         └───anything else──────────────▶ http1
+//     undecided ──"PRI "──▶ framed ◀───────────────────stream──┐
+//         └───anything else──▶ newcomer (while others wait)──▶ http1
 
 import Core
 import EventLoop
@@ -10,7 +10,11 @@ import Glibc
 
 extension ShardLoop {
     func handleHTTP(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ ready: Readiness) {
-        if case .undecided = connection.pointee.kind { return decide(id, connection) }
+        switch connection.pointee.kind {
+        case .undecided: return decide(id, connection)
+        case .newcomer where ready.isDisjoint(with: .dead): return
+        default: break
+        }
         // The library does not watch the socket of a connection that waits.
         if !ready.isDisjoint(with: .dead) {
             unwatch(connection.pointee.fd)
@@ -48,7 +52,7 @@ extension ShardLoop {
                 // An end, or an error: reading tells which.
                 return read(id, connection)
             }
-            for index in 0..<count where bytes[index] != preface.utf8Start[index] { return adoptHTTP1(id, connection) }
+            for index in 0..<count where bytes[index] != preface.utf8Start[index] { return admitHTTP1(id, connection) }
             if count < bytes.count, !connection.pointee.paused {
                 // Not again for each byte; only for all of them, or the end.
                 connection.pointee.paused = true
@@ -58,6 +62,23 @@ extension ShardLoop {
             Socket.waitForBytes(1, on: fd)
             connection.pointee.kind = .framed
             read(id, connection)
+        }
+    }
+
+    /// Connections that come faster than they are served wait, in the order of their coming: otherwise they would pile
+    /// up in the library, each with its memory, where those that are gone already are not told from the others.
+    private func admitHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
+        guard http1.isBusy || !newcomers.isEmpty else { return adoptHTTP1(id, connection) }
+        connection.pointee.kind = .newcomer
+        watch(connection.pointee.fd, id, [])
+        newcomers.append(id)
+    }
+
+    /// Newcomers have their turn.
+    func adoptNewcomers() {
+        while !http1.isBusy, !shard.isTurnOver, let id = newcomers.popFirst() {
+            guard let connection = connections[id], case .newcomer = connection.pointee.kind else { continue }
+            adoptHTTP1(id, connection)
         }
     }
 
