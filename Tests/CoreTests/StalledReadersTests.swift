@@ -164,7 +164,7 @@ import Testing
         #expect(clients[2].refusal?.contains("The session cannot go on from position") == true)
     }
 
-    /// Messages of a few bytes, to many streams of each connection: to remember where each lies takes more than it does.
+    /// Messages of a few bytes, to many streams of a connection: to remember where each lies takes more than it does.
     @Test func whatIsRememberedOfSmallMessagesIsBounded() {
         let broker = broker()
         let clients = (0..<40).map { _ in
