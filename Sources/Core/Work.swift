@@ -24,7 +24,7 @@ struct Work {
     static let event = 1
     /// A message from another shard.
     static let mail = 4
-    /// A request over HTTP/1.1.
+    /// A connection of HTTP that is new, and a request over HTTP/1.1.
     static let request = 25
     static let subscribing = 8
     static let ending = 4

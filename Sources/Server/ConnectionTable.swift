@@ -27,7 +27,7 @@ struct Connection {
         case framed
         /// Over HTTP, in a version that its first bytes will tell.
         case undecided
-        /// Over HTTP/1.1, and waits until the library has less to do.
+        /// Over HTTP/1.1; the library is yet to be given it.
         case newcomer
         /// Over HTTP/1.1.
         case http1

@@ -352,12 +352,11 @@ def test_connections_that_come_and_go_leave_nothing(own, http1, connect, topic):
 
     opened = files()
     round()
-    settle(opened + 100)  # What the library opens for itself, for each 16 connections.
-    opened = files()
+    settle(opened + 4)  # What the library opens for itself, on each shard.
     before = own.status("VmRSS")
     for _ in range(4):
         round()
-    settle(opened + 12)
+    settle(opened + 4)
     assert own.status("VmRSS") - before < 12 << 20
 
 

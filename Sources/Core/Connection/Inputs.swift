@@ -28,7 +28,10 @@ extension Shard {
                 handle: handle, peer: peer, address: address, face: face, limits: limits, pool: pool,
                 now: now.monotonic)
         }
-        if connection.http != nil { connection.principal = unasked(connection) }
+        if connection.http != nil {
+            connection.principal = unasked(connection)
+            work.spent += Work.request
+        }
         connection.delaySetup(until: timers.lateness, now: now.monotonic)
         timers.touch(connection)
         counters.connectionsOpened += 1

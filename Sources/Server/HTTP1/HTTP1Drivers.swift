@@ -6,7 +6,7 @@ import EventLoop
 /// Belongs to the thread of its loop.
 final class HTTP1Drivers<Shard: Engine> {
     /// Connections of one instance. To go over those that each have something to do takes some milliseconds.
-    static var most: Int { 16 }
+    static var most: Int { 256 }
 
     /// By place. None is given up: there are no more than the most connections at a time have needed.
     private(set) var drivers: [HTTP1Driver<Shard>] = []
@@ -16,8 +16,10 @@ final class HTTP1Drivers<Shard: Engine> {
     private var due: [HTTP1Driver<Shard>] = []
 
     var isDue: Bool { !due.isEmpty }
+    /// New connections of a turn: one takes far longer than another one's next request.
+    static var newcomers: Int { 16 }
     /// So many have something to do that no more connections are to come meanwhile.
-    var isBusy: Bool { due.count >= 16 }
+    var isBusy: Bool { due.count > 1 }
     var count: Int { drivers.reduce(0) { $0 + $1.count } }
 
     /// One with room for a connection; nil when the process may have no more files.

@@ -2,7 +2,7 @@
 // whose sockets a library has until they have a stream.
 //
 //     undecided ──"PRI "──▶ framed ◀───────────────────stream──┐
-//         └───anything else──▶ newcomer (while others wait)──▶ http1
+//         └───anything else──▶ newcomer (until its turn)──▶ http1
 
 import Core
 import EventLoop
@@ -68,7 +68,6 @@ extension ShardLoop {
     /// Connections that come faster than they are served wait, in the order of their coming: otherwise they would pile
     /// up in the library, each with its memory, where those that are gone already are not told from the others.
     private func admitHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
-        guard http1.isBusy || !newcomers.isEmpty else { return adoptHTTP1(id, connection) }
         connection.pointee.kind = .newcomer
         watch(connection.pointee.fd, id, [])
         newcomers.append(id)
@@ -76,7 +75,9 @@ extension ShardLoop {
 
     /// Newcomers have their turn.
     func adoptNewcomers() {
-        while !http1.isBusy, !shard.isTurnOver, let id = newcomers.popFirst() {
+        var left = HTTP1Drivers<Shard>.newcomers
+        while left > 0, !http1.isBusy, !shard.isTurnOver, let id = newcomers.popFirst() {
+            left -= 1
             guard let connection = connections[id], case .newcomer = connection.pointee.kind else { continue }
             adoptHTTP1(id, connection)
         }
