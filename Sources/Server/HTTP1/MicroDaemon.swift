@@ -33,6 +33,7 @@ class MicroDaemon {
     static let memory = Limits.http1Memory
     /// Bytes of a body of known length that are asked for at a time.
     static let piece = 16 << 10
+
     private var daemon: OpaquePointer!
     private var connections: [ObjectIdentifier: MicroConnection] = [:]
     /// `run` has something to do.
