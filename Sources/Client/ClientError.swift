@@ -80,6 +80,33 @@ public struct ClientError: Error, Equatable, Sendable {
 }
 
 extension ClientError.Code {
+    /// A word for programs.
+    public var name: String {
+        switch self {
+        case .applicationError: "application-error"
+        case .rejected: "rejected"
+        case .unavailable: "unavailable"
+        case .canceled: "canceled"
+        case .invalid: "invalid"
+        case .otherStreamError: "stream-error"
+        case .messageTooLarge: "message-too-large"
+        case .otherStatus: "status"
+        case .overdelivered: "overdelivered"
+        case .badAnswer: "bad-answer"
+        case .badURL: "bad-url"
+        case .badCredentials: "bad-credentials"
+        case .notConnected: "not-connected"
+        case .badFile: "bad-file"
+        case .untrusted: "untrusted"
+        case .wrongHost: "wrong-host"
+        case .setupRejected: "setup-rejected"
+        case .connectionError: "connection-error"
+        case .protocolViolation: "protocol-violation"
+        case .lost: "lost"
+        case .silent: "silent"
+        }
+    }
+
     /// The meaning of an ERROR's code on a stream (RSocket, "Error Codes"), and of its text, where that decides.
     init(stream code: UInt32, _ text: String) {
         switch code {

@@ -49,20 +49,69 @@ public struct Session: ~Copyable {
     public var localAddress: String { link.localAddress }
     public var address: BrokerAddress { link.address }
 
-    /// Connects to a broker. Blocks until that is done or has failed, and then takes the signals for itself.
-    /// - Parameter output: the descriptor that messages will be written to, watched for its reader.
+    /// Connects to the first of some brokers that answers. Blocks until that is done or has failed, and then takes the
+    /// signals for itself.
+    /// - Parameters:
+    ///   - addresses: at least one.
+    ///   - output: the descriptor that messages will be written to, watched for its reader.
     public init(
-        to address: BrokerAddress, limits: ClientLimits = ClientLimits(), signals numbers: [Int32], output: Int32 = 1
+        to addresses: [BrokerAddress], limits: ClientLimits = ClientLimits(), signals numbers: [Int32],
+        output: Int32 = 1
     ) throws(ClientError) {
         Signals.ignoreBrokenPipe()
-        let link = try Link(to: address, limits: limits)
+        let link = try Self.connect(addresses[...], limits)
         self.init(link, try Self.take(numbers), output)
+    }
+
+    private static func connect(
+        _ addresses: ArraySlice<BrokerAddress>, _ limits: ClientLimits
+    ) throws(ClientError) -> Link {
+        do throws(ClientError) {
+            return try Link(to: addresses.first!, limits: limits)
+        } catch {
+            if addresses.count == 1 { throw error }
+            return try connect(addresses.dropFirst(), limits)
+        }
     }
 
     private init(_ link: consuming Link, _ signals: consuming Signals, _ output: Int32) {
         self.link = link
         self.signals = signals
         outputDescriptor = output
+    }
+
+    /// Connects anew, in place of a connection that was lost. Blocks until that is done or has failed.
+    /// - Parameter time: nanoseconds that it may take.
+    public mutating func reconnect(
+        to address: BrokerAddress, limits: ClientLimits = ClientLimits(), within time: UInt64
+    ) throws(ClientError) {
+        link = try Link(to: address, limits: limits, within: time)
+    }
+
+    /// Waits without looking at the connection, for a signal or whoever reads the output to go.
+    /// - Parameter until: nanoseconds of the monotonic clock.
+    public func rest(until: UInt64) -> Woken {
+        var descriptors = [
+            pollfd(fd: signals.descriptor, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: outputDescriptor, events: 0, revents: 0),
+        ]
+        Self.poll(&descriptors, now: Clock.monotonic(), until: until)
+        var woken = Woken(now: Clock.monotonic())
+        if descriptors[0].revents != 0 { woken.signal = signals.next() }
+        woken.outputGone = Self.isGone(descriptors[1])
+        return woken
+    }
+
+    private static func poll(_ descriptors: inout [pollfd], now: UInt64, until: UInt64) {
+        let timeout = until > now ? (until - now + 999_999) / 1_000_000 : 0
+        // An interrupted wait is one without events.
+        if Glibc.poll(&descriptors, nfds_t(descriptors.count), Int32(min(timeout, 3_600_000))) < 0 {
+            for index in descriptors.indices { descriptors[index].revents = 0 }
+        }
+    }
+
+    private static func isGone(_ descriptor: pollfd) -> Bool {
+        descriptor.revents & Int16(POLLERR | POLLHUP | POLLNVAL) != 0
     }
 
     private static func take(_ numbers: [Int32]) throws(ClientError) -> Signals {
@@ -91,12 +140,7 @@ public struct Session: ~Copyable {
         ]
         // A dead socket that is neither read nor written would wake us again and again.
         if descriptors[0].events == 0 { descriptors[0].fd = -1 }
-        let deadline = min(connection.deadline, wants.until ?? UInt64.max)
-        let timeout = deadline > now ? (deadline - now + 999_999) / 1_000_000 : 0
-        // An interrupted wait is one without events.
-        if poll(&descriptors, nfds_t(descriptors.count), Int32(min(timeout, 3_600_000))) < 0 {
-            for index in descriptors.indices { descriptors[index].revents = 0 }
-        }
+        Self.poll(&descriptors, now: now, until: min(connection.deadline, wants.until ?? UInt64.max))
         now = Clock.monotonic()
         var woken = Woken(now: now)
         if descriptors[0].revents & Int16(POLLOUT | POLLERR | POLLHUP) != 0 { link.flush() }
@@ -106,7 +150,7 @@ public struct Session: ~Copyable {
         if descriptors[1].revents != 0 { woken.signal = signals.next() }
         woken.input = descriptors[2].revents != 0
         woken.output = descriptors[3].revents & Int16(POLLOUT) != 0
-        woken.outputGone = descriptors[3].revents & Int16(POLLERR | POLLHUP | POLLNVAL) != 0
+        woken.outputGone = Self.isGone(descriptors[3])
         try connection.fire(now: now)
         return woken
     }

@@ -108,6 +108,7 @@ extension Shard {
         timers.isTicking = false
         nextTick = now.monotonic + Shard.tickInterval
         if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
+        feedStarved()
         relieveUnread(now: now)
         if memory.isPendingHigh, !isSweeping(.holdingBack) { sweep(.holdingBack, now: now) }
         giveUpUnacknowledged(now: now)
@@ -191,7 +192,7 @@ extension Shard {
             connection.delaySetup(until: timers.lateness, now: time)
             guard time - connection.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
-            if connection.http?.http1 != nil {
+            if let http = connection.http, http.session == nil {
                 return close(connection, reason: "no request came to its end in time", now: now)
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"

@@ -28,11 +28,31 @@ struct Work {
     static let request = 25
     static let subscribing = 8
     static let ending = 4
+    /// Bytes of messages in other forms that are made for one unit.
+    static let bytesMadePerUnit = 1024
+    /// Bytes of a message from which on it is made in another form in a turn that has time for that.
+    static let worthATurn = EntryRun.large
     /// Members that are brought up to the log's end for one unit.
     static let membersPerUnit = 8
 
     /// Units taken since the turn began.
     var spent = 0
+    /// Bytes of messages in other forms that were made since then.
+    private var made = 0
+    /// Another large message in another form would make the turn too long.
+    var hasMadeMuch: Bool { made >= Work.worthATurn }
+
+    mutating func begin() {
+        spent = 0
+        made = 0
+    }
+
+    /// So many bytes of messages in other forms were made.
+    mutating func note(made bytes: Int) {
+        made += bytes
+        spent += bytes / Work.bytesMadePerUnit
+    }
+
     /// Connections with input left.
     fileprivate var backlog = TurnQueue<Connection>()
     /// Views with members to bring up to the log's end.
@@ -42,11 +62,26 @@ struct Work {
     /// Topics that are over, with publishers left.
     fileprivate var topics = TurnQueue<Topic>()
 
+    /// Subscriptions whose next message has to be made in their form.
+    fileprivate var forms = TurnQueue<Subscriber>()
+    /// Those for whose message there was no memory.
+    fileprivate var starved = TurnQueue<Subscriber>()
+    /// Nobody waits for memory.
+    var isFed: Bool { starved.isEmpty }
+
+    /// Some of those who wait for memory go on.
+    mutating func feed(most: Int) {
+        for _ in 0..<most {
+            guard let subscriber = starved.popFirst() else { return }
+            _ = forms.append(subscriber)
+        }
+    }
+
     /// What all of something is gone over for.
     fileprivate var sweeps: [Sweep] = []
 
     var isEmpty: Bool { count == 0 && sweeps.isEmpty }
-    fileprivate var count: Int { backlog.count + views.count + endings.count + topics.count }
+    fileprivate var count: Int { backlog.count + views.count + endings.count + topics.count + forms.count }
 }
 
 /// All connections, or all topics, are to be gone over, each once.
@@ -79,7 +114,7 @@ extension Shard {
     }
 
     /// A turn begins.
-    public func beginTurn() { work.spent = 0 }
+    public func beginTurn() { work.begin() }
 
     /// What a connection sent is not dealt with yet: nothing more is to be read from it.
     public func isBehind(_ id: ConnectionID) -> Bool {
@@ -116,6 +151,11 @@ extension Shard {
                 take(connection, now: now)
                 charge(connection)
                 settle(now)
+            }
+            if let subscriber = work.forms.popFirst() {
+                left -= 1
+                subscriber.awaitsForm = false
+                if subscriber.isMember { deliver(subscriber, now: now) }
             }
             if left == before { break }
         }
@@ -184,6 +224,21 @@ extension Shard {
         guard !view.isInLine else { return }
         view.isInLine = true
         _ = work.views.append(view)
+    }
+
+    /// Making a subscription's next message in its form would take this turn too long.
+    func makeLater(for subscriber: Subscriber) {
+        guard !subscriber.awaitsForm else { return }
+        subscriber.awaitsForm = true
+        _ = work.forms.append(subscriber)
+    }
+
+    /// There is no memory for a subscription's next message in its form.
+    func makeWhenThereIsMemory(for subscriber: Subscriber) {
+        reached(.memory)
+        guard !subscriber.awaitsForm else { return }
+        subscriber.awaitsForm = true
+        _ = work.starved.append(subscriber)
     }
 
     /// A topic has publishers left to refuse.

@@ -1,5 +1,7 @@
 // ForebayOptions: how a client connects and reconnects, and the bounds of what it holds.
 
+import Client
+
 /// The options of a client. All have defaults.
 public struct ForebayOptions: Sendable {
     /// How a client connects again.
@@ -78,6 +80,12 @@ public struct ForebayOptions: Sendable {
     public init() {}
 }
 
+extension Backoff {
+    init(_ policy: ReconnectPolicy) {
+        self.init(first: policy.first.nanoseconds, longest: policy.longest.nanoseconds, attempts: policy.attempts)
+    }
+}
+
 /// When a client that has lost its connection tries again: soon at first, then ever later, and never all clients at
 /// once.
 public struct ReconnectPolicy: Equatable, Sendable {
@@ -96,5 +104,15 @@ public struct ReconnectPolicy: Equatable, Sendable {
         self.first = first
         self.longest = longest
         self.attempts = attempts
+    }
+}
+
+extension Duration {
+    /// Clamped to what 64 bits hold; a negative one is none.
+    var nanoseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        let (whole, isOver) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
+        return isOver ? .max : whole.addingReportingOverflow(UInt64(attoseconds) / 1_000_000_000).partialValue
     }
 }

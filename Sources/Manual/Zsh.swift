@@ -4,7 +4,8 @@ extension Manual {
     func zshCompletion() -> String {
         var out = "#compdef \(name)\n# made from the program's own definitions\n\n"
         if commands.isEmpty {
-            return out + "_arguments -s -S" + options.map { " \\\n    \(zshSpec($0))" }.joined() + "\n"
+            out += "\(function())() {\n    _arguments -s -S" + options.map { " \\\n        \(zshSpec($0))" }.joined()
+            return out + "\n}\n\n" + zshEnd
         }
         if needsTopics {
             out += """
@@ -17,7 +18,7 @@ extension Manual {
 
                 """
         }
-        out += "local -a \(function("common"))=(\n"
+        out += "typeset -ga \(function("common"))=(\n"
         for option in options { out += "    \(zshSpec(option))\n" }
         out += ")\n\n"
         for command in commands { out += zshFunction(command) }
@@ -34,7 +35,21 @@ extension Manual {
                 let summary = single ? members[0].summary : members.map { $0.path[1] }.joined(separator: ", ")
                 return (word, summary, function(word))
             })
-        return out + "\(function()) \"$@\"\n"
+        return out + zshEnd
+    }
+
+    /// A file of the function path is run at the first completion, and completes then; one that is sourced registers
+    /// the function.
+    private var zshEnd: String {
+        """
+        if [[ "$funcstack[1]" == \(function()) ]]; then
+            \(function()) "$@"
+        else
+            (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+            compdef \(function()) \(name)
+        fi
+
+        """
     }
 
     /// One that completes the words of `entries`, and then by their functions.

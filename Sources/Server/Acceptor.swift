@@ -125,6 +125,7 @@ final class Acceptor {
         case .drain:
             if drainDeadline != nil || outcome != nil { return }
             drainDeadline = now + drainTime
+            refuseBacklog(now: now)
             closeListeners()
             for inbox in context.inboxes { inbox.push(.drain) }
             context.admin?.push(.draining)
@@ -185,6 +186,22 @@ final class Acceptor {
         context.log.write(
             .debug, "connection refused", [("protocol", connection.face.name), ("peer", connection.peer)])
         refused.refuse(connection, context.limits, now: now, poller)
+    }
+
+    /// Answers those that had connected when the drain began, and were not accepted yet: closing their listener would
+    /// reset them without a word.
+    private func refuseBacklog(now: UInt64) {
+        for listener in listeners {
+            for _ in 0..<RefusedSockets.limit {
+                guard let (fd, peer) = try? Socket.accept(listener.socket) else { break }
+                context.connections.note(.draining)
+                refuse(
+                    RefusedConnection(
+                        fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure,
+                        cause: .draining),
+                    now: now)
+            }
+        }
     }
 
     private func watch(_ interest: Interest) throws(SystemError) {

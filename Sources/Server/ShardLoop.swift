@@ -216,7 +216,7 @@ final class ShardLoop<Shard: Engine> {
             if let micro = connection.micro {
                 micro.daemon.drop(micro)
             } else if case .handshaking = connection.kind {
-                close(connection.fd)
+                handshakeFailed(id, connection, unfinishedHandshake)
             } else if connection.ended, connection.tls?.isHeld != true {
                 connection.tls?.end()
                 close(connection.fd)
@@ -245,6 +245,11 @@ final class ShardLoop<Shard: Engine> {
         }
     }
 
+    /// Why a handshake that was under way is given up.
+    private var unfinishedHandshake: String {
+        phase == .draining ? "the broker is shutting down" : "it did not come to its end in time"
+    }
+
     /// Writes once to each connection that had output when this turn's inputs were done. Where they are many, some of
     /// them have their turn later.
     private func flush() {
@@ -263,8 +268,7 @@ final class ShardLoop<Shard: Engine> {
             flushed += 1
             guard let connection = connections[id] else { continue }
             if case .handshaking = connection.pointee.kind {
-                let isOver = phase == .draining ? "the broker is shutting down" : "it did not come to its end in time"
-                refuseHandshake(id, isOver)
+                refuseHandshake(id, unfinishedHandshake)
                 continue
             }
             let count = shard.gather(id, into: pieces)

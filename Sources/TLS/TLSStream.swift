@@ -295,6 +295,8 @@ public final class TLSStream {
         guard wanted != room else { return }
         room = wanted
         _ = SSL_ctrl(ssl, SSL_CTRL_SET_MAX_SEND_FRAGMENT, wanted, nil)
+        // Where a write is split goes down with that, but does not come up again by itself.
+        _ = SSL_ctrl(ssl, SSL_CTRL_SET_SPLIT_SEND_FRAGMENT, wanted, nil)
     }
 
     private func tellGauge() {
@@ -311,7 +313,8 @@ public final class TLSStream {
         if begun > 0 {
             switch writeRecord(UnsafeRawBufferPointer(start: nothing.baseAddress, count: begun)) {
             case .bytes(let count):
-                precondition(count == begun, "what OpenSSL has begun is one record")
+                // What it has begun is one record; of a part of it nobody could tell where to go on.
+                guard count == begun else { return .failed(EPROTO) }
                 begun = 0
             case .blocked: return .blocked
             case .failed(let error): return .failed(error)

@@ -9,63 +9,97 @@ import EventLoop
 import Glibc
 
 struct ChannelPublisher: ~Copyable {
-    private enum Phase {
-        case sending
-        /// Our half is complete; the broker's completion acknowledges everything.
-        case ending
-        case ended
-    }
-
     private let settings: PublishSettings
     private var session: Session
+    private var reconnection: Reconnection
     private var lines = LineReader(limit: PublishSettings.lineLimit)
     private var payload = ByteBuffer()
+    private var messages: SentMessages
     private var pacer: Pacer?
     private var progress: Progress
-    private var phase = Phase.sending
     private var stream: StreamID?
-    private var sent: UInt64 = 0
+    /// There is nothing more to take.
+    private var isDry = false
+    /// Our half of the channel is complete; the broker's completion acknowledges everything.
+    private var isEnding = false
+    private var hasEnded = false
     private var lastSequence: UInt64?
-    private var interruptions = 0
-    /// When an interrupted run gives up waiting for the acknowledgement.
-    private var patienceEnds: UInt64?
+    /// The signal that ended it, and when an interrupted run gives up waiting for the acknowledgement.
+    private var interruption: (signal: Int32, patienceEnds: UInt64)?
     private var mistake: UsageError?
 
     /// Bytes handed to the socket's queue above which no more are made.
     private static let outputLimit = 256 << 10
+    /// Bytes of lines without an acknowledgement above which no more are read.
+    private static let keptLimit = 8 << 20
     private static let readQuantum = 64 << 10
     private static let patience: UInt64 = 2_000_000_000
 
-    init(_ settings: PublishSettings, _ address: BrokerAddress) throws(ClientError) {
+    init(
+        _ settings: PublishSettings, _ addresses: [BrokerAddress], _ reconnection: Reconnection
+    ) throws {
+        let content = try settings.content()
+        let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
+        try reconnection.greet(session)
         self.settings = settings
-        session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+        self.reconnection = reconnection
+        self.session = session
         let now = Clock.monotonic()
         pacer = settings.rate.map { Pacer(rate: $0, now: now) }
         progress = Progress(now: now)
+        var keepsPayloads = false
         switch settings.source {
-        case .message(let text): payload.append(text)
+        case .message, .file: payload.append(content)
         case .size(let size):
             let pattern = Array("abcdefghijklmnopqrstuvwxyz0123456789".utf8)
             payload.append((0..<size).map { pattern[$0 % pattern.count] })
-        case .lines: break
+        case .lines: keepsPayloads = true
         }
+        messages = SentMessages(keepsPayloads: keepsPayloads)
     }
 
     mutating func run() throws -> Int32 {
         do {
-            return try publish()
+            while true {
+                do {
+                    return try publish()
+                } catch let error as ClientError {
+                    progress.clear()
+                    if let code = try reconnect(after: error) { return code }
+                }
+            }
         } catch let error as ClientError {
-            progress.clear()
             throw ClientError(error.code, error.message + account)
         }
     }
 
     /// How far it came, for whoever has to go on from there.
     private var account: String {
-        guard sent > 0 else { return "" }
-        let messages = counted(sent, "message was", "messages were")
-        let told = lastSequence.map { "acknowledged up to sequence \($0)" } ?? "none of them acknowledged"
-        return " (\(messages) sent, \(told).)"
+        guard messages.taken > 0 else { return "" }
+        let sent = counted(messages.taken, "message was", "messages were")
+        let told = lastSequence.map { "\(messages.acknowledged) acknowledged, the last as sequence \($0)" }
+        return " (\(sent) sent, \(told ?? "none of them acknowledged").)"
+    }
+
+    /// Connects again; what is not acknowledged is sent once more. Returns an exit code where it does not come to that.
+    private mutating func reconnect(after error: ClientError) throws(ClientError) -> Int32? {
+        if interruption != nil { return giveUp() }
+        let repeated = messages.lost()
+        stream = nil
+        isEnding = false
+        switch try reconnection.connect(&session, after: error) {
+        case .connected: try reconnection.greet(session)
+        case .signal(let signal):
+            interruption = (signal, 0)
+            return giveUp()
+        // Nothing of its output is watched.
+        case .outputGone: break
+        }
+        if repeated > 0 {
+            let what = counted(repeated, "message is", "messages are")
+            tell("\(what) sent again, for want of an acknowledgement: subscribers may get them twice.")
+        }
+        return nil
     }
 
     private mutating func publish() throws -> Int32 {
@@ -74,14 +108,14 @@ struct ChannelPublisher: ~Copyable {
                 progress.clearForMessage(event)
                 try handle(event)
             }
-            if phase == .ended { return try finish() }
+            if hasEnded { return try finish() }
             let blocked = try produce()
-            if phase == .ended { return try finish() }
+            if hasEnded { return try finish() }
             let woken = try session.wait(wants(blocked))
             if woken.input { readInput() }
-            if woken.signal != nil, let code = interrupt(woken.now) { return code }
-            if let end = patienceEnds, woken.now >= end { return giveUp() }
-            progress.show(sent: sent, credit: credit, ending: phase == .ending, now: woken.now)
+            if let signal = woken.signal, let code = interrupt(signal, woken.now) { return code }
+            if let interruption, woken.now >= interruption.patienceEnds { return giveUp() }
+            progress.show(sent: messages.taken, credit: credit, ending: isEnding, now: woken.now)
         }
     }
 
@@ -96,43 +130,64 @@ struct ChannelPublisher: ~Copyable {
 
     private mutating func produce() throws(ClientError) -> Blocked {
         var now = Clock.monotonic()
-        while phase == .sending {
-            if sent == settings.count {
-                endSending()
-                break
-            }
+        while !isEnding, !hasEnded {
             guard session.connection.queued < Self.outputLimit else { return .output }
-            guard credit > 0 else { return .credit }
-            if let pacer, !pacer.isDue(now) {
-                now = Clock.monotonic()
-                if !pacer.isDue(now) { return .time }
-            }
-            switch settings.source {
-            case .message: try send(payload.readable)
-            case .size:
-                number()
-                try send(payload.readable)
-            case .lines:
-                switch lines.next() {
-                case .line(let line): try send(line)
-                case .none: return .input
-                case .end: endSending()
-                case .tooLong:
-                    let limit = Units.bytes(UInt64(PublishSettings.lineLimit))
-                    mistake = UsageError(
-                        "Line \(sent + 1) is longer than \(limit): it and what follows was not published.")
-                    stop()
+            if messages.next == nil {
+                if isDry || messages.taken == settings.count {
+                    try endSending()
+                    break
                 }
+                guard credit > 0, messages.bytes < Self.keptLimit else { return .credit }
+                if let pacer, !pacer.isDue(now) {
+                    now = Clock.monotonic()
+                    if !pacer.isDue(now) { return .time }
+                }
+                guard take() else { return .input }
+                pacer?.sent(now: now)
             }
-            pacer?.sent(now: now)
+            guard messages.next != nil else { continue }
+            guard credit > 0 else { return .credit }
+            try sendNext()
         }
         return .nothing
     }
 
+    /// Takes another message from where they come from. False if there is none yet.
+    private mutating func take() -> Bool {
+        switch settings.source {
+        case .message, .file, .size: messages.take(UnsafeRawBufferPointer(start: nil, count: 0))
+        case .lines:
+            switch lines.next() {
+            case .line(let line): messages.take(line)
+            case .none: return false
+            case .end: isDry = true
+            case .tooLong:
+                let limit = Units.bytes(UInt64(PublishSettings.lineLimit))
+                mistake = UsageError(
+                    "Line \(messages.taken + 1) is longer than \(limit): it and what follows was not published.")
+                stop()
+            }
+        }
+        return true
+    }
+
+    private mutating func sendNext() throws(ClientError) {
+        switch settings.source {
+        case .message, .file: try send(payload.readable)
+        case .size:
+            number(messages.next ?? 0)
+            try send(payload.readable)
+        case .lines:
+            payload.removeAll()
+            payload.append(messages.payload)
+            try send(payload.readable)
+        }
+    }
+
     /// Generated payloads begin with their number where it fits, so that a gap shows.
-    private mutating func number() {
+    private mutating func number(_ number: UInt64) {
         guard payload.count >= 20 else { return }
-        var rest = sent + 1
+        var rest = number
         payload.withMutableReadable { bytes in
             for place in stride(from: 19, through: 0, by: -1) {
                 bytes[place] = UInt8(ascii: "0") + UInt8(rest % 10)
@@ -143,44 +198,48 @@ struct ChannelPublisher: ~Copyable {
 
     private mutating func send(_ data: UnsafeRawBufferPointer) throws(ClientError) {
         if let stream {
-            guard session.connection.send(stream, data) else { return }
+            guard session.connection.send(stream, data, settings.properties) else { return }
         } else {
-            let isOnly = settings.count == 1
+            let isOnly = messages.next == messages.taken && messages.taken == settings.count
             stream = try session.connection.openChannel(
-                settings.topic, completesTopic: settings.complete, first: data, isOnly: isOnly, acknowledged: true)
-            if isOnly { phase = .ending }
+                settings.topic, completesTopic: settings.complete, first: data, settings.properties, isOnly: isOnly,
+                acknowledged: true)
+            if isOnly { isEnding = true }
         }
-        sent += 1
+        messages.sent()
     }
 
-    private mutating func endSending() {
-        guard phase == .sending else { return }
-        phase = .ending
+    private mutating func endSending() throws(ClientError) {
         guard let stream else {
-            phase = .ended
+            hasEnded = true
+            // All was acknowledged on a connection that was lost before its end was.
+            if settings.complete, messages.taken > 0 {
+                throw ClientError(
+                    .rejected,
+                    "The connection was lost before the topic was complete: 'forebay topic complete' does that.")
+            }
             return
         }
+        isEnding = true
         session.connection.complete(stream)
     }
 
     /// Ends before the input does: the channel, not the topic.
     private mutating func stop() {
-        if settings.complete, let stream {
-            session.connection.cancel(stream)
-            self.stream = nil
-            phase = .ended
-        } else {
-            endSending()
-        }
+        isDry = true
+        guard settings.complete, let stream else { return }
+        session.connection.cancel(stream)
+        self.stream = nil
+        hasEnded = true
     }
 
     // MARK: Waiting
 
     private func wants(_ blocked: Blocked) -> Session.Wants {
         var wants = Session.Wants()
-        if case .lines = settings.source, phase == .sending, blocked == .input { wants.input = true }
+        wants.input = blocked == .input
         if blocked == .time { wants.until = pacer?.next }
-        let other = [patienceEnds, progress.nextUpdate].compactMap { $0 }.min()
+        let other = [interruption?.patienceEnds, progress.nextUpdate].compactMap { $0 }.min()
         if let other { wants.until = min(wants.until ?? UInt64.max, other) }
         return wants
     }
@@ -199,44 +258,54 @@ struct ChannelPublisher: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
-        case .acknowledged(_, let told): lastSequence = told.sequence
+        case .acknowledged(_, let told):
+            reconnection.works()
+            lastSequence = told.sequence
+            if let accepted = told.accepted { messages.accept(accepted) }
         case .completed:
-            if phase == .sending {
+            guard isEnding else {
                 throw ClientError(.rejected, "The broker ended the channel before the last message.")
             }
-            phase = .ended
+            messages.acceptAll()
+            hasEnded = true
         case .failed(_, let error): throw error
         case .declined:
-            guard phase == .sending else { break }
-            throw ClientError(.rejected, "The broker takes no more messages on this channel.")
+            if !isEnding { throw ClientError(.rejected, "The broker takes no more messages on this channel.") }
+        case .granted: reconnection.works()
+        case .pong: reconnection.answered(by: session.address)
         // Should the connection end of it, that is told then.
-        case .closing, .granted, .pong, .message: break
+        case .closing, .message: break
         }
     }
 
     /// A signal came. The first ends the channel in good order, the second ends the process.
-    private mutating func interrupt(_ now: UInt64) -> Int32? {
-        interruptions += 1
-        if interruptions > 1 || phase != .sending { return giveUp() }
-        patienceEnds = now + Self.patience
+    private mutating func interrupt(_ signal: Int32, _ now: UInt64) -> Int32? {
+        let isFirst = interruption == nil && !isEnding
+        interruption = interruption ?? (signal, now + Self.patience)
+        if !isFirst { return giveUp() }
         stop()
-        if settings.complete, sent > 0 {
-            progress.clear()
-            tell("Interrupted after \(counted(sent, "message")): the channel is ended, the topic stays live.")
-        }
         return nil
     }
 
     private mutating func giveUp() -> Int32 {
-        progress.clear()
-        tell("Ended without the broker's acknowledgement: of \(counted(sent, "message")) the last may be missing.")
         session.finish()
-        return ExitCode.failure
+        return interrupted()
+    }
+
+    private mutating func interrupted() -> Int32 {
+        progress.clear()
+        let missing = messages.unacknowledged
+        let acknowledged = counted(messages.acknowledged, "message is", "messages are")
+        let rest = missing == 0 ? "" : ", and of \(missing) more it is not known"
+        let topic = settings.complete && messages.taken > 0 ? " The topic stays live." : ""
+        tell("Interrupted: \(acknowledged) acknowledged\(rest).\(topic)")
+        return ExitCode.of(signal: interruption?.signal ?? SIGINT)
     }
 
     private mutating func finish() throws(UsageError) -> Int32 {
         session.finish()
-        progress.finish(sent: sent, now: Clock.monotonic())
+        if interruption != nil { return interrupted() }
+        progress.finish(sent: messages.taken, now: Clock.monotonic())
         if let mistake { throw mistake }
         if settings.ack { report() }
         return ExitCode.done
@@ -244,12 +313,13 @@ struct ChannelPublisher: ~Copyable {
 
     private func report() {
         var output = Output()
+        let count = messages.acknowledged
         if settings.json {
             let sequence = lastSequence.map { ",\"sequence\":\($0)" } ?? ""
-            output.buffer.append("{\"acknowledged\":\(sent)\(sequence)}\n")
+            output.buffer.append("{\"acknowledged\":\(count)\(sequence)}\n")
         } else {
-            let last = lastSequence.map { sent > 0 ? ", the last as sequence \($0)" : "" } ?? ""
-            output.buffer.append("\(counted(sent, "message")) acknowledged\(last)\n")
+            let last = lastSequence.map { count > 0 ? ", the last as sequence \($0)" : "" } ?? ""
+            output.buffer.append("\(counted(count, "message")) acknowledged\(last)\n")
         }
         output.drain()
     }

@@ -3,7 +3,7 @@
 
 enum Command: Equatable {
     case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, closeConnection
-    case closeSubscription, top, ping, bench, completion, manual
+    case closeSubscription, top, ping, bench, completion, manual, contextAdd, contextUse, contextRemove, contextList
 }
 
 let version = "0.1.0"
@@ -12,7 +12,8 @@ let commonOptions: [OptionSpec] = [
     OptionSpec(
         name: "url", value: "URL", kind: .text,
         help: "the broker: rsocket://HOST:PORT, or http://HOST:PORT for gRPC; rsockets:// or https:// over TLS; "
-            + "default rsocket://127.0.0.1:7690, or what FOREBAY_URL says"),
+            + "several with commas between: the first that answers; default rsocket://127.0.0.1:7690, or what "
+            + "FOREBAY_URL says"),
     OptionSpec(
         name: "ca", value: "FILE", kind: .text,
         help: "over TLS: trust a broker whose certificate is from these authorities (PEM); default: those of the "
@@ -28,6 +29,13 @@ let commonOptions: [OptionSpec] = [
     OptionSpec(
         name: "token-file", value: "FILE", kind: .text,
         help: "the file with a token to connect with instead; default what FOREBAY_TOKEN says"),
+    OptionSpec(
+        name: "password-command", value: "COMMAND", kind: .text, help: "a shell command that prints the password"),
+    OptionSpec(
+        name: "token-command", value: "COMMAND", kind: .text, help: "a shell command that prints the token"),
+    OptionSpec(
+        name: "context", value: "NAME", kind: .text,
+        help: "the broker that 'forebay context add NAME' saved; default what FOREBAY_CONTEXT says"),
     OptionSpec(name: "json", kind: .flag, help: "print JSON, one object a line"),
     OptionSpec(name: "help", short: "h", kind: .flag, help: "explain the program or the command"),
     OptionSpec(name: "version", short: "V", kind: .flag, help: "print the version"),
@@ -87,8 +95,8 @@ let commandTable: [CommandSpec] = [
         details: [
             "A subscription is slow when messages have been waiting for it for a while: 'no credit' when its client "
                 + "has not asked for more, 'not reading' when it does not read what was sent.",
-            "Keys: b w d c t sort by behind, waiting, dropped, credit and topic, r the other way round; the space bar "
-                + "pauses; q quits.",
+            "Keys: b w d c t sort by behind, waiting, dropped, credit and topic, r the other way round; the arrows and "
+                + "page keys scroll, tab changes the list that they scroll; the space bar pauses; q quits.",
         ],
         options: [
             OptionSpec(
@@ -96,7 +104,9 @@ let commandTable: [CommandSpec] = [
             OptionSpec(
                 name: "sort", value: "BY", kind: .choice(TopOrder.allCases.map(\.name)),
                 help: "what comes first: behind (default), waiting, dropped, credit or topic"),
-            OptionSpec(name: "once", kind: .flag, help: "print one picture, for a program or a pipe, and end"),
+            OptionSpec(
+                name: "once", kind: .flag,
+                help: "print one picture, for a program or a pipe, and end; with --json an object"),
         ],
         examples: [("forebay top", "until q"), ("forebay top --once | head -20", "a picture for a report")]),
     CommandSpec(
@@ -116,6 +126,28 @@ let commandTable: [CommandSpec] = [
             ("forebay ping --count 1000 --interval 0", "a thousand, back to back"),
         ]),
     benchSpec,
+    CommandSpec(
+        id: .contextAdd, path: ["context", "add"], operands: ["NAME"],
+        summary: "save a broker, and how it is spoken to, under a name",
+        details: [
+            "What --url, --ca, --cert, --key, --insecure, --user and the options for passwords and tokens say is saved "
+                + "in forebay/contexts, in the folder that XDG_CONFIG_HOME names (~/.config). Secrets are not: it "
+                + "names their file, or a command that prints them. The first context is used at once."
+        ],
+        examples: [
+            ("forebay context add lab --url rsocket://lab:7690", ""),
+            ("forebay context add prod --url rsockets://a,rsockets://b --user ann --password-command 'pass prod'", ""),
+        ]),
+    CommandSpec(
+        id: .contextUse, path: ["context", "use"], operands: ["NAME"],
+        summary: "speak to a saved broker from now on, where neither --url nor FOREBAY_URL says otherwise",
+        examples: [("forebay context use lab", "")]),
+    CommandSpec(
+        id: .contextList, path: ["context", "list"], summary: "list the saved brokers",
+        examples: [("forebay context list", "")]),
+    CommandSpec(
+        id: .contextRemove, path: ["context", "remove"], operands: ["NAME"], summary: "forget a saved broker",
+        examples: [("forebay context remove lab", "")]),
     CommandSpec(
         id: .completion, path: ["completion"], operands: ["SHELL"],
         summary: "print a script by which bash, zsh or fish completes forebay's command line",
@@ -137,6 +169,7 @@ private let subSpec = CommandSpec(
             + "subscriber does not take waits in its replay buffer, and when that is full the overflow policy decides. "
             + "Credit is asked for again only when messages have been printed.",
         "^C cancels the subscription and ends with 0, as does the completion of the topic; its failure ends with 1.",
+        "When the connection is lost it connects again and goes on with the next message, and tells what is missing.",
         "Interactive: a subscription begins with at least one credit, so with 1, or with --request; from "
             + "then on credit is granted by key only. Metadata is always on there.",
     ],
@@ -176,7 +209,7 @@ private let subSpec = CommandSpec(
         OptionSpec(
             name: "format", value: "F", kind: .choice(["text", "json", "raw"]),
             help: "text (a line each, default), json (an object each), raw (the bytes alone)"),
-    ],
+    ] + Reconnection.options,
     examples: [
         ("forebay sub host.vmstat --replay 10", "the last ten messages, then all new ones"),
         ("forebay sub host.vmstat --request 5", "never more than five outstanding"),
@@ -192,26 +225,38 @@ private let pubSpec = CommandSpec(
             + "broker's acknowledgement and prints the sequence. Over http://, where nothing is fire-and-forget, it "
             + "waits for that in any case. All else goes through one channel under the broker's credits: --stdin is "
             + "read only while there is credit, and the command ends when everything is acknowledged.",
-        "A line of --stdin holds at most 1 MiB; an empty line is an empty message. ^C ends the channel, and the topic "
-            + "stays live even with --complete.",
+        "A line of --stdin holds at most 1 MiB; an empty line is an empty message. ^C ends the channel, tells how many "
+            + "messages are acknowledged, and ends with 130; SIGTERM with 143. The topic stays live.",
+        "When the connection is lost it connects again, and sends again what was not acknowledged: subscribers may get "
+            + "that twice. It tells how many.",
     ],
     options: [
         OptionSpec(name: "stdin", kind: .flag, help: "publish each line of the standard input"),
         OptionSpec(
+            name: "file", value: "FILE", kind: .text,
+            help: "publish FILE as one message; - is the standard input"),
+        OptionSpec(
             name: "count", short: "n", value: "N", kind: .number(counts),
             help: "publish MESSAGE, or what --size makes, N times; at most N lines of --stdin"),
+        OptionSpec(
+            name: "forever", kind: .flag, help: "publish MESSAGE, or what --size makes, again and again until ^C"),
         OptionSpec(
             name: "rate", value: "R", kind: .decimal(0.001...10_000_000), help: "at most R messages a second"),
         OptionSpec(
             name: "size", value: "B", kind: .number(0...(1 << 20)),
             help: "publish generated payloads of B bytes"),
+        OptionSpec(
+            name: "header", value: "NAME=VALUE", kind: .texts,
+            help: "give each message a header; several times for several"),
+        OptionSpec(name: "content-type", value: "TYPE", kind: .text, help: "the MIME type of the messages"),
         OptionSpec(name: "ack", kind: .flag, help: "print what the broker acknowledged"),
         OptionSpec(name: "complete", kind: .flag, help: "complete the topic after the last message"),
-    ],
+    ] + Reconnection.options,
     examples: [
         ("forebay pub greetings 'hello, world'", "one message"),
         ("forebay pub greetings hello --ack", "prints its sequence"),
         ("vmstat 1 | forebay pub host.vmstat --stdin", "a live feed"),
+        ("forebay pub maps --file map.png --content-type image/png", "a file as one message"),
         ("forebay pub load --size 1000 --count 1000000", "a gigabyte of load"),
         ("forebay pub ticks tick --rate 10 --count 600 --complete", "a minute of ticks, then the end"),
     ])

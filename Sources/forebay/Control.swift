@@ -55,8 +55,8 @@ struct Control {
         }
     }
 
-    func run(_ address: BrokerAddress) throws(ClientError) -> Int32 {
-        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+    func run(_ addresses: [BrokerAddress]) throws(ClientError) -> Int32 {
+        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
         guard let answer = try session.ask(call) else { return ExitCode.done }
         session.finish()
         var output = Output()
@@ -120,8 +120,8 @@ struct Listing {
         }
     }
 
-    func run(_ address: BrokerAddress) throws(ClientError) -> Int32 {
-        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+    func run(_ addresses: [BrokerAddress]) throws(ClientError) -> Int32 {
+        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
         var output = Output()
         var refill = Refill(batch: Self.batch)
         var rows: [JSON] = []

@@ -6,26 +6,28 @@ import EventLoop
 import Glibc
 
 enum CredentialSettings {
-    /// What the options say, else what stands in the URL, else what the environment says.
-    static func read(_ arguments: Arguments, _ address: BrokerAddress) throws -> Credentials? {
+    /// What the options say.
+    static func read(_ arguments: Arguments) throws -> Credentials? {
         let user = arguments.text("user")
-        let passwordFile = arguments.text("password-file")
-        if let file = arguments.text("token-file") {
-            guard user == nil, passwordFile == nil else {
-                throw UsageError("--token-file says who you are: leave --user and --password-file out.")
+        let password = try secret("password", arguments)
+        if let token = try secret("token", arguments) {
+            guard user == nil, password == nil else {
+                throw UsageError("A token says who you are: leave --user and its password out.")
             }
-            return .token(try secret(in: file))
+            return .token(token)
         }
-        if user != nil || passwordFile != nil {
-            guard let user = user ?? environment("FOREBAY_USER") else {
-                throw UsageError("--password-file needs a name: give --user NAME.")
-            }
-            let password = try passwordFile.map { try secret(in: $0) } ?? environment("FOREBAY_PASSWORD")
-            guard let password else {
-                throw UsageError("--user needs a password: give --password-file FILE, or set FOREBAY_PASSWORD.")
-            }
-            return .password(user: user, password: password)
+        guard user != nil || password != nil else { return nil }
+        guard let user = user ?? environment("FOREBAY_USER") else {
+            throw UsageError("A password needs a name: give --user NAME.")
         }
+        guard let password = password ?? environment("FOREBAY_PASSWORD") else {
+            throw UsageError("--user needs a password: give --password-file FILE, or set FOREBAY_PASSWORD.")
+        }
+        return .password(user: user, password: password)
+    }
+
+    /// What stands in the URL, else what the environment says.
+    static func read(_ address: BrokerAddress) throws -> Credentials? {
         if let credentials = address.credentials { return credentials }
         if let token = environment("FOREBAY_TOKEN") { return .token(token) }
         guard let user = environment("FOREBAY_USER") else { return nil }
@@ -37,18 +39,35 @@ enum CredentialSettings {
 
     private static let longest = 16 << 10
 
-    /// The text of a file without the end of its last line.
-    private static func secret(in file: String) throws -> String {
-        guard var text = Machine.text(ofFile: file, limit: longest) else {
-            throw UsageError("The file '\(file)' cannot be read.")
+    /// What --WHAT-file holds or --WHAT-command prints, without the end of its last line; nil if neither is given.
+    private static func secret(_ what: String, _ arguments: Arguments) throws -> String? {
+        let file = arguments.text("\(what)-file")
+        let command = arguments.text("\(what)-command")
+        if let file {
+            if command != nil { throw UsageError("--\(what)-file and --\(what)-command exclude each other.") }
+            guard let text = Machine.text(ofFile: file, limit: longest) else {
+                throw UsageError("The file '\(file)' cannot be read.")
+            }
+            return try checked(text, "The file '\(file)' is empty.")
         }
+        guard let command else { return nil }
+        guard let text = output(of: command) else { throw UsageError("The command '\(command)' failed.") }
+        return try checked(text, "The command '\(command)' printed nothing.")
+    }
+
+    /// What a command of the shell prints; nil if it fails.
+    private static func output(of command: String) -> String? {
+        guard let pipe = popen(command, "re") else { return nil }
+        var bytes = [UInt8](repeating: 0, count: longest)
+        let count = fread(&bytes, 1, bytes.count, pipe)
+        return pclose(pipe) == 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
+    }
+
+    private static func checked(_ text: String, _ empty: String) throws -> String {
+        var text = text
         if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
-        guard !text.isEmpty else { throw UsageError("The file '\(file)' is empty.") }
+        guard !text.isEmpty else { throw UsageError(empty) }
         return text
     }
 
-    private static func environment(_ name: String) -> String? {
-        guard let value = getenv(name).map({ String(cString: $0) }), !value.isEmpty else { return nil }
-        return value
-    }
 }

@@ -1,5 +1,7 @@
 // Help: `-h` made from the table of commands.
 
+import Glibc
+
 enum Help {
     static let width = 96
     static let title = "the client of the Forebay broker: topics whose subscribers say how much they can take"
@@ -12,6 +14,8 @@ enum Help {
     static let exitCodes: [(code: Int32, says: String)] = [
         (ExitCode.done, "done"), (ExitCode.failure, "failure reported by the broker"), (ExitCode.usage, "usage"),
         (ExitCode.connection, "could not connect, or connection lost"),
+        (ExitCode.of(signal: SIGINT), "pub was interrupted by ^C"),
+        (ExitCode.of(signal: SIGTERM), "pub was ended by SIGTERM"),
     ]
 
     static func program(_ commands: [CommandSpec] = commandTable) -> String {
@@ -26,7 +30,8 @@ enum Help {
 
     static func group(_ word: String, _ commands: [CommandSpec] = commandTable) -> String {
         let members = commands.filter { $0.path[0] == word }
-        var out = "Commands\n" + table(members.map { (synopsis($0), $0.summary) })
+        var out = members.map { "Usage: forebay \(synopsis($0)) [OPTION…]\n" }.joined()
+        out += "\nCommands\n" + table(members.map { (synopsis($0), $0.summary) })
         out += "\nOptions\n" + options(commonOptions)
         return out + "\n" + examples(members.flatMap(\.examples))
     }

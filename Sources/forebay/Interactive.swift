@@ -34,14 +34,14 @@ struct Interactive: ~Copyable {
     /// Bytes of a message that can come to the screen.
     private static let textLimit = 1024
 
-    init(_ settings: SubscribeSettings, _ address: BrokerAddress) throws(ClientError) {
-        let session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+    init(_ settings: SubscribeSettings, _ addresses: [BrokerAddress]) throws(ClientError) {
+        let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let first = settings.request ?? 1
         stream = try session.connection.subscribe(settings.topic, settings.options, n: first)
+        state = ViewState(topic: settings.topic, address: "\(session.address)")
         self.session = session
         self.settings = settings
         output = Output()
-        state = ViewState(topic: settings.topic, address: "\(address)")
         state.granted = UInt64(first)
         state.note = "Begun with credit for \(first). Keys grant more."
         rateSince = (Clock.monotonic(), 0)

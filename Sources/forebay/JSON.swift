@@ -1,7 +1,7 @@
 // JSON: enough of RFC 8259 to read the broker's objects. Foundation's decoder would triple the time to start.
 
 /// A JSON value. Numbers keep their text, so that 64-bit ones stay exact.
-enum JSON: Equatable {
+enum JSON: Equatable, Sendable {
     case null
     case bool(Bool)
     case number(String)

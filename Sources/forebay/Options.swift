@@ -11,6 +11,8 @@ enum ValueKind: Equatable {
     case decimal(ClosedRange<Double>)
     case choice([String])
     case text
+    /// It may be given several times.
+    case texts
 }
 
 struct OptionSpec {
@@ -47,14 +49,26 @@ struct UsageError: Error, Equatable {
 struct Arguments {
     let command: CommandSpec?
     private(set) var values: [String: String] = [:]
+    /// Of options that may be given several times.
+    private(set) var lists: [String: [String]] = [:]
     private(set) var operands: [String] = []
     private(set) var wantsHelp = false
     private(set) var wantsVersion = false
     /// The first word of a two-word command of which only `-h` was asked.
     private(set) var helpTopic: String?
 
-    func has(_ name: String) -> Bool { values[name] != nil }
+    func has(_ name: String) -> Bool { values[name] != nil || lists[name] != nil }
     func text(_ name: String) -> String? { values[name] }
+    /// Adds what a context says, where the command line does not.
+    mutating func add(_ context: Context) {
+        let isIdentified = Context.identity.contains { has($0) }
+        for (option, value) in context.values where !has(option) {
+            if isIdentified, Context.identity.contains(option) { continue }
+            values[option] = value
+        }
+    }
+
+    func texts(_ name: String) -> [String] { lists[name] ?? [] }
     /// A value that the table declares as a number, and which has therefore been checked.
     func number(_ name: String) -> UInt64? { values[name].flatMap { UInt64($0) } }
     func decimal(_ name: String) -> Double? { values[name].flatMap { Double($0) } }
@@ -168,6 +182,10 @@ struct Arguments {
             guard Self.accepts(spec.kind, value) else {
                 throw UsageError("--\(spec.name) takes \(Self.expected(spec)), not '\(value)'.")
             }
+            if spec.kind == .texts {
+                lists[spec.name, default: []].append(value)
+                continue
+            }
             if let before = values[spec.name], before != value {
                 throw UsageError("--\(spec.name) is given twice, as '\(before)' and as '\(value)'.")
             }
@@ -201,7 +219,7 @@ struct Arguments {
             return !value.isEmpty && value.utf8.allSatisfy { (48...57).contains($0) || $0 == 46 }
                 && Double(value).map(range.contains) ?? false
         case .choice(let words): return words.contains(value)
-        case .text: return true
+        case .text, .texts: return true
         }
     }
 
@@ -214,7 +232,7 @@ struct Arguments {
             "\(list(words)) or a number from \(range.lowerBound) to \(range.upperBound)"
         case .decimal(let range): "a number from \(plain(range.lowerBound)) to \(plain(range.upperBound))"
         case .choice(let words): list(words)
-        case .text: spec.value
+        case .text, .texts: spec.value
         }
     }
 
@@ -230,6 +248,10 @@ struct Arguments {
 
     /// " – did you mean 'x'?" when a known word is near.
     private static func guess(_ word: String, among known: [String]) -> String {
+        // Whoever writes 'publish' means 'pub'.
+        if let longer = known.filter({ $0.count > 2 && word.hasPrefix($0) }).max(by: { $0.count < $1.count }) {
+            return " (did you mean '\(longer)'?)"
+        }
         let near = known.map { ($0, distance(word, $0)) }.min { $0.1 < $1.1 }
         guard let near, near.1 <= 2, near.1 < near.0.count else { return "" }
         return " (did you mean '\(near.0)'?)"

@@ -2,6 +2,7 @@
 
 import Bytes
 import Glibc
+import Synchronization
 
 /// What is to be printed, and the descriptor it goes to.
 struct Output: ~Copyable {
@@ -109,7 +110,18 @@ func writeError(_ text: String) {
     }
 }
 
+/// With --json what is told on stderr are objects, too. Set once, before anything is told.
+let tellsJSON: Atomic<Bool> = Atomic(false)
+
 /// A sentence for the person, on stderr.
 func tell(_ sentence: String) {
-    writeError("forebay: \(SafeText.line(sentence))\n")
+    guard tellsJSON.load(ordering: .relaxed) else { return writeError("forebay: \(SafeText.line(sentence))\n") }
+    writeError(JSON.object([("note", .string(sentence))]).encoded + "\n")
+}
+
+/// What the program fails of, on stderr.
+/// - Parameter word: names the kind of failure, for programs.
+func tellError(_ word: String, _ sentence: String) {
+    guard tellsJSON.load(ordering: .relaxed) else { return tell(sentence) }
+    writeError(JSON.object([("error", .string(word)), ("message", .string(sentence))]).encoded + "\n")
 }

@@ -31,7 +31,13 @@ enum OwnManual {
             sections: [
                 ManualSection(
                     "ENVIRONMENT",
-                    items: [("FOREBAY_URL", "the broker, where --url is not given")]),
+                    items: [
+                        ("FOREBAY_URL", "the broker, or several with commas between, where --url is not given"),
+                        ("FOREBAY_CONTEXT", "the saved broker, where neither --context nor --url is given"),
+                        ("FOREBAY_USER", "the user to connect as, where --user is not given"),
+                        ("FOREBAY_PASSWORD", "the user's password, where --password-file is not given"),
+                        ("FOREBAY_TOKEN", "a token to connect with, where neither a user nor --token-file is given"),
+                    ]),
                 ManualSection(
                     "EXIT STATUS", items: Help.exitCodes.map { (String($0.code), $0.says) }),
             ],
@@ -64,7 +70,7 @@ extension ManualOption {
             switch spec.kind {
             case .choice(let words), .numberOr(let words, _): .words(words)
             case .text where spec.value == "FILE": .file
-            case .flag, .number, .decimal, .text: .any
+            case .flag, .number, .decimal, .text, .texts: .any
             }
         self.init(spec.name, short: spec.short, value: spec.value, help: spec.help, values: values)
     }

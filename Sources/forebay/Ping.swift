@@ -9,19 +9,19 @@ struct Ping {
     private let count: Int
     private let interval: UInt64
     private let json: Bool
-    private let address: BrokerAddress
+    private let addresses: [BrokerAddress]
     /// How long an answer may take, in nanoseconds.
     private static let patience: UInt64 = 5_000_000_000
 
-    init(_ arguments: Arguments, _ address: BrokerAddress) {
+    init(_ arguments: Arguments, _ addresses: [BrokerAddress]) {
         count = Int(arguments.number("count") ?? 4)
         interval = UInt64((arguments.decimal("interval") ?? 1) * 1e9)
         json = arguments.has("json")
-        self.address = address
+        self.addresses = addresses
     }
 
     func run() throws(ClientError) -> Int32 {
-        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
         var output = Output()
         var times: [UInt64] = []
         var next = Clock.monotonic()
@@ -36,7 +36,7 @@ struct Ping {
             times.append(time)
             next += interval
             let text = Units.fixed(Double(time) / 1e6, 3)
-            output.buffer.append(json ? "{\"round_trip_ms\":\(text)}\n" : "\(address) answered in \(text) ms\n")
+            output.buffer.append(json ? "{\"round_trip_ms\":\(text)}\n" : "\(session.address) answered in \(text) ms\n")
             output.drain()
         }
         session.finish()
@@ -63,7 +63,7 @@ struct Ping {
             if woken.signal != nil { return nil }
             if woken.now >= start + Self.patience {
                 throw ClientError(
-                    .silent, "\(address) did not answer within \(Self.patience / 1_000_000_000) s.")
+                    .silent, "\(session.address) did not answer within \(Self.patience / 1_000_000_000) s.")
             }
         }
     }

@@ -11,6 +11,9 @@ enum ExitCode {
     static let usage: Int32 = 2
     static let connection: Int32 = 3
 
+    /// As shells have it of a program that a signal ended.
+    static func of(signal: Int32) -> Int32 { 128 + signal }
+
     static func of(_ error: ClientError) -> Int32 {
         if error.code == .badURL || error.code == .badFile || error.code == .badCredentials { return usage }
         return error.endsConnection && !error.isReportedByBroker ? connection : failure
@@ -36,11 +39,12 @@ enum Program {
     }
 
     static func run(_ words: [String]?) -> Int32 {
+        tellsJSON.store(words?.contains("--json") == true, ordering: .relaxed)
         do {
             guard let words else {
                 throw UsageError("The command line is not UTF-8: give binary messages by --stdin.")
             }
-            let arguments = try Arguments(words, commands: commandTable, common: commonOptions)
+            var arguments = try Arguments(words, commands: commandTable, common: commonOptions)
             if let help = help(arguments) {
                 var output = Output()
                 output.buffer.append(help)
@@ -54,15 +58,24 @@ enum Program {
                 output.drain()
                 return ExitCode.done
             }
-            return try run(command.id, arguments, brokerAddress(arguments))
+            switch command.id {
+            case .contextAdd, .contextUse, .contextRemove, .contextList:
+                var output = Output()
+                output.buffer.append(try ContextCommand(arguments).run(command.id))
+                output.drain()
+                return ExitCode.done
+            default: break
+            }
+            if let context = try context(arguments) { arguments.add(context) }
+            return try run(command.id, arguments, brokerAddresses(arguments))
         } catch let error as UsageError {
-            tell(error.message)
+            tellError("usage", error.message)
             return ExitCode.usage
         } catch let error as ClientError {
-            tell(sentence(error))
+            tellError(error.code.name, sentence(error))
             return ExitCode.of(error)
         } catch {
-            tell("\(error)")
+            tellError("failure", "\(error)")
             return ExitCode.failure
         }
     }
@@ -74,11 +87,42 @@ enum Program {
         return arguments.helpTopic.map { Help.group($0) } ?? Help.program()
     }
 
-    private static func brokerAddress(_ arguments: Arguments) throws -> BrokerAddress {
-        var address = try url(arguments)
-        address.credentials = try CredentialSettings.read(arguments, address)
+    /// The context that is named, else the one in use where nothing else says which broker.
+    private static func context(_ arguments: Arguments) throws -> Context? {
+        if let name = arguments.text("context") ?? environment("FOREBAY_CONTEXT") {
+            if arguments.has("context"), arguments.has("url") {
+                throw UsageError("--context and --url exclude each other: both say which broker.")
+            }
+            if !arguments.has("url") { return try ContextStore().read(name) }
+        }
+        // Who one is at that broker is nobody else's business.
+        guard !arguments.has("url"), environment("FOREBAY_URL") == nil, let store = try? ContextStore() else {
+            return nil
+        }
+        return try store.current.map { try store.read($0) }
+    }
+
+    /// Those of --url, at least one, all of one scheme, with what else is said of how to reach them.
+    private static func brokerAddresses(_ arguments: Arguments) throws -> [BrokerAddress] {
+        let addresses = try urls(arguments)
+        let first = addresses[0]
+        for other in addresses where other.transport != first.transport || (other.tls == nil) != (first.tls == nil) {
+            throw UsageError("The brokers of --url are to be spoken to alike: give all of them the same scheme.")
+        }
+        // A file may be a pipe, which can be read once.
+        let credentials = try CredentialSettings.read(arguments)
+        let tls = try tlsSettings(arguments, first)
+        return try addresses.map { address in
+            var address = address
+            address.credentials = try credentials ?? CredentialSettings.read(address)
+            address.tls = tls
+            return address
+        }
+    }
+
+    private static func tlsSettings(_ arguments: Arguments, _ address: BrokerAddress) throws -> TLSClientSettings? {
         let given = ["ca", "cert", "key", "insecure"].filter { arguments.has($0) }
-        guard let first = given.first else { return address }
+        guard let first = given.first else { return address.tls }
         guard var tls = address.tls else {
             let scheme = address.transport == .http ? "https" : "rsockets"
             throw UsageError("--\(first) is about TLS: give the broker as --url \(scheme)://\(address).")
@@ -91,51 +135,59 @@ enum Program {
         if tls.authority != nil, !tls.verifies {
             throw UsageError("--insecure trusts whoever answers: leave --ca out, or --insecure.")
         }
-        address.tls = tls
-        return address
+        return tls
     }
 
-    private static func url(_ arguments: Arguments) throws(ClientError) -> BrokerAddress {
-        if let url = arguments.text("url") { return try BrokerAddress(url: url) }
-        guard let url = getenv("FOREBAY_URL").map({ String(cString: $0) }), !url.isEmpty else {
-            return BrokerAddress(host: "127.0.0.1")
+    private static func urls(_ arguments: Arguments) throws(ClientError) -> [BrokerAddress] {
+        if let urls = arguments.text("url") { return try list(urls) }
+        guard let url = environment("FOREBAY_URL") else {
+            return [BrokerAddress(host: "127.0.0.1")]
         }
         do {
-            return try BrokerAddress(url: url)
+            return try list(url)
         } catch {
             throw ClientError(error.code, "FOREBAY_URL: \(error.message)")
         }
     }
 
-    private static func run(_ command: Command, _ arguments: Arguments, _ address: BrokerAddress) throws -> Int32 {
+    private static func list(_ urls: String) throws(ClientError) -> [BrokerAddress] {
+        var addresses: [BrokerAddress] = []
+        for url in urls.split(separator: ",", omittingEmptySubsequences: false) {
+            addresses.append(try BrokerAddress(url: String(url)))
+        }
+        return addresses
+    }
+
+    private static func run(_ command: Command, _ arguments: Arguments, _ addresses: [BrokerAddress]) throws -> Int32 {
         switch command {
         case .sub:
             let settings = try SubscribeSettings(arguments)
             if settings.interactive {
                 try Terminal.check()
-                var view = try Interactive(settings, address)
+                var view = try Interactive(settings, addresses)
                 return try view.run()
             }
-            var subscriber = try Subscriber(settings, address)
+            var subscriber = try Subscriber(settings, addresses, Reconnection(arguments, addresses))
             return try subscriber.run()
         case .pub:
             let settings = try PublishSettings(arguments)
-            if settings.isSingle { return try SinglePublish(settings, address).run() }
-            var publisher = try ChannelPublisher(settings, address)
+            if settings.isSingle { return try SinglePublish(settings, addresses).run() }
+            var publisher = try ChannelPublisher(settings, addresses, Reconnection(arguments, addresses))
             return try publisher.run()
         case .ping:
-            return try Ping(arguments, address).run()
+            return try Ping(arguments, addresses).run()
         case .bench:
-            return try Bench.run(BenchSettings(arguments), address)
-        case .topics: return try Listing(.topics, json: arguments.has("json")).run(address)
-        case .subs: return try Listing(.subscriptions, json: arguments.has("json")).run(address)
-        case .conns: return try Listing(.connections, json: arguments.has("json")).run(address)
+            return try Bench.run(BenchSettings(arguments), addresses[0])
+        case .topics: return try Listing(.topics, json: arguments.has("json")).run(addresses)
+        case .subs: return try Listing(.subscriptions, json: arguments.has("json")).run(addresses)
+        case .conns: return try Listing(.connections, json: arguments.has("json")).run(addresses)
         case .top:
-            var top = try Top(arguments, address)
+            var top = try Top(arguments, addresses)
             return try top.run()
         case .topicInfo, .topicComplete, .topicFail, .topicDelete, .closeConnection, .closeSubscription:
-            return try Control(command, arguments, over: address.transport).run(address)
-        case .completion, .manual: preconditionFailure("they need no broker")
+            return try Control(command, arguments, over: addresses[0].transport).run(addresses)
+        case .completion, .manual, .contextAdd, .contextUse, .contextRemove, .contextList:
+            preconditionFailure("they need no broker")
         }
     }
 

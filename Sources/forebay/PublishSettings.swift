@@ -2,10 +2,14 @@
 
 import Bytes
 import Client
+import EventLoop
+import HTTP2
 
 struct PublishSettings {
     enum Source {
-        case message(String)
+        case message([UInt8])
+        /// The whole of a file.
+        case file(String)
         case lines
         /// Generated payloads of so many bytes.
         case size(Int)
@@ -13,14 +17,19 @@ struct PublishSettings {
 
     let topic: String
     let source: Source
+    /// Messages in all; nil: without end, or as many as there are lines.
     let count: UInt64?
     let rate: Double?
     let ack: Bool
     let complete: Bool
     let json: Bool
+    /// What goes with each message.
+    let properties: MessageProperties
 
     /// Bytes of one line of the standard input.
     static let lineLimit = 1 << 20
+    /// Bytes of a file.
+    static let fileLimit = 1 << 30
 
     init(_ arguments: Arguments) throws(UsageError) {
         topic = arguments.operands[0]
@@ -30,31 +39,77 @@ struct PublishSettings {
         rate = arguments.decimal("rate")
         let sources = [
             arguments.operands.count > 1 ? "MESSAGE" : nil, arguments.has("stdin") ? "--stdin" : nil,
-            arguments.has("size") ? "--size" : nil,
+            arguments.has("size") ? "--size" : nil, arguments.has("file") ? "--file" : nil,
         ].compactMap { $0 }
         if sources.count > 1 {
             throw UsageError("\(sources[0]) and \(sources[1]) exclude each other: both say what to publish.")
         }
+        if arguments.has("forever") {
+            if arguments.has("count") { throw UsageError("--forever and --count exclude each other.") }
+            if arguments.has("stdin") {
+                throw UsageError("--forever has no meaning with --stdin, which ends by itself.")
+            }
+        }
         if arguments.operands.count > 1 {
-            source = .message(arguments.operands[1])
-            // One message, unless a rate asks for more without end.
-            count = arguments.number("count") ?? (rate == nil ? 1 : nil)
+            source = .message(Array(arguments.operands[1].utf8))
+            count = arguments.number("count") ?? (arguments.has("forever") ? nil : 1)
+        } else if let file = arguments.text("file") {
+            source = .file(file)
+            count = arguments.number("count") ?? (arguments.has("forever") ? nil : 1)
         } else if arguments.has("stdin") {
             source = .lines
             count = arguments.number("count")
         } else if let size = arguments.number("size") {
             source = .size(Int(size))
-            count = arguments.number("count")
+            count = arguments.number("count") ?? (arguments.has("forever") ? nil : 1)
         } else {
-            throw UsageError("Say what to publish: a MESSAGE, --stdin or --size.")
+            throw UsageError("Say what to publish: a MESSAGE, --file, --stdin or --size.")
         }
+        properties = try Self.properties(arguments)
         try SubscribeSettings.check(topic: topic)
         if topic.hasPrefix("$SYS.") { throw UsageError("\(topic) is the broker's own: clients cannot publish there.") }
     }
 
+    /// A single message's bytes; empty for other sources.
+    func content() throws(UsageError) -> [UInt8] {
+        switch source {
+        case .message(let bytes): bytes
+        case .file(let path): try Self.content(of: path)
+        case .lines, .size: []
+        }
+    }
+
+    private static func content(of file: String) throws(UsageError) -> [UInt8] {
+        guard let bytes = Machine.bytes(ofFile: file == "-" ? "/dev/stdin" : file, limit: fileLimit + 1) else {
+            throw UsageError("The file '\(file)' cannot be read.")
+        }
+        guard bytes.count <= fileLimit else {
+            throw UsageError("The file '\(file)' is longer than the \(Units.bytes(UInt64(fileLimit))) of a message.")
+        }
+        return bytes
+    }
+
+    private static func properties(_ arguments: Arguments) throws(UsageError) -> MessageProperties {
+        var properties = MessageProperties(contentType: arguments.text("content-type") ?? "")
+        for header in arguments.texts("header") {
+            guard let equals = header.firstIndex(of: "="), equals > header.startIndex else {
+                throw UsageError("--header takes NAME=VALUE, not '\(header)'.")
+            }
+            properties.headers.append((String(header[..<equals]), String(header[header.index(after: equals)...])))
+        }
+        guard properties.isValid else {
+            throw UsageError(
+                "A content type has at most 128 ASCII characters, and a message at most "
+                    + "\(MessageProperties.mostHeaders) headers with names that are short.")
+        }
+        return properties
+    }
+
     /// One message without a channel.
     var isSingle: Bool {
-        guard case .message = source else { return false }
-        return count == 1 && !complete
+        switch source {
+        case .message, .file: count == 1 && !complete
+        case .lines, .size: false
+        }
     }
 }

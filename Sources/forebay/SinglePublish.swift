@@ -6,18 +6,20 @@ import Glibc
 
 struct SinglePublish {
     private let settings: PublishSettings
-    private let address: BrokerAddress
-    private let message: String
+    private let addresses: [BrokerAddress]
+    private let message: [UInt8]
 
-    init(_ settings: PublishSettings, _ address: BrokerAddress) {
+    init(_ settings: PublishSettings, _ addresses: [BrokerAddress]) throws(UsageError) {
         self.settings = settings
-        self.address = address
-        message = if case .message(let text) = settings.source { text } else { "" }
+        self.addresses = addresses
+        message = try settings.content()
     }
 
     func run() throws(ClientError) -> Int32 {
-        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
-        let code = settings.ack ? try acknowledged(&session) : try fire(&session)
+        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
+        // Only what is acknowledged takes properties along.
+        let isAcknowledged = settings.ack || !settings.properties.isEmpty
+        let code = isAcknowledged ? try acknowledged(&session) : try fire(&session)
         session.finish()
         return code
     }
@@ -25,12 +27,13 @@ struct SinglePublish {
     private func acknowledged(_ session: inout Session) throws(ClientError) -> Int32 {
         var bytes = ByteBuffer()
         bytes.append(message)
-        let id = try session.connection.publish(settings.topic, bytes.readable)
+        let id = try session.connection.publish(settings.topic, bytes.readable, settings.properties)
         var sequence: UInt64?
         let isEnded = try session.waitForEnd(of: id) {
             if case .acknowledged(_, let told) = $0 { sequence = told.sequence }
         }
         guard isEnded else { return interrupted() }
+        guard settings.ack else { return ExitCode.done }
         guard let sequence else { throw ClientError(.badAnswer, "The broker did not tell the message's sequence.") }
         var output = Output()
         output.buffer.append(settings.json ? "{\"sequence\":\(sequence)}\n" : "\(sequence)\n")
@@ -50,8 +53,7 @@ struct SinglePublish {
         guard let answer = try session.ask(.topicInfo(settings.topic, toPublish: true)) else { return interrupted() }
         let state = JSON(answer)?["state"]?.text
         if let state, state != "live" {
-            tell("The topic '\(settings.topic)' is \(state): it takes no more messages.")
-            return ExitCode.failure
+            throw ClientError(.rejected, "The topic '\(settings.topic)' is \(state): it takes no more messages.")
         }
         return ExitCode.done
     }

@@ -8,6 +8,11 @@ struct Subscriber: ~Copyable {
     private let settings: SubscribeSettings
     private let format: MessageFormat
     private var session: Session
+    private var reconnection: Reconnection
+    private var options: SubscribeOptions
+    private var position: TopicPosition
+    /// No message has come since the connection was lost.
+    private var isBack = false
     private var output: Output
     private var refill: Refill
     private var stream: StreamID
@@ -24,11 +29,26 @@ struct Subscriber: ~Copyable {
     }
     private var end: End?
 
-    init(_ settings: SubscribeSettings, _ address: BrokerAddress) throws(ClientError) {
-        let session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP])
+    init(
+        _ settings: SubscribeSettings, _ addresses: [BrokerAddress], _ reconnection: Reconnection
+    ) throws(ClientError) {
+        let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP])
         var refill = Refill(batch: settings.request, once: settings.once, limit: settings.count)
-        stream = try session.connection.subscribe(settings.topic, settings.options, n: refill.first())
+        var options = settings.options
+        // To go on where it was, it has to know where that is.
+        if reconnection.isOn, !options.meta {
+            options.meta = true
+            // Nobody is told of a gap at the start.
+            options.gap = options.gap ?? .fail
+        }
+        let stream = try session.connection.subscribe(settings.topic, options, n: refill.first())
+        // Its answer tells that the subscription was not refused.
+        try reconnection.greet(session)
+        self.stream = stream
+        self.options = options
+        position = TopicPosition(options.start)
         self.session = session
+        self.reconnection = reconnection
         self.refill = refill
         self.settings = settings
         output = Output()
@@ -37,9 +57,52 @@ struct Subscriber: ~Copyable {
 
     mutating func run() throws(ClientError) -> Int32 {
         while true {
+            do throws(ClientError) {
+                return try follow()
+            } catch {
+                if let code = try reconnect(after: error) { return code }
+            }
+        }
+    }
+
+    /// Connects again, and subscribes where the connection was lost. Returns an exit code where something else came
+    /// first.
+    private mutating func reconnect(after error: ClientError) throws(ClientError) -> Int32? {
+        // What has come is printed, and what was asked for and has not is asked for again.
+        unprinted = 0
+        let left = session.connection.outstanding(on: stream)
+        if settings.once, left == 0 { throw error }
+        var error = error
+        while true {
+            switch try reconnection.connect(&session, after: error) {
+            case .connected: break
+            case .signal: return ExitCode.done
+            case .outputGone: return finishWithoutReader()
+            }
+            position.lost()
+            isBack = true
+            options.start = position.start
+            // It tells of what is missing now.
+            options.gap = .tell
+            refill = Refill(
+                batch: settings.once ? left : settings.request, once: settings.once,
+                limit: settings.count.map { $0 - delivered })
+            do throws(ClientError) {
+                stream = try session.connection.subscribe(settings.topic, options, n: refill.first())
+                try reconnection.greet(session)
+                return nil
+            } catch let other {
+                error = other
+            }
+        }
+    }
+
+    /// Prints what comes on one connection.
+    private mutating func follow() throws(ClientError) -> Int32 {
+        while true {
             try pull()
             if !output.isUsable { return finishWithoutReader() }
-            if let end { return finish(end) }
+            if let end { return try finish(end) }
             askAgain()
             var wants = Session.Wants()
             wants.reading = !output.isFull
@@ -78,11 +141,13 @@ struct Subscriber: ~Copyable {
     private mutating func handle(_ event: ClientEvent) {
         switch event {
         case .message(_, let message):
-            let info = settings.meta ? message.info : nil
-            if let info { tellOf(info) }
-            format.append(message.data, info: info, metadata: message.metadata, to: &output.buffer)
-            delivered += 1
             unprinted += 1
+            reconnection.works()
+            let info = message.info
+            guard isNew(info) else { return }
+            format.append(
+                message.data, info: settings.meta ? info : nil, metadata: message.metadata, to: &output.buffer)
+            delivered += 1
             if delivered == settings.count {
                 session.connection.cancel(stream)
                 end = .enough
@@ -91,14 +156,38 @@ struct Subscriber: ~Copyable {
             if settings.meta { tellOfEnd(dropped: dropped, info) }
             end = .completed
         case .failed(_, let error): end = .failed(error)
+        case .pong: reconnection.answered(by: session.address)
         // Should the connection end of it, that is told then.
-        case .closing, .granted, .declined, .pong, .acknowledged: break
+        case .closing, .granted, .declined, .acknowledged: break
+        }
+    }
+
+    /// Tells what a message says of those before it. False if it was printed before.
+    private mutating func isNew(_ info: MessageInfo?) -> Bool {
+        guard let info else { return true }
+        defer { epoch = info.epoch }
+        let arrival = position.receive(epoch: info.epoch, sequence: info.sequence, dropped: info.dropped)
+        if arrival == .again { return false }
+        if isBack { tellOf(arrival, info) } else if settings.meta { tellOf(info) }
+        isBack = false
+        return true
+    }
+
+    /// What the first message on another connection says.
+    private mutating func tellOf(_ arrival: TopicPosition.Arrival, _ info: MessageInfo) {
+        switch arrival {
+        case .next, .again: break
+        case .behind(let lost?): note("\(counted(lost, "message")) lost before #\(info.sequence).")
+        case .behind(nil), .uncertain: note("Messages may have been lost before #\(info.sequence).")
+        case .anew:
+            note(
+                "epoch \(info.epoch): the topic began anew, this is its #\(info.sequence), and the rest of the old one "
+                    + "is gone.")
         }
     }
 
     private mutating func tellOf(_ info: MessageInfo) {
         if epoch != info.epoch {
-            epoch = info.epoch
             if format.kind == .text || isAnew(info) {
                 note("epoch \(info.epoch)\(isAnew(info) ? anew : "")")
             }
@@ -147,14 +236,12 @@ struct Subscriber: ~Copyable {
         }
     }
 
-    private mutating func finish(_ end: End) -> Int32 {
+    private mutating func finish(_ end: End) throws(ClientError) -> Int32 {
+        self.end = nil
         session.finish()
         output.drain()
         if let failure = output.failure { return Self.cannotWrite(failure) }
-        if case .failed(let error) = end {
-            tell(Program.sentence(error))
-            return ExitCode.of(error)
-        }
+        if case .failed(let error) = end { throw error }
         return ExitCode.done
     }
 

@@ -40,6 +40,10 @@ enum Table {
         Column(title: "WAITING", field: "waiting", kind: .count),
         Column(title: "DROPPED", field: "dropped", kind: .count),
     ]
+    static let contexts = [
+        Column(title: "NAME", field: "name"), Column(title: "USED", field: "used"), Column(title: "URL", field: "url"),
+        Column(title: "USER", field: "user", isOptional: true),
+    ]
     static let connections = [
         Column(title: "ID", field: "id"), Column(title: "PEER", field: "peer"),
         Column(title: "USER", field: "user", isOptional: true),

@@ -36,7 +36,7 @@ import Testing
                     case .numberOr(let words, _): words[0]
                     case .decimal(let range): "\(Int(range.upperBound))"
                     case .choice(let words): words[0]
-                    case .text: "some text"
+                    case .text, .texts: "some text"
                     }
                 let operands = command.operands.map { _ in "operand" }
                 for words in value.map({ [["--" + option.name, $0], ["--\(option.name)=\($0)"]] }) ?? [
@@ -44,7 +44,8 @@ import Testing
                 ] {
                     let after = try Arguments(
                         command.path + operands + words, commands: commandTable, common: commonOptions)
-                    #expect(after.has(option.name) && after.text(option.name) == value ?? "")
+                    let taken = option.kind == .texts ? after.texts(option.name).last : after.text(option.name)
+                    #expect(after.has(option.name) && taken == value ?? "")
                     #expect(after.operands == operands && after.command?.id == command.id)
                     let before = try Arguments(
                         command.path + words + operands, commands: commandTable, common: commonOptions)
@@ -108,11 +109,11 @@ import Testing
         #expect(
             refusal().hasPrefix(
                 "Say what to do: sub, pub, topics, topic, subs, conns, close, top, ping, bench, "
-                    + "completion or manual."))
+                    + "context, completion or manual."))
         #expect(
             refusal("sup", "t")
                 == "There is no command 'sup' (did you mean 'sub'?). There are sub, pub, topics, topic, subs, "
-                + "conns, close, top, ping, bench, completion and manual."
+                + "conns, close, top, ping, bench, context, completion and manual."
         )
         #expect(refusal("sub").hasPrefix("'forebay sub' needs TOPIC"))
         #expect(refusal("sub", "a", "b").contains("does not know what to do with 'b'"))
@@ -137,7 +138,7 @@ import Testing
         #expect(refusal("sub", "t", "--meta", "--format", "raw").hasPrefix("--meta cannot be shown"))
         #expect(refusal("pub", "t", "m", "--stdin").hasPrefix("MESSAGE and --stdin exclude"))
         #expect(refusal("pub", "t", "--stdin", "--size", "3").hasPrefix("--stdin and --size exclude"))
-        #expect(refusal("pub", "t") == "Say what to publish: a MESSAGE, --stdin or --size.")
+        #expect(refusal("pub", "t") == "Say what to publish: a MESSAGE, --file, --stdin or --size.")
         #expect(refusal("pub", "$SYS.stats", "m").contains("the broker's own"))
         #expect(refusal("sub", "").hasPrefix("The topic's name is empty"))
         #expect(refusal("sub", String(repeating: "a", count: 256)).contains("longer than the 255 bytes"))
@@ -183,6 +184,13 @@ import Testing
         #expect(try PublishSettings(parse("pub", "t", "m", "--ack")).isSingle)
         #expect(try !PublishSettings(parse("pub", "t", "m", "--count", "2")).isSingle)
         #expect(try !PublishSettings(parse("pub", "t", "m", "--complete")).isSingle)
-        #expect(try PublishSettings(parse("pub", "t", "m", "--rate", "2")).count == nil)
+        #expect(try PublishSettings(parse("pub", "t", "--file", "x")).isSingle)
+        #expect(try PublishSettings(parse("pub", "t", "m", "--rate", "2")).count == 1)
+        #expect(try PublishSettings(parse("pub", "t", "--size", "9")).count == 1)
+        #expect(try PublishSettings(parse("pub", "t", "m", "--forever")).count == nil)
+        #expect(try PublishSettings(parse("pub", "t", "--size", "9", "--forever")).count == nil)
+        #expect(try PublishSettings(parse("pub", "t", "--stdin")).count == nil)
+        #expect(refusal("pub", "t", "m", "--forever", "--count", "2").hasPrefix("--forever and --count exclude"))
+        #expect(refusal("pub", "t", "--stdin", "--forever").hasPrefix("--forever has no meaning with --stdin"))
     }
 }

@@ -99,6 +99,7 @@ final class TestBroker {
     @discardableResult
     private func turn(_ index: Int, batches: Int) -> Bool {
         let shard = shards[index]
+        shard.beginTurn()
         let worked = shard.hasWork
         if worked { shard.goOn(now: now) }
         for batch in inboxes[index].prefix(batches) { shard.receive(batch, now: now) }

@@ -9,6 +9,11 @@ import Testing
 @testable import Core
 
 @Suite struct WorkTests {
+    /// Hands a client's bytes to its shard; the buffer lives as long as they are read.
+    private func receive(_ bytes: borrowing ByteBuffer, from client: TestClient, _ broker: TestBroker) {
+        broker.shards[client.shard].receive(bytes.readable, on: client.id, now: broker.now)
+    }
+
     /// Subscriptions that are cancelled at once, to a topic on shard 0.
     private func churn(_ pairs: Int, _ topic: String = "t") -> ByteBuffer {
         var buffer = ByteBuffer()
@@ -40,7 +45,7 @@ import Testing
         let buffer = churn(1000)
         shard.beginTurn()
         for flood in floods {
-            shard.receive(buffer.readable, on: flood.id, now: broker.now)
+            receive(buffer, from: flood, broker)
             #expect(shard.isBehind(flood.id) && shard.hasWork)
         }
         #expect(shard.counters.subscriptionsOpened < 100 && !shard.isTurnOver)
@@ -58,7 +63,7 @@ import Testing
         let buffer = churn(1000)
         let floods = (0..<100).map { _ in broker.connect() }
         shard.beginTurn()
-        for flood in floods where !shard.isTurnOver { shard.receive(buffer.readable, on: flood.id, now: broker.now) }
+        for flood in floods where !shard.isTurnOver { receive(buffer, from: flood, broker) }
         #expect(shard.isTurnOver && !shard.isBehind(floods[50].id), "some are not read in this turn")
         shard.beginTurn()
         shard.goOn(now: broker.now)
@@ -72,7 +77,7 @@ import Testing
         let idle = (0..<20 * Work.sweep).map { _ in broker.connect() }
         let flood = broker.connect()
         shard.beginTurn()
-        shard.receive(churn(100).readable, on: flood.id, now: broker.now)
+        receive(churn(100), from: flood, broker)
         shard.reload(.open, now: broker.now)
         #expect(shard.isSweeping(.permissions) && shard.isBehind(flood.id))
         for _ in 0..<15 where shard.isBehind(flood.id) {
@@ -119,7 +124,7 @@ import Testing
             #expect(shard.work.spent >= Work.endings * Work.ending)
         }
         shard.beginTurn()
-        shard.receive(buffer.readable, on: flood.id, now: broker.now)
+        receive(buffer, from: flood, broker)
         let before = shard.counters.subscriptionsOpened
         shard.beginTurn()
         shard.goOn(now: broker.now)
@@ -153,7 +158,7 @@ import Testing
         let flood = broker.connect()
         flood.window = 0
         let buffer = churn(1000)
-        shard.receive(buffer.readable, on: flood.id, now: broker.now)
+        receive(buffer, from: flood, broker)
         #expect(shard.isBehind(flood.id))
         let before = shard.counters.subscriptionsOpened
         let connection = try #require(shard.find(flood.id))
@@ -187,7 +192,7 @@ import Testing
         shard.slice = 10
         let publisher = broker.connect()
         let message = message("t")
-        shard.receive(message.readable, on: publisher.id, now: broker.now)
+        receive(message, from: publisher, broker)
         #expect(shard.hasWork && shard.counters.delivered == 10)
         broker.runAll()
         #expect(shard.counters.delivered == 100 && client.received().count == 100)
@@ -221,7 +226,7 @@ import Testing
         let one = message(topic)
         for _ in 0..<500 { buffer.append(one.readable) }
         for client in clients {
-            shard.receive(buffer.readable, on: client.id, now: broker.now)
+            receive(buffer, from: client, broker)
             while shard.hasWork { shard.goOn(now: broker.now) }
         }
         #expect(shard.forwardedCount > Work.mailUnderWay && shard.forwardedCount <= Work.mailUnderWay + clients.count)
@@ -238,7 +243,7 @@ import Testing
         let before = broker.memory.used
         let buffer = churn(500, topic)
         for _ in 0..<50 {
-            shard.receive(buffer.readable, on: client.id, now: broker.now)
+            receive(buffer, from: client, broker)
             while shard.hasWork { shard.goOn(now: broker.now) }
         }
         #expect(shard.effects.mail[owner].count <= 2)
@@ -263,7 +268,7 @@ import Testing
                 FrameWriter.requestFNF(stream: 1, metadata: route, data: $0, fragment: 1 << 20, into: &buffer)
             }
         }
-        for client in clients { shard.receive(buffer.readable, on: client.id, now: broker.now) }
+        for client in clients { receive(buffer, from: client, broker) }
         #expect(shard.forwardedBytes > 0 && broker.memory.used >= shard.forwardedBytes)
         #expect(shard.forwardedBytes <= limits.memory / 4 * 5 + 200_000)
         #expect(shard.counters.publishesDropped.total > 0)

@@ -2,6 +2,7 @@
 
 import EventLoop
 import Glibc
+import Synchronization
 import TestCertificates
 import Testing
 
@@ -83,10 +84,17 @@ private final class Ends {
         #expect(ends.server.peerCertificate == nil && !ends.server.usesKernel)
     }
 
-    /// Pieces of every size around a record's, through a socket that takes a few kilobytes at a time.
-    @Test func whatIsWrittenArrivesWhateverTheSocketTakes() throws {
+    /// Pieces of every size around a record's, through a socket that takes a few kilobytes at a time; also while
+    /// records are to be small now and then.
+    @Test(arguments: [false, true]) func whatIsWrittenArrivesWhateverTheSocketTakes(isFullAtTimes: Bool) throws {
         let ends = try Ends()
         #expect(ends.shakeHands() == (.done, .done))
+        let asked = Atomic(0)
+        if isFullAtTimes {
+            ends.server.gauge = TLSGauge(
+                hold: { _ in }, isFull: { asked.add(1, ordering: .relaxed).newValue.isMultiple(of: 2) })
+        }
+        defer { ends.server.gauge = nil }
         let sizes = [1, 0, 16_383, 16_384, 16_385, 5, 5, 100_000, 3, 40_000, 0, 7]
         var rest = sizes.enumerated().map { index, size in (0..<size).map { UInt8(($0 &+ index) % 251) } }
         let all = rest.flatMap { $0 }
@@ -106,7 +114,8 @@ private final class Ends {
             }
             got += ends.read().bytes
         }
-        #expect(got == all)
+        let isSame = got == all
+        #expect(isSame)
         #expect(wasHeld > 0)
     }
 

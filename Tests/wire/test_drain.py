@@ -60,6 +60,19 @@ def test_who_has_said_nothing_is_told(own):
     ended(own)
 
 
+@pytest.mark.rsocket
+def test_who_has_not_been_accepted_is_told(own):
+    own.process.send_signal(signal.SIGSTOP)
+    silent = [raw.Connection(own.address) for _ in range(1000)]
+    own.process.send_signal(signal.SIGTERM)
+    own.process.send_signal(signal.SIGCONT)
+    for one in silent:
+        error = one.frame(0)
+        assert (error.kind, error.code) == (raw.ERROR, raw.REJECTED_SETUP) and "shutting down" in error.text
+        one.close()
+    ended(own)
+
+
 def test_what_is_buffered_is_delivered(own, connect, topic):
     a, b = connect(own, receive_buffer=64 << 10), connect(own)
     sub, body = a.subscribe(topic), bytes(1000)

@@ -5,6 +5,9 @@ import socket
 
 import pytest
 
+import tls
+from admin import Admin, until
+
 
 def takes_connections(address) -> bool:
     try:
@@ -54,3 +57,29 @@ def test_nothing_to_listen_on_is_wrong_usage(start):
 def test_one_port_for_both_is_wrong_usage(start):
     code, words = start.refusal("--listen", "127.0.0.1:7000", "--http", "127.0.0.1:7000")
     assert code == 2 and "give them different ports" in words
+
+
+def test_handshakes_that_come_to_no_end_are_counted(begin):
+    """On either listener."""
+    admin = Admin(begin(*tls.server().options, "--tls-except", "admin", "--admin", "127.0.0.1:0", "--setup-time", "1s"))
+    with socket.create_connection(admin.broker.address) as one, socket.create_connection(admin.broker.http) as other:
+        for line in (one, other):
+            line.sendall(b"\x16\x03\x01")
+        until(lambda: admin.metrics()['forebay_tls_handshakes_total{result="failed"}'] == 2, "both are given up")
+
+
+def test_connections_of_http_are_told_apart(begin):
+    """One that has said nothing has no session of HTTP/2 yet."""
+    admin = Admin(begin("--admin", "127.0.0.1:0"))
+
+    def told():
+        metrics = admin.metrics()
+        return [metrics[f'forebay_connections{{protocol="{name}"}}'] for name in ("http", "http1", "http2")]
+
+    with socket.create_connection(admin.broker.http) as silent:
+        until(lambda: told() == [1, 0, 0], "it is there")
+        silent.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        until(lambda: told() == [0, 0, 1], "it speaks HTTP/2")
+        with socket.create_connection(admin.broker.http) as other:
+            other.sendall(b"GET / HTTP/1.1\r\n")
+            until(lambda: told() == [0, 1, 1], "the other one speaks HTTP/1.1")

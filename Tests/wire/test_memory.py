@@ -150,6 +150,24 @@ def test_bodies_of_http1_that_are_never_whole(bounded):
         line.close()
 
 
+def test_heads_of_http1_without_bodies(bounded):
+    """So many that what the broker has for each of them would take all memory: beyond half of that they are refused."""
+    broker, bound, well = bounded()
+    count = 2 * LIMIT // (32 << 10)
+    control, head = broker.peer(), post("unfinished", bytes(100_000))[:-100_000]
+    crowd = [Line(broker.http) for _ in range(count)]
+    for line in crowd:
+        line.send(head)
+    well.moves(50)
+    assert control.control("$SYS.info")["memory"] <= LIMIT * 3 // 4
+    refused = count * 3 // 8
+    for line in reversed(crowd[-refused:]):
+        assert line.answer()[0] == 429
+    over(bound, well)
+    for line in (*crowd, control):
+        line.close()
+
+
 @pytest.mark.parametrize("sent", [GET[:20], GET], ids=["the beginning of a request", "a request"])
 def test_idle_connections_of_http1(bounded, sent):
     """They take none of the memory that messages could have, but for an eighth: beyond that an answer is the last."""

@@ -152,6 +152,35 @@ def test_a_flood_of_http1_connections(turns):
     here.check("connections with a request each")
 
 
+@pytest.mark.parametrize("form, byte", [("application/x-ndjson", b"\x01"), ("text/event-stream", b"\n")],
+                         ids=["lines", "events"])
+def test_histories_in_other_forms(turns, form, byte):
+    """Readers that stall at different places of messages which take six times as much in their form: one is made a
+    turn, all of them take half of memory at most, and other topics are published to."""
+    memory = 64 << 20
+    here, text = turns("--memory", str(memory)), byte * ((1 << 20) - 100)
+    publisher = here.broker.peer()
+    for _ in range(15):
+        publisher.publish("t.history", text)
+    readers = [http1.Line(here.broker.http, receive_buffer=4096) for _ in range(200 if FULL else 60)]
+    for number, line in enumerate(readers):
+        replay = 15 - number % 15
+        line.send(f"GET /v1/topics/t.history/messages?replay={replay} HTTP/1.1\r\nhost: localhost\r\n"
+                  f"accept: {form}\r\n\r\n".encode())
+    most = 0
+    for _ in range(100):
+        publisher.publish("t.other", b"x")
+        most = max(most, here.admin.metrics()["forebay_memory_bytes"])
+        time.sleep(0.02)
+    for _ in range(10):
+        publisher.publish("t.history", text)
+        most = max(most, here.admin.metrics()["forebay_memory_bytes"])
+    assert most <= memory
+    here.check(f"{len(readers)} readers of a history, {most / memory:.2f} of memory at most")
+    for line in readers:
+        line.close()
+
+
 @pytest.mark.parametrize("how", ["complete", "delete"])
 def test_a_topic_of_many_ends(turns, how):
     here = turns()

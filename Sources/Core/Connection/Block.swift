@@ -1,28 +1,13 @@
 // Blocks: memory for bytes made for one connection, reused so that steady delivery allocates nothing.
 
 /// A region that segments of one connection's output lie in.
-final class Block {
+final class Block: Region, @unchecked Sendable {
     static let size = 16 << 10
     /// A connection's second one, where memory is short: blocks of a few bytes each take more beside than these.
     static let shortSize = 512
-    let base: UnsafeMutableRawPointer
-    let capacity: Int
     var used = 0
     /// Segments that lie in it.
     var segments = 0
-    private let budget: MemoryBudget
-
-    init(capacity: Int, budget: MemoryBudget) {
-        self.capacity = capacity
-        self.budget = budget
-        base = .allocate(byteCount: capacity, alignment: 16)
-        budget.add(capacity)
-    }
-
-    deinit {
-        base.deallocate()
-        budget.add(-capacity)
-    }
 }
 
 /// The shard's spare blocks, its scratch, and how much all its connections hold for themselves.

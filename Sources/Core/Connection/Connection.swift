@@ -111,7 +111,7 @@ final class Connection: Timed {
         setupSince = now
         lastHeard = now
         rsocket = ServerConnection(limits: limits.ofConnection)
-        http = face == .http ? HTTPFace(limits: limits, pool: pool) : nil
+        http = face == .http ? HTTPFace(pool: pool) : nil
         output = Output(pool: pool, isRSocket: face == .rsocket)
     }
 

@@ -72,6 +72,7 @@ extension Shard {
         connection.lastHeard = now.monotonic
         connection.probed = false
         if let http = connection.http {
+            if http.session == nil { http.becomeHTTP2(limits: limits) }
             http.session?.pointee.feed(bytes, now: now.monotonic)
         } else {
             connection.rsocket.shortReassembly = shortReassembly
@@ -342,7 +343,7 @@ extension Shard {
         if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }
         updateReading(connection)
-        if connection.http?.http1?.isIdle == true { return close(connection, reason: error.message, now: now) }
+        if connection.http?.endsUntold == true { return close(connection, reason: error.message, now: now) }
         flush(connection)
     }
 

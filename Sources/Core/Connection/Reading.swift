@@ -53,7 +53,7 @@ extension Shard {
     /// So much is pending that others may not begin more: a client of HTTP/2 whose windows hold its answers back has as
     /// long to take them as one that leaves them unread.
     func limitHoldingBack(_ connection: Connection, now: Instant) {
-        guard let http = connection.http, http.http1 == nil else { return }
+        guard let http = connection.http, http.session != nil else { return }
         guard http.unwritten > Limits.unwrittenAnswers else { return http.holdsBack = nil }
         guard let (since, done) = http.holdsBack, http.done - done <= UInt64(Limits.unwrittenAnswers) else {
             return http.holdsBack = (now.monotonic, http.done)

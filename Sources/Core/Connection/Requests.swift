@@ -45,8 +45,7 @@ extension Shard {
             break
         case .refuse(let stream, let handle, let error):
             if let limit = LimitReached(error.bound) { reached(limit) }
-            // What takes so much room is a publish.
-            if error.bound == .memory { counters.publishesRefused[.memory] &+= 1 }
+            if error.bound == .memory { refusedUnfinished() }
             if let handle, let bound = self.stream(handle, nil) {
                 revoke(bound, Refusal(error), now: now)
             } else {

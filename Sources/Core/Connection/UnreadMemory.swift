@@ -20,6 +20,8 @@ struct UnreadMemory {
 
     /// A part of `memory`, in which all that only stuck connections keep is no concern.
     static let share = 4
+    /// So much of `memory` is to be free, before anybody gives way.
+    static let reserve = 20
     /// A part of its share of which a connection may need no more for a copy to be worthwhile.
     static let worthCopying = 2
 }
@@ -52,8 +54,10 @@ extension Shard {
                 fields: [("shard", String(index)), ("connections", String(unread.cutOff))]))
     }
 
+    /// Memory is used up, or what is kept of messages in other forms has others wait.
     var isUnreadTooMuch: Bool {
-        memory.unread > memory.limit / UnreadMemory.share && memory.used > memory.limit - memory.limit / 20
+        memory.unread > memory.limit / UnreadMemory.share
+            && (memory.used > memory.limit - memory.limit / UnreadMemory.reserve || !work.isFed)
     }
 
     /// Regions that a connection names and nobody else may need, by their marks, with how many bytes of each.

@@ -86,7 +86,7 @@ extension Connection {
     /// What it speaks, as far as that is known.
     var protocolName: String {
         guard let http else { return "rsocket" }
-        return http.http1 == nil ? "http2" : "http1"
+        return http.session != nil ? "http2" : http.http1 != nil ? "http1" : "http"
     }
 }
 

@@ -213,6 +213,9 @@ public struct ConnectionSums: Sendable {
     public var rsocket = 0
     public var http2 = 0
     public var http1 = 0
+    /// HTTP's, which have not shown yet what they speak of it.
+    public var undecided = 0
+    public var count: Int { rsocket + http2 + http1 + undecided }
     /// Bytes that wait for their sockets; of them, answers and other control output.
     public var output = 0
     public var control = 0
@@ -225,6 +228,7 @@ public struct ConnectionSums: Sendable {
         rsocket += other.rsocket
         http2 += other.http2
         http1 += other.http1
+        undecided += other.undecided
         output += other.output
         control += other.control
         paused += other.paused

@@ -212,7 +212,8 @@ extension ConnectionSums {
         switch connection.http {
         case nil: rsocket += 1
         case let http? where http.http1 != nil: http1 += 1
-        default: http2 += 1
+        case let http? where http.session != nil: http2 += 1
+        default: undecided += 1
         }
         output += connection.handedOver
         control += connection.output.controlCount

@@ -183,7 +183,7 @@ extension Shard {
             viewEnd: subscriber.known { $0.told.value } ?? subscriber.mirror.log.end.value,
             viewHead: subscriber.mirror.log.head.value,
             viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog,
-            isHeldUp: subscriber.exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false)
+            isHeldUp: subscriber.awaitsForm || subscriber.exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false)
     }
 
     /// The payload of a message that this shard's topic holds, and what it is charged in bytes; nil if it holds none.

@@ -80,4 +80,8 @@ extension Shard {
         counters.publishesRefused[PublishLoss(refusal)] &+= 1
         counters.lostTopic = topic
     }
+
+    /// A message was refused before it was complete, for want of memory. What takes so much room is a publish, of a
+    /// topic that is not known here.
+    func refusedUnfinished() { counters.publishesRefused[.memory] &+= 1 }
 }

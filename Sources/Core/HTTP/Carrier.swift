@@ -4,6 +4,8 @@
 import HTTP2
 
 enum Carrier {
+    /// Its first bytes have not come, or do not tell yet. Who says nothing is not given the memory of a session.
+    case undecided
     /// In memory of its own, so that calls of the session copy and count nothing; `destroy` gives it back.
     case http2(UnsafeMutablePointer<ServerSession>)
     case http1(HTTP1Carrier)
@@ -26,19 +28,29 @@ extension HTTPFace {
     /// Bytes of a stream's body that may wait for the driver to fetch them.
     private static let roomOfHTTP1 = 128 << 10
 
-    /// HTTP/2's; nil over HTTP/1.1. Not to be kept beyond the call that asked for it.
+    /// HTTP/2's; nil over HTTP/1.1, and before it is known. Not to be kept beyond the call that asked for it.
     var session: UnsafeMutablePointer<ServerSession>? {
         if case .http2(let session) = carrier { session } else { nil }
     }
 
-    /// HTTP/1.1's; nil over HTTP/2.
+    /// HTTP/1.1's; nil over HTTP/2, and before it is known.
     var http1: HTTP1Carrier? { if case .http1(let http1) = carrier { http1 } else { nil } }
+
+    /// There is nobody to tell of the connection's end: no request is under way, and there is no frame for it.
+    var endsUntold: Bool {
+        switch carrier {
+        case .undecided: true
+        case .http2: false
+        case .http1(let http1): http1.isIdle
+        }
+    }
 
     // Exchanges
 
     /// Something of the exchanges is to be written.
     var wantsOutput: Bool {
         switch carrier {
+        case .undecided: false
         case .http2(let session): session.pointee.wantsOutput
         case .http1(let http1):
             !http1.isIdle && !http1.isSpent
@@ -49,6 +61,7 @@ extension HTTPFace {
     /// The exchange that a stream has.
     func handle(of stream: UInt32) -> UInt32? {
         switch carrier {
+        case .undecided: nil
         case .http2(let session): session.pointee.handle(of: stream)
         case .http1(let http1): http1.stream == stream && http1.handle != .max ? http1.handle : nil
         }
@@ -57,6 +70,7 @@ extension HTTPFace {
     /// The exchange is known by its stream from now on.
     func name(_ exchange: Exchange) {
         switch carrier {
+        case .undecided: break
         case .http2(let session): session.pointee.setHandle(exchange.handle.index, stream: exchange.stream)
         case .http1(let http1): http1.name(exchange.handle.index)
         }
@@ -72,6 +86,7 @@ extension HTTPFace {
         _ exchange: Exchange, _ answer: PlainAnswer, heads: inout AnswerHeads, complete: Bool, now: Instant
     ) {
         switch carrier {
+        case .undecided: break
         case .http2(let session):
             let fields = heads.fields(of: answer, wall: now.wall)
             session.pointee.respond(exchange.stream, status: answer.status, fields: fields, complete: complete)
@@ -104,6 +119,7 @@ extension HTTPFace {
     /// The answer ends behind what is in the body.
     func finish(_ exchange: Exchange, now: Instant) {
         switch carrier {
+        case .undecided: break
         case .http2(let session): session.pointee.finish(exchange.stream)
         case .http1(let http1): http1.finish(now: now.monotonic)
         }
@@ -149,6 +165,7 @@ extension HTTPFace {
     /// Exchanges that are there go on to their end, and no others are taken.
     func goAway(_ message: String) {
         switch carrier {
+        case .undecided: break
         case .http2(let session): session.pointee.goAway(.noError, message)
         case .http1(let http1): http1.isLast = true
         }

@@ -15,6 +15,11 @@ enum EntryForm {
     /// Records of a stream of plain HTTP, without what one subscription alone is told.
     case record(StreamFormat, epoch: UInt64)
 
+    /// How many bytes a byte of a payload takes at most; what goes with a message beside it is little.
+    static let most = 8
+    /// A part of `memory` that large messages in other forms may take.
+    static let share = 2
+
     /// Calls `body` with a record, measured.
     fileprivate static func withRecord<Result>(
         _ format: StreamFormat, _ epoch: UInt64, _ sequence: SequenceNumber, _ entry: Chunk.Entry, of chunk: Chunk,
@@ -42,9 +47,13 @@ final class EntryRun: Region, @unchecked Sendable {
     /// Bytes of the first run of a topic, and of the largest that holds more than one message.
     static let smallest = 4 << 10
     static let largest = 64 << 10
+    /// From so many bytes on there has to be memory for it.
+    static let large = 16 << 10
 
     let first: SequenceNumber
     private let form: EntryForm
+    /// Who counts it, if it is large.
+    private let forms: MemoryBudget?
     /// Where each entry ends.
     private var ends: [Int] = []
     /// When it was last used, in the cache's count.
@@ -53,8 +62,12 @@ final class EntryRun: Region, @unchecked Sendable {
     init(first: SequenceNumber, capacity: Int, form: EntryForm = .call, budget: MemoryBudget) {
         self.first = first
         self.form = form
+        forms = capacity >= EntryRun.large ? budget : nil
         super.init(capacity: capacity, budget: budget)
+        forms?.addForms(capacity)
     }
+
+    deinit { forms?.addForms(-capacity) }
 
     var end: SequenceNumber { first.advanced(by: ends.count) }
 
@@ -73,12 +86,15 @@ final class EntryRun: Region, @unchecked Sendable {
         }
     }
 
+    /// Bytes of all entries.
+    var size: Int { ends.last ?? 0 }
+
     /// Where the entry of `sequence` begins.
     private func offset(_ position: Int) -> Int { position == 0 ? 0 : ends[position - 1] }
 
     /// Adds the message behind the last one; false if there is no room for it.
     func add(_ chunk: Chunk, _ entry: Chunk.Entry) -> Bool {
-        let start = ends.last ?? 0
+        let start = size
         if case .record(let format, let epoch) = form {
             return EntryForm.withRecord(format, epoch, end, entry, of: chunk) { record in
                 guard capacity - start >= record.size else { return false }
@@ -137,6 +153,18 @@ struct EntryCaches {
         }
     }
 
+    /// Bytes of all entries that were ever made.
+    var made: Int { calls.made + events.made + lines.made }
+
+    /// A run holds the message in that form already.
+    func holds(_ sequence: SequenceNumber, as form: EntryForm) -> Bool {
+        switch form {
+        case .call: calls.holds(sequence)
+        case .record(.eventStream, _): events.holds(sequence)
+        case .record(.jsonLines, _): lines.holds(sequence)
+        }
+    }
+
     /// Messages before `sequence` have gone.
     mutating func evict(before sequence: SequenceNumber) {
         calls.evict(before: sequence)
@@ -181,8 +209,16 @@ struct EntryCache {
     private(set) var memory = 0
     /// Bytes of the next run: a topic with few messages is to take little.
     private var nextCapacity = EntryRun.smallest
+    /// Bytes of all that were ever made.
+    private(set) var made = 0
 
     func forEachRun(_ body: (EntryRun) -> Void) { runs.forEach(body) }
+
+    /// A run holds the message already.
+    func holds(_ sequence: SequenceNumber) -> Bool {
+        let place = place(of: sequence)
+        return place > 0 && sequence < runs[place - 1].end
+    }
 
     /// The run that holds `sequence`, which `log` has.
     mutating func run(
@@ -222,7 +258,18 @@ struct EntryCache {
     }
 
     mutating func removeUnused() {
-        for index in runs.indices.reversed() where isKnownUniquelyReferenced(&runs[index]) { remove(index) }
+        var kept: [EntryRun] = []
+        for index in runs.indices {
+            let isUnused = isKnownUniquelyReferenced(&runs[index])
+            let run = runs[index]
+            if isUnused {
+                memory -= run.capacity
+                run.letGo()
+            } else {
+                kept.append(run)
+            }
+        }
+        runs = kept
         if runs.isEmpty { nextCapacity = EntryRun.smallest }
     }
 
@@ -238,7 +285,9 @@ struct EntryCache {
     }
 
     /// Adds what the log has behind a run, as far as the next run and its room allow.
-    private func extend(_ run: EntryRun, _ place: Int, _ log: Log) {
+    private mutating func extend(_ run: EntryRun, _ place: Int, _ log: Log) {
+        let before = run.size
+        defer { made += run.size - before }
         let stop = place < runs.count ? Swift.min(runs[place].first, log.end) : log.end
         while run.end < stop {
             let piece = log.piece(of: run.end)

@@ -14,6 +14,55 @@ extension Shard {
         }
     }
 
+    /// The run that holds a message in another form. Nil where that has to be made, which takes long, and the turn has
+    /// no time left: then the subscription is delivered to in a later one.
+    func entryRun(for sequence: SequenceNumber, as form: EntryForm, of subscriber: Subscriber) -> EntryRun? {
+        let mirror = subscriber.mirror
+        if !mirror.entries.holds(sequence, as: form) {
+            let piece = mirror.log.piece(of: sequence)
+            let payload = Int(piece.chunk.entry(sequence - piece.first).payload)
+            if payload >= Work.worthATurn {
+                if isTurnOver || work.hasMadeMuch {
+                    makeLater(for: subscriber)
+                    return nil
+                }
+                guard hasMemory(for: sequence, payload: payload, as: form, in: mirror.log) else {
+                    makeWhenThereIsMemory(for: subscriber)
+                    return nil
+                }
+            }
+        }
+        mirror.entries.evict(before: mirror.log.head)
+        mirror.noteRuns()
+        let made = mirror.entries.made
+        let run = mirror.entries.run(for: sequence, in: mirror.log, as: form, pool)
+        work.note(made: mirror.entries.made - made)
+        return run
+    }
+
+    /// A large message may be made in another form. All of them together take a part of memory, as each is kept as long
+    /// as somebody is being sent it; the first one is made however large it is.
+    private func hasMemory(for sequence: SequenceNumber, payload: Int, as form: EntryForm, in log: Log) -> Bool {
+        let most = memory.limit / EntryForm.share
+        let forms = memory.forms
+        if forms == 0 || forms + EntryForm.most * payload <= most { return true }
+        work.note(made: payload)
+        return forms + EntryRun.size(of: sequence, in: log, as: form) <= most
+    }
+
+    /// A tick has ended: those that had to wait for memory may go on, some at a time. Where there is still none, what
+    /// views keep for those who are being sent it is theirs alone from here on, so that the last resort may find it.
+    func feedStarved() {
+        // Others may wait on another thread.
+        let isMuch = memory.forms > memory.limit / EntryForm.share / 2
+        if isMuch || !work.isFed { removeUnusedForms() }
+        guard !work.isFed else { return }
+        if isMuch, memory.unread <= memory.limit / UnreadMemory.share {
+            for view in viewsWithRuns.prefix(Shard.topicsPerLook) { view.letGoOfRuns() }
+        }
+        work.feed(most: Work.endings)
+    }
+
     /// Bytes of entries in one response, unless a single one has more.
     static let largestResponse = 1 << 20
 
@@ -46,9 +95,7 @@ extension Shard {
                 http.crowd(exchange)
                 return false
             }
-            mirror.entries.evict(before: log.head)
-            mirror.noteRuns()
-            let run = mirror.entries.run(for: range.lower, in: log, as: .call, pool)
+            guard let run = entryRun(for: range.lower, as: .call, of: subscriber) else { return false }
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
             let dropped = subscriber.cursor.droppedBeforeNext
             subscriber.cursor.handOver(count)

@@ -55,12 +55,14 @@ extension Shard {
         case .closing, .closed: return
         }
         heard(head.size, on: connection)
-        if head.isAmbiguous || draining { http1.isLast = true }
-        let stream = http1.begin(isChunked: !head.isHTTP10)
+        // What the driver has for one that waits is as much as a message.
+        let isOneTooMany = head.hasBody && isPendingFull
+        let problem = head.problem ?? (isOneTooMany ? unfinishedRefusal.problem : nil)
         // Behind a head that may be read in two ways nothing is waited for.
-        let isComplete = !head.hasBody || head.isAmbiguous
-        plainRequest(
-            connection, http, stream, head.plain, refusedFor: head.problem, complete: isComplete, now: now)
+        let isComplete = !head.hasBody || head.isAmbiguous || isOneTooMany
+        if head.isAmbiguous || isOneTooMany || draining { http1.isLast = true }
+        let stream = http1.begin(isChunked: !head.isHTTP10)
+        plainRequest(connection, http, stream, head.plain, refusedFor: problem, complete: isComplete, now: now)
         // Whatever it asks for: the answer waits for its end.
         if !isComplete, let exchange = http.exchange(at: http1.handle), !exchange.isFinished {
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)

@@ -5,8 +5,8 @@ import Bytes
 import HTTP2
 
 final class HTTPFace {
-    /// The protocol below the exchanges. HTTP/2 until its first bytes show that it is HTTP/1.1.
-    private(set) var carrier: Carrier
+    /// The protocol below the exchanges.
+    private(set) var carrier = Carrier.undecided
     private var exchanges = Slab<Exchange>()
     /// Bytes of unfinished messages, of all exchanges; and of the memory that they lie in.
     private(set) var held = 0
@@ -40,19 +40,20 @@ final class HTTPFace {
 
     private let pool: BlockPool
 
-    init(limits: Limits, pool: BlockPool) {
-        self.pool = pool
-        carrier = .http2(limits: limits.ofHTTP)
-    }
+    init(pool: BlockPool) { self.pool = pool }
 
     deinit {
         carrier.destroy()
         pool.count(-queued)
     }
 
-    /// The connection speaks HTTP/1.1.
+    /// Its first bytes were not those of HTTP/1.1.
+    func becomeHTTP2(limits: Limits) {
+        if case .undecided = carrier { carrier = .http2(limits: limits.ofHTTP) }
+    }
+
+    /// The connection, of which nothing is known yet, speaks HTTP/1.1.
     func becomeHTTP1(now: UInt64) {
-        carrier.destroy()
         carrier = .http1(HTTP1Carrier(pool: pool, now: now))
     }
 
@@ -80,6 +81,7 @@ final class HTTPFace {
     var bufferedBytes: Int {
         let carried =
             switch carrier {
+            case .undecided: 0
             case .http2(let session): session.pointee.bufferedBytes
             case .http1(let http1): http1.memory
             }
@@ -264,14 +266,18 @@ final class HTTPFace {
         return exchange
     }
 
-    /// Something that was handed over, or could be, waits for the peer's windows.
+    /// Something that was handed over, or could be, waits for the peer's windows, or to be made in its form.
     var isWaiting: Bool {
-        all.contains { $0.bound?.kind != .listing && (!$0.body.isEmpty || ($0.isStalled && $0.bound != nil)) }
+        all.contains {
+            guard $0.bound?.kind != .listing else { return false }
+            if ($0.bound as? Subscriber)?.awaitsForm == true { return true }
+            return !$0.body.isEmpty || ($0.isStalled && $0.bound != nil)
+        }
     }
 
     var all: [Exchange] { (0..<exchanges.bound).compactMap { exchanges.at($0) } }
 
-    /// Places that `forEachExchange` goes over.
+    /// Places that `forEachExchange` goes over, which makes no list of them.
     var places: Int { exchanges.bound }
     func forEachExchange(_ body: (Exchange) -> Void) {
         for place in 0..<places { exchanges.at(place).map(body) }
@@ -281,6 +287,7 @@ final class HTTPFace {
     func produce(into connection: Connection, atMost limit: Int) {
         guard limit > 0 else { return }
         switch carrier {
+        case .undecided: break
         case .http2(let session):
             guard session.pointee.wantsOutput else { return }
             var sink = OutputSink(face: self, connection: connection)

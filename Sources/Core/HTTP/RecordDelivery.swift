@@ -41,9 +41,7 @@ extension Shard {
                 http.crowd(exchange)
                 return false
             }
-            mirror.entries.evict(before: log.head)
-            mirror.noteRuns()
-            let run = mirror.entries.run(for: range.lower, in: log, as: form, pool)
+            guard let run = entryRun(for: range.lower, as: form, of: subscriber) else { return false }
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
             // One that is larger than all the room goes alone.
             guard bytes.count <= room || exchange.body.isEmpty else { return true }

@@ -48,6 +48,11 @@ public final class MemoryBudget: Sendable {
 
     func removeUnread(_ bytes: Int) { unreadCounter.add(-bytes) }
 
+    /// Bytes of large messages in other forms.
+    private let formsCounter = Counter()
+    var forms: Int { formsCounter.value }
+    func addForms(_ change: Int) { formsCounter.add(change) }
+
     /// Bytes that those who write to sockets hold of what a socket has taken a part of, in all.
     private let held = Counter()
 

@@ -182,6 +182,9 @@ final class Mirror {
         return entries.memory > 0
     }
 
+    /// Whoever is being sent them keeps them, and nobody else is to wait for that.
+    func letGoOfRuns() { removeRuns() }
+
     private func removeRuns() {
         entries.removeAll()
         guard runsPlace >= 0 else { return }

@@ -27,6 +27,8 @@ final class Subscriber: BoundStream, Timed {
     /// Its turn to be given room in the output; nil if it waits for none.
     var outputTurn: TurnQueue<Subscriber>.Ticket?
     var isHungry: Bool { outputTurn != nil }
+    /// Its next message is made in its form when a turn has time for that.
+    var awaitsForm = false
     /// Under which it can be given credit over plain HTTP; nil if it came otherwise, or has not begun.
     var streamID: SubscriptionID?
     /// What it has lost, as far as the shard's counters know.

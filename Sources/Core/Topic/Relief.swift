@@ -71,8 +71,7 @@ extension Shard {
             return Refusal.unfinished(limit: limits.reassembly)
         }
         reached(.memory)
-        // What takes so much room is a publish.
-        counters.publishesRefused[.memory] &+= 1
+        refusedUnfinished()
         return .rejected(
             "The broker's memory is full, and it takes no more of unfinished messages than "
                 + "\(most) bytes of a connection: send it again later.")
@@ -90,13 +89,18 @@ extension Shard {
         defer { if memory.used < before { reached(.memory) } }
         // What can be made again goes first.
         pool.removeSpares()
+        removeUnusedForms()
+        let isRoundOver = relieveTopics(goal, now: now)
+        if isRoundOver, memory.used > goal { nextRelief = now.monotonic + Shard.tickInterval }
+    }
+
+    /// Messages in other forms that nobody is being sent go; views some at a time.
+    func removeUnusedForms() {
         for _ in 0..<Swift.min(viewsWithRuns.count, Shard.topicsPerLook) {
             // The last one takes the place of one that has gone.
             if reliefOfRuns >= viewsWithRuns.count { reliefOfRuns = 0 }
             if viewsWithRuns[reliefOfRuns].removeUnusedRuns() { reliefOfRuns += 1 }
         }
-        let isRoundOver = relieveTopics(goal, now: now)
-        if isRoundOver, memory.used > goal { nextRelief = now.monotonic + Shard.tickInterval }
     }
 
     /// Returns whether it has been to all of them.

@@ -20,19 +20,16 @@ struct SubscriptionState {
     static let largestCredit = Refill.unbounded - 1
 
     private let options: SubscribeOptions
-    /// The message that comes next.
-    private var position: (epoch: UInt64, next: UInt64)?
+    private var position: TopicPosition
     /// Asked for by the subscriber, and not delivered.
     private(set) var wanted = Subscribers.Demand.none
     /// Asked for of the broker on the present connection, and not come.
     private(set) var onWire: UInt32 = 0
     private var isOpen = false
-    /// A connection was lost while no message had come that told the place.
-    private var isUncertain = false
 
     init(_ options: SubscribeOptions) {
         self.options = options
-        if case .from(let sequence, let epoch?) = options.start { position = (epoch, sequence) }
+        position = TopicPosition(options.start)
     }
 
     /// The subscriber asks for more.
@@ -44,7 +41,7 @@ struct SubscriptionState {
         guard wanted > .none else { return nil }
         isOpen = true
         var options = options
-        if let position { options.start = .from(position.next, epoch: position.epoch) }
+        options.start = position.start
         return (options, credit())
     }
 
@@ -67,22 +64,10 @@ struct SubscriptionState {
     /// A message came.
     mutating func receive(epoch: UInt64, sequence: UInt64, dropped: UInt64) -> Verdict {
         if onWire != Refill.unbounded, onWire > 0 { onWire -= 1 }
-        if let position, position.epoch == epoch, sequence < position.next { return .skip }
+        let arrival = position.receive(epoch: epoch, sequence: sequence, dropped: dropped)
+        if arrival == .again { return .skip }
         wanted -= 1
-        let gap = gap(epoch, sequence, dropped)
-        isUncertain = false
-        position = (epoch, sequence == .max ? .max : sequence + 1)
-        return .deliver(gap)
-    }
-
-    private func gap(_ epoch: UInt64, _ sequence: UInt64, _ dropped: UInt64) -> Gap? {
-        guard let position else {
-            if dropped > 0 { return Gap(.dropped, lost: isUncertain ? nil : dropped) }
-            return isUncertain ? Gap(.reconnected, lost: nil) : nil
-        }
-        guard position.epoch == epoch else { return Gap(.newEpoch(previous: position.epoch), lost: nil) }
-        let missing = max(dropped, sequence - position.next)
-        return missing > 0 ? Gap(.dropped, lost: missing) : nil
+        return .deliver(Gap(arrival))
     }
 
     /// The connection was lost, and with it what was asked for on it.
@@ -90,10 +75,18 @@ struct SubscriptionState {
         guard isOpen else { return }
         isOpen = false
         onWire = 0
-        // Whoever wants everything that is retained, or begins at a given place, gets the same again.
-        switch options.start {
-        case .next, .last: isUncertain = position == nil
-        case .all, .from: break
+        position.lost()
+    }
+}
+
+extension Gap {
+    /// Nil where nothing is missing.
+    fileprivate init?(_ arrival: TopicPosition.Arrival) {
+        switch arrival {
+        case .next, .again: return nil
+        case .behind(let lost): self.init(.dropped, lost: lost)
+        case .uncertain: self.init(.reconnected, lost: nil)
+        case .anew(let previous): self.init(.newEpoch(previous: previous), lost: nil)
         }
     }
 }

@@ -37,6 +37,13 @@ struct RawWriter {
         place += 8
     }
 
+    /// Four bytes as they stand in memory.
+    @inline(__always)
+    mutating func put(half: UInt32) {
+        UnsafeMutableRawPointer(place).storeBytes(of: half, as: UInt32.self)
+        place += 4
+    }
+
     mutating func put(decimal value: UInt64) {
         let count = RawWriter.digits(value)
         var rest = value

@@ -84,7 +84,7 @@ extension AdminAnswer {
         object.add("uptime_ms", process.uptime / 1_000_000)
         object.add("draining", process.isDraining)
         object.add("shards_missing", json: "[" + broker.missing.map(String.init).joined(separator: ",") + "]")
-        object.add("connections", broker.connections.rsocket + broker.connections.http2 + broker.connections.http1)
+        object.add("connections", broker.connections.count)
         object.add("subscriptions", broker.subscriptionSums.count)
         object.add("topics", broker.topicSums.count)
         object.add("publishers", broker.topicSums.publishers)

@@ -131,10 +131,13 @@ enum Metrics {
         _ broker: BrokerFigures, _ process: ProcessFigures, to out: inout Exposition
     ) {
         let sums = broker.connections
-        out.family("forebay_connections", .gauge, "Open connections, by protocol.")
+        out.family(
+            "forebay_connections", .gauge,
+            "Open connections, by protocol; http has not shown yet whether it speaks HTTP/1.1 or HTTP/2.")
         out.sample(["protocol": "rsocket"], sums.rsocket)
         out.sample(["protocol": "http2"], sums.http2)
         out.sample(["protocol": "http1"], sums.http1)
+        out.sample(["protocol": "http"], sums.undecided)
         out.single(
             "forebay_sessions_detached", .gauge, "Connections among these that have no socket and may be resumed.",
             broker.counters.detached)

@@ -34,6 +34,11 @@ extension ShardLoop {
     func refuseHandshake(_ id: ConnectionID, _ reason: String) {
         guard let connection = connections.remove(id) else { return }
         context.connections.remove()
+        handshakeFailed(id, connection, reason)
+    }
+
+    /// A connection that is not in the table any more was not secured.
+    func handshakeFailed(_ id: ConnectionID, _ connection: Connection, _ reason: String) {
         let peer = Socket.peerAddress(connection.fd)?.description ?? "?"
         failedHandshakes.count("\(reason) (\(peer))")
         shard.notSecured(id, reason: reason, now: now)

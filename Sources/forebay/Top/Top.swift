@@ -21,16 +21,18 @@ struct Top: ~Copyable {
     private var began: UInt64 = 0
     private var looks = 0
     private var picture = Picture()
-    private var isInEscape = false
+    /// What has come of an arrow's or function key's bytes, which begin with ESC.
+    private var escape: [UInt8] = []
+    private let json: Bool
 
     /// For one that prints a single picture: rates need two looks.
     private static let onceInterval: UInt64 = 500_000_000
 
-    init(_ arguments: Arguments, _ address: BrokerAddress) throws {
+    init(_ arguments: Arguments, _ addresses: [BrokerAddress]) throws {
         let once = arguments.has("once")
         if !once { try Terminal.check(for: "'forebay top' without --once") }
-        var session = try Session(to: address, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
-        var state = TopState(address: "\(address)")
+        var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
+        var state = TopState(address: "\(session.address)")
         if let sight = try session.askSight() {
             // What it shows would look like a broker at which nobody is.
             if !sight.covers(.topics), !sight.covers(.subscriptions) {
@@ -50,6 +52,7 @@ struct Top: ~Copyable {
         self.session = session
         self.state = state
         self.once = once
+        json = arguments.has("json")
         interval = UInt64((arguments.decimal("interval") ?? 1) * 1e9)
         output = Output()
     }
@@ -89,6 +92,11 @@ struct Top: ~Copyable {
             if try session.wait(wants).signal != nil { return ExitCode.done }
         }
         session.finish()
+        if json {
+            output.buffer.append(state.json.encoded + "\n")
+            output.drain()
+            return ExitCode.done
+        }
         let rows = min(state.topics.count, TopState.most) + min(state.subscriptions.count, TopState.most) + 8
         let lines = TopView.render(state, width: 160, height: rows)
         for line in lines.dropLast() {
@@ -154,13 +162,20 @@ struct Top: ~Copyable {
     }
 
     private mutating func press(_ key: UInt8) -> Bool {
-        // An arrow or function key is ESC, then [ or O, then up to a letter: none of it is for us.
-        if isInEscape {
-            if (0x40...0x7e).contains(key), key != UInt8(ascii: "["), key != UInt8(ascii: "O") { isInEscape = false }
+        if !escape.isEmpty {
+            escape.append(key)
+            // An arrow or function key is ESC, then [ or O, then up to a letter or ~.
+            if (0x40...0x7e).contains(key), escape.count > 2 || key != UInt8(ascii: "[") && key != UInt8(ascii: "O") {
+                scroll(String(decoding: escape.dropFirst(2), as: UTF8.self))
+                escape = []
+            }
             return true
         }
         switch key {
-        case 0x1b: isInEscape = true
+        case 0x1b: escape = [key]
+        case UInt8(ascii: "\t"): state.scrolled = state.scrolled == .topics ? .subscriptions : .topics
+        case UInt8(ascii: "k"): scroll("A")
+        case UInt8(ascii: "j"): scroll("B")
         case UInt8(ascii: "q"), 3, 4: return false
         case UInt8(ascii: " "), UInt8(ascii: "p"): state.isPaused.toggle()
         case UInt8(ascii: "r"):
@@ -173,6 +188,15 @@ struct Top: ~Copyable {
             lookAgain()
         }
         return true
+    }
+
+    /// - Parameter key: what terminals send for an arrow or a page key behind the escape.
+    private mutating func scroll(_ key: String) {
+        let height = Terminal.size().height
+        let rooms = TopView.rooms(state, height: height)
+        let page = max(1, (state.scrolled == .topics ? rooms.topics : rooms.subscriptions) - 1)
+        let rows = ["A": -1, "B": 1, "5~": -page, "6~": page, "H": -TopState.most, "F": TopState.most]
+        if let count = rows[key] { state.scroll(by: count, rooms) }
     }
 
     /// In another order others may come first.

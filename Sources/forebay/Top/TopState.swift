@@ -107,6 +107,11 @@ enum TopOrder: Character, CaseIterable {
     }
 }
 
+/// The lists on the screen.
+enum TopList {
+    case topics, subscriptions
+}
+
 struct TopState {
     /// Rows that are kept of each list; a screen has fewer.
     static let most = 500
@@ -115,6 +120,10 @@ struct TopState {
     var order = TopOrder.behind
     var isReversed = false
     var isPaused = false
+    /// The list that keys scroll, and how many rows of each are above the screen.
+    var scrolled = TopList.subscriptions
+    private(set) var topicsAbove = 0
+    private(set) var subscriptionsAbove = 0
     /// From `$SYS.stats`; nil until the first came.
     var stats: JSON?
     private(set) var topics: [TopTopic] = []
@@ -134,6 +143,16 @@ struct TopState {
     private var beforeAt: UInt64?
 
     init(address: String) { self.address = address }
+
+    /// Moves the list that keys scroll.
+    /// - Parameter rooms: how many rows of each list the screen shows.
+    mutating func scroll(by rows: Int, _ rooms: (topics: Int, subscriptions: Int)) {
+        switch scrolled {
+        case .topics: topicsAbove = max(0, min(topicsAbove + rows, topics.count - rooms.topics))
+        case .subscriptions:
+            subscriptionsAbove = max(0, min(subscriptionsAbove + rows, subscriptions.count - rooms.subscriptions))
+        }
+    }
 
     // Topics
 

@@ -28,18 +28,42 @@ enum TopView {
         guard width > 0, height > 0 else { return [] }
         var lines = [title(state, width)] + figures(state, width)
         let foot = [ViewLine(text: keys(state, width), style: .strong)]
-        let room = height - lines.count - foot.count - 3
-        let topics = max(1, min(state.topics.count, max(3, room / 3)))
-        lines.append(ViewLine(text: ""))
+        let rooms = rooms(state, height: height)
+        let topicsAbove = above(state.topicsAbove, state.topics.count, rooms.topics)
+        lines.append(place("topics", topicsAbove, rooms.topics, state.topics.count, of: state.topicCount))
         lines.append(head(topicCells, width))
-        lines += state.topics.prefix(topics).map { topic($0, width) }
+        lines += state.topics[topicsAbove...].prefix(rooms.topics).map { topic($0, width) }
         if state.topics.isEmpty { lines.append(ViewLine(text: " no topics yet", style: .faint)) }
-        lines.append(ViewLine(text: ""))
+        let subscriptionsAbove = above(state.subscriptionsAbove, state.subscriptions.count, rooms.subscriptions)
+        lines.append(
+            place(
+                "subscriptions", subscriptionsAbove, rooms.subscriptions, state.subscriptions.count,
+                of: state.subscriptionCount))
         lines.append(head(subscriptionCells, width, sorted: state))
-        lines += state.subscriptions.prefix(max(0, height - lines.count - foot.count)).map { subscription($0, width) }
+        lines += state.subscriptions[subscriptionsAbove...].prefix(rooms.subscriptions).map { subscription($0, width) }
         lines = Array(lines.prefix(max(height - foot.count, 0)))
         lines += Array(repeating: ViewLine(text: ""), count: max(height - foot.count - lines.count, 0))
         return (lines + foot).suffix(height).map { ViewLine(text: View.clip($0.text, width), style: $0.style) }
+    }
+
+    /// How many rows of each list a screen of `height` rows has room for. Topics have a third of it, and what
+    /// subscriptions leave free.
+    static func rooms(_ state: TopState, height: Int) -> (topics: Int, subscriptions: Int) {
+        // The title, the figures, a line and a head above each list, and the keys.
+        let room = max(0, height - (state.stats != nil && !state.note.isEmpty ? 8 : 7))
+        let topics = min(max(1, state.topics.count), max(min(3, room), room / 3, room - state.subscriptions.count))
+        return (topics, room - topics)
+    }
+
+    /// Rows above the screen of a list that may have become shorter.
+    private static func above(_ rows: Int, _ count: Int, _ room: Int) -> Int { max(0, min(rows, count - room)) }
+
+    /// Which rows of a list are shown, where there are others.
+    private static func place(_ name: String, _ above: Int, _ room: Int, _ count: Int, of all: Int) -> ViewLine {
+        guard all > room else { return ViewLine(text: "") }
+        let last = min(above + room, count)
+        let text = last > above ? "\(name) \(above + 1) to \(last) of \(Units.grouped(UInt64(all)))" : "\(all) \(name)"
+        return ViewLine(text: " " + text, style: .faint)
     }
 
     private static func title(_ state: TopState, _ width: Int) -> ViewLine {
@@ -141,8 +165,8 @@ enum TopView {
 
     private static func keys(_ state: TopState, _ width: Int) -> String {
         let orders = TopOrder.allCases.map { "\($0.rawValue) \($0.name)" }.joined(separator: "  ")
-        let long = " sort: \(orders)  r reverse   space pause   q quit"
-        return width > View.columns(long) ? long : " b w d c t sort  r  space  q"
+        let long = " sort: \(orders)  r reverse  ↑↓ scroll  tab list  space pause  q quit"
+        return width > View.columns(long) ? long : " b w d c t sort  r  ↑↓ tab  space  q"
     }
 }
 

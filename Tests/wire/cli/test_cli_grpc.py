@@ -95,7 +95,7 @@ def test_more_than_was_asked_for(grpc_peer):
 
 def test_a_server_that_goes_away(grpc_peer):
     forebay = grpc_peer()
-    reader = forebay.start("sub", "never")
+    reader = forebay.start("sub", "never", "--no-reconnect")
     forebay.log("subscribe", lambda line: line["event"] == "subscribe")
     forebay.server.kill()
     assert "connection" in ended(reader, 3)[1]

@@ -30,7 +30,8 @@ def man(page: bytes, width=100) -> str:
 def helps(forebay) -> dict[str, str]:
     """What -h says, by command; "" for the program's."""
     program = forebay.ok("-h").decode()
-    commands = re.findall(r"^  ((?:(?:topic|close) )?[a-z]+)(?: |$)", program.split("\nOptions")[0], re.MULTILINE)
+    listed = program.split("\nOptions")[0]
+    commands = re.findall(r"^  ((?:(?:topic|close|context) )?[a-z]+)(?: |$)", listed, re.MULTILINE)
     assert {"sub", "pub", "topic info", "bench"} <= set(commands)
     return {"": program} | {name: forebay.ok(*name.split(), "-h").decode() for name in commands}
 

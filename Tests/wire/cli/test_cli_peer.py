@@ -34,6 +34,6 @@ def test_long_names_and_options_in_further_tags(peer):
     forebay = peer()
     name = "n" * 250
     forebay.ok("pub", name, "x")
-    forebay.ok("sub", name, "--replay", "1", "--count", "1", "--buffer", "5")
+    forebay.ok("sub", name, "--replay", "1", "--count", "1", "--buffer", "5", "--no-reconnect")
     tags = forebay.log("subscribe", lambda line: line["event"] == "subscribe")[0]["tags"]
     assert tags == [name, "replay=1", "buffer=5"]

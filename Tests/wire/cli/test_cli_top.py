@@ -113,7 +113,7 @@ def test_what_is_slow_is_closed(forebay, topic):
     out, err = process.communicate(timeout=20)
     assert process.returncode == 1 and b"An operator ended this subscription." in err
     assert b"There is no subscription" in refused(forebay, "close", "subscription", str(row["id"]))
-    process = forebay.subscriber(topic)
+    process = forebay.subscriber(topic, "--no-reconnect")
     row = forebay.rows("subs", topic=topic)[0]
     assert forebay.ok("close", "connection", row["connection"]).decode() == f"{row['connection']} is closed\n"
     out, err = process.communicate(timeout=20)

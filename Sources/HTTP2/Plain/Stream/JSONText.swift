@@ -13,8 +13,15 @@ enum JSONText {
         while offset < bytes.count {
             if offset + 8 <= bytes.count {
                 let word = Octet.load(base, offset)
-                if Octet.isASCII(word), Octet.below(word, 0x20) == 0 {
+                if Octet.isASCII(word) {
                     more += (Octet.equal(word, 0x22) | Octet.equal(word, 0x5C)).nonzeroBitCount
+                    let controls = Octet.below(word, 0x20)
+                    if controls != 0 {
+                        let short =
+                            Octet.equal(word, 0x08) | Octet.equal(word, 0x09) | Octet.equal(word, 0x0A)
+                            | Octet.equal(word, 0x0C) | Octet.equal(word, 0x0D)
+                        more += 5 * controls.nonzeroBitCount - 4 * short.nonzeroBitCount
+                    }
                     offset += 8
                     continue
                 }
@@ -99,8 +106,10 @@ enum JSONText {
         case 0x0C: out.put("\\f")
         case 0x0D: out.put("\\r")
         case 0..<0x20:
-            out.put("\\u00")
-            out.put(hex: byte)
+            // `\u00`, and two digits; below 0x20 the first of them is 0 or 1.
+            out.put(half: 0x3030_755C)
+            out.put(UInt8(ascii: "0") + (byte >> 4))
+            out.put(Hex.digit(byte & 15))
         default: out.put(byte)
         }
     }

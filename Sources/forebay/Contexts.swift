@@ -1,0 +1,217 @@
+// Contexts: brokers with a name, each an object in a file of its own, so that --url and who one is need not be said
+// every time. No secret is in them: they name the file or the command that has it.
+//
+//     $XDG_CONFIG_HOME/forebay/contexts/NAME.json     {"url":"rsockets://broker","user":"ann","password-file":"/…"}
+//     $XDG_CONFIG_HOME/forebay/context                the name of the one that is used
+
+import Bytes
+import EventLoop
+import Glibc
+
+/// A broker with a name, and how it is spoken to: options of the command line with their values; "" of a flag.
+struct Context {
+    /// Those that say who the client is.
+    static let identity = ["user", "password-file", "password-command", "token-file", "token-command"]
+    /// Those that a context may have.
+    static let options = ["url", "ca", "cert", "key", "insecure"] + identity
+    /// Of these the values are paths.
+    private static let files = ["ca", "cert", "key", "password-file", "token-file"]
+
+    let name: String
+    private(set) var values: [(option: String, value: String)]
+
+    /// What a command line says of a broker.
+    init(_ name: String, _ arguments: Arguments) throws(UsageError) {
+        try Self.check(name)
+        self.name = name
+        values = Self.options.compactMap { option in arguments.text(option).map { (option, $0) } }
+        for index in values.indices where Self.files.contains(values[index].option) {
+            values[index].value = Self.absolute(values[index].value)
+        }
+        guard let url = arguments.text("url") else { throw UsageError("Say which broker it is: --url URL.") }
+        // An '@' stands behind a password, and nowhere else.
+        if url.contains("@") {
+            throw UsageError("No password is saved: leave it out of --url, and give --user and --password-file.")
+        }
+    }
+
+    /// What its file holds; nil if that is no context.
+    init?(_ name: String, _ text: String) {
+        guard case .object(let members)? = JSON(text) else { return nil }
+        self.name = name
+        values = members.compactMap { member in member.value.text.map { (member.key, $0) } }
+        guard values.count == members.count, values.allSatisfy({ Self.options.contains($0.option) }) else { return nil }
+    }
+
+    var json: JSON { .object(values.map { ($0.option, .string($0.value)) }) }
+    var url: String { values.first { $0.option == "url" }?.value ?? "" }
+
+    /// The file must still be found when the command runs in another folder.
+    private static func absolute(_ path: String) -> String {
+        guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
+        defer { free(folder) }
+        return String(cString: folder) + "/" + path
+    }
+
+    static func check(_ name: String) throws(UsageError) {
+        let isValid = name.utf8.allSatisfy {
+            (48...57).contains($0) || (65...90).contains($0) || (97...122).contains($0) || [45, 46, 95].contains($0)
+        }
+        guard isValid, !name.isEmpty, name.utf8.count <= 100, !name.hasPrefix(".") else {
+            throw UsageError("A context's name is made of letters, digits, '-', '_' and '.': '\(name)' is none.")
+        }
+    }
+}
+
+/// The contexts of the person who runs the program.
+struct ContextStore {
+    private let folder: String
+
+    /// - Throws: a sentence where there is no folder for them.
+    init() throws(UsageError) {
+        if let base = environment("XDG_CONFIG_HOME"), base.hasPrefix("/") {
+            folder = base + "/forebay"
+        } else if let home = environment("HOME") {
+            folder = home + "/.config/forebay"
+        } else {
+            throw UsageError("Contexts are kept in the home folder, and HOME is not set.")
+        }
+    }
+
+    private func path(_ name: String) -> String { "\(folder)/contexts/\(name).json" }
+
+    /// The name of the one in use, if there is one.
+    var current: String? {
+        let text = Machine.text(ofFile: folder + "/context")?.split(separator: "\n").first.map(String.init)
+        return text.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// In order of their names.
+    var names: [String] {
+        guard let directory = opendir(folder + "/contexts") else { return [] }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let file = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if file.hasSuffix(".json"), !file.hasPrefix(".") { names.append(String(file.dropLast(5))) }
+        }
+        return names.sorted()
+    }
+
+    func read(_ name: String) throws(UsageError) -> Context {
+        try Context.check(name)
+        guard let text = Machine.text(ofFile: path(name)) else {
+            let known = names.isEmpty ? "There are none yet" : "There are \(Arguments.list(names, "and"))"
+            throw UsageError("There is no context '\(name)'. \(known): 'forebay context add NAME --url URL' makes one.")
+        }
+        guard let context = Context(name, text) else {
+            throw UsageError("'\(path(name))' does not hold a context: make it anew by 'forebay context add \(name)'.")
+        }
+        return context
+    }
+
+    func write(_ context: Context) throws(UsageError) {
+        try replace(path(context.name), with: context.json.encoded + "\n")
+    }
+
+    /// - Parameter name: nil uses none.
+    func use(_ name: String?) throws(UsageError) {
+        try replace(folder + "/context", with: name.map { $0 + "\n" } ?? "")
+    }
+
+    func remove(_ name: String) throws(UsageError) {
+        _ = try read(name)
+        guard unlink(path(name)) == 0 else { throw cannotWrite(path(name)) }
+        if current == name { try use(nil) }
+    }
+
+    /// Whole or not at all, and for this user alone.
+    private func replace(_ path: String, with text: String) throws(UsageError) {
+        try makeFolder(folder + "/contexts")
+        let new = "\(path).\(getpid()).new"
+        let fd = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard fd >= 0 else { throw cannotWrite(path) }
+        var text = text
+        let isWritten = text.withUTF8 { Glibc.write(fd, $0.baseAddress, $0.count) == $0.count }
+        let isClosed = close(fd) == 0
+        guard isWritten, isClosed, rename(new, path) == 0 else {
+            let error = cannotWrite(path)
+            unlink(new)
+            throw error
+        }
+    }
+
+    private func makeFolder(_ path: String) throws(UsageError) {
+        var made = ""
+        for part in path.split(separator: "/") {
+            made += "/" + part
+            if mkdir(made, 0o700) != 0, errno != EEXIST { throw cannotWrite(made) }
+        }
+    }
+
+    private func cannotWrite(_ path: String) -> UsageError {
+        UsageError("'\(path)' cannot be written: \(SystemError.text(of: errno)).")
+    }
+}
+
+/// `forebay context add|use|list|remove`.
+struct ContextCommand {
+    private let store: ContextStore
+    private let arguments: Arguments
+
+    init(_ arguments: Arguments) throws(UsageError) {
+        store = try ContextStore()
+        self.arguments = arguments
+    }
+
+    /// Returns what is to be printed.
+    func run(_ command: Command) throws(UsageError) -> String {
+        switch command {
+        case .contextAdd:
+            let name = arguments.operands[0]
+            let isFirst = store.names.isEmpty
+            try store.write(try Context(name, arguments))
+            if isFirst { try store.use(name) }
+            return told(name, isFirst ? "saved, and used from now on" : "saved")
+        case .contextUse:
+            let name = arguments.operands[0]
+            _ = try store.read(name)
+            try store.use(name)
+            return told(name, "used from now on")
+        case .contextRemove:
+            let name = arguments.operands[0]
+            try store.remove(name)
+            return told(name, "removed")
+        default: return try list()
+        }
+    }
+
+    private func told(_ name: String, _ what: String) -> String {
+        arguments.has("json") ? JSON.object([("name", .string(name))]).encoded + "\n" : "\(name) is \(what)\n"
+    }
+
+    private func list() throws(UsageError) -> String {
+        let current = store.current
+        var rows: [JSON] = []
+        for name in store.names {
+            let context = try store.read(name)
+            let user = context.values.first { $0.option == "user" }?.value
+            var row = [
+                ("name", JSON.string(name)), ("used", JSON.bool(name == current)), ("url", JSON.string(context.url)),
+            ]
+            if let user { row.append(("user", .string(user))) }
+            rows.append(.object(row))
+        }
+        if arguments.has("json") { return rows.map { $0.encoded + "\n" }.joined() }
+        if rows.isEmpty { return "There are no contexts: 'forebay context add NAME --url URL' makes one.\n" }
+        return Table.render(Table.contexts, rows)
+    }
+}
+
+/// A variable of the environment that is not empty.
+func environment(_ name: String) -> String? {
+    guard let value = getenv(name).map({ String(cString: $0) }), !value.isEmpty else { return nil }
+    return value
+}

@@ -1,0 +1,128 @@
+// Reconnection: when a command connects again after its connection was lost, and what the person is told of that.
+
+import Client
+import EventLoop
+
+/// How a command that lasts keeps its connection to one of several brokers.
+struct Reconnection {
+    /// What ended a wait for a connection.
+    enum Outcome {
+        case connected
+        case signal(Int32)
+        /// Whoever read the output is gone.
+        case outputGone
+    }
+
+    private let addresses: [BrokerAddress]
+    /// A lost connection is not the end.
+    let isOn: Bool
+    /// Nanoseconds without a connection after which it gives up; nil: never.
+    private let limit: UInt64?
+    private var place = 0
+    private var backoff = Backoff(first: 100_000_000, longest: 10_000_000_000)
+    private var random = SystemRandomNumberGenerator()
+    /// A connection has worked once: what was refused from the beginning is not tried again.
+    private var isServed = false
+    /// When the broker answered on this connection, and whether it has done more than that.
+    private var answeredAt: UInt64?
+    private var hasWorked = false
+    /// Since when there is none.
+    private var lostAt: UInt64?
+    /// What was told last of why there is none.
+    private var told: String?
+
+    /// Nanoseconds that one attempt may take: meanwhile nothing else is heard of.
+    private static let attemptTime: UInt64 = 3_000_000_000
+    /// Nanoseconds of an idle connection that count as success.
+    private static let leastTime: UInt64 = 1_000_000_000
+
+    static let options: [OptionSpec] = [
+        OptionSpec(
+            name: "no-reconnect", kind: .flag, help: "end when the connection is lost, instead of connecting again"),
+        OptionSpec(
+            name: "reconnect-time", value: "SECONDS", kind: .decimal(0...31_536_000),
+            help: "end after SECONDS without a connection; default: never"),
+    ]
+
+    init(_ arguments: Arguments, _ addresses: [BrokerAddress]) throws(UsageError) {
+        if arguments.has("no-reconnect"), arguments.has("reconnect-time") {
+            throw UsageError("--no-reconnect and --reconnect-time exclude each other.")
+        }
+        self.addresses = addresses
+        isOn = !arguments.has("no-reconnect")
+        limit = arguments.decimal("reconnect-time").map { UInt64($0 * 1e9) }
+    }
+
+    /// Asks the broker for a sign of life.
+    func greet(_ session: borrowing Session) throws(ClientError) {
+        if isOn { try session.connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: Clock.monotonic()) }
+    }
+
+    /// The broker has answered.
+    mutating func answered(by address: BrokerAddress) {
+        guard answeredAt == nil else { return }
+        if lostAt != nil { tell("Connected again to \(address).") }
+        answeredAt = Clock.monotonic()
+    }
+
+    /// The broker does what it was asked for.
+    mutating func works() { hasWorked = true }
+
+    /// The connection was lost. One that had but begun is no success: the pauses go on to grow.
+    private mutating func lose(_ error: ClientError) {
+        let hasLasted = hasWorked || answeredAt.map { Clock.monotonic() - $0 >= Self.leastTime } ?? false
+        if hasLasted || answeredAt != nil && error.endsConnection { isServed = true }
+        if hasLasted {
+            backoff.reset()
+            lostAt = nil
+            told = nil
+        }
+        answeredAt = nil
+        hasWorked = false
+    }
+
+    /// Connects again after `error`, however often that takes.
+    /// - Throws: `error`, or that of the last attempt, when it is not to be tried again.
+    mutating func connect(_ session: inout Session, after error: ClientError) throws(ClientError) -> Outcome {
+        var error = error
+        lose(error)
+        let since = lostAt ?? Clock.monotonic()
+        let end = limit.map { since.addingClamped($0) } ?? .max
+        while true {
+            guard isOn, isServed, Self.mayPass(error), Clock.monotonic() < end,
+                let pause = backoff.next(using: &random)
+            else { throw error }
+            tellLoss(error)
+            lostAt = since
+            let due = min(Clock.monotonic().addingClamped(pause), end)
+            while Clock.monotonic() < due {
+                let woken = session.rest(until: due)
+                if let signal = woken.signal { return .signal(signal) }
+                if woken.outputGone { return .outputGone }
+            }
+            place = (place + 1) % addresses.count
+            do throws(ClientError) {
+                try session.reconnect(to: addresses[place], within: Self.attemptTime)
+                return .connected
+            } catch let other {
+                error = other
+            }
+        }
+    }
+
+    /// It may be better the next time.
+    private static func mayPass(_ error: ClientError) -> Bool {
+        switch error.code {
+        case .unavailable: true
+        case .badURL, .badCredentials, .badFile, .untrusted, .wrongHost: false
+        default: error.endsConnection
+        }
+    }
+
+    private mutating func tellLoss(_ error: ClientError) {
+        let sentence = Program.sentence(error)
+        guard sentence != told else { return }
+        tell(sentence + (told == nil ? " Connecting again." : " Trying again."))
+        told = sentence
+    }
+}

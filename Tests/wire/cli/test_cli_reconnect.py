@@ -1,0 +1,202 @@
+"""What `sub` and `pub --stdin` do when their connection is lost: over both protocols, with a broker that is restarted
+on the same ports."""
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from commands import LIMIT, Commands, ended, until
+
+
+class Restarted:
+    """A broker that can be ended, and started again where it was."""
+
+    def __init__(self, start):
+        self._start = start
+        self.broker = start()
+
+    def end(self, hard=False):
+        """Drains it, or has it die."""
+        if hard:
+            self.broker.process.kill()
+            self.broker.process.wait()
+        else:
+            self.broker.stop()
+
+    def begin(self):
+        self.broker = self._start(
+            "--listen", "%s:%d" % self.broker.address, "--http", "%s:%d" % self.broker.http)
+
+
+@pytest.fixture
+def restarted(start):
+    return Restarted(start)
+
+
+def unread(address) -> int:
+    """Bytes that clients have sent to a port, and its process has not read."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(int(row[4].split(":")[1], 16) for row in rows
+               if row[1].endswith(":%04X" % address[1]) and row[3] == "01")
+
+
+def line_of(stream, pattern) -> str:
+    """The next line of a program's that matches."""
+    while True:
+        line = stream.readline().decode()
+        assert line, f"it ended before it said {pattern!r}"
+        if re.search(pattern, line):
+            return line
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["drained", "killed"])
+def test_a_subscriber_goes_on_behind_a_restart(restarted, reach, hard):
+    forebay = reach(restarted.broker)
+    reader = forebay.subscriber("t")
+    forebay.ok("pub", "t", "--stdin", stdin=b"1\n2\n")
+    assert reader.stdout.readline() + reader.stdout.readline() == b"1\n2\n"
+    restarted.end(hard)
+    line_of(reader.stderr, "Connecting again")
+    restarted.begin()
+    line_of(reader.stderr, "Connected again to")
+    until(lambda: forebay.rows("subs", topic="t"), "it is subscribed")
+    forebay.ok("pub", "t", "--stdin", stdin=b"3\n4\n")
+    assert reader.stdout.readline() + reader.stdout.readline() == b"3\n4\n"
+    line_of(reader.stderr, r"the topic began anew, this is its #1\b")
+    reader.send_signal(signal.SIGINT)
+    assert ended(reader) == (b"", "")
+
+
+def test_a_subscriber_tells_what_it_missed(start, reach, tmp_path):
+    """Its connection alone is lost, and meanwhile the topic retains less than comes."""
+    broker = start("--retain", "3")
+    forebay = reach(broker)
+    reader = forebay.subscriber("t")
+    forebay.ok("pub", "t", "--stdin", stdin=b"1\n2\n")
+    assert reader.stdout.readline() + reader.stdout.readline() == b"1\n2\n"
+    # It cannot connect before it goes on.
+    reader.send_signal(signal.SIGSTOP)
+    row = forebay.rows("subs", topic="t")[0]
+    forebay.ok("close", "connection", row["connection"])
+    forebay.ok("pub", "t", "--stdin", stdin=b"3\n4\n5\n6\n7\n8\n")
+    until(lambda: not forebay.rows("subs", topic="t"), "its subscription is gone")
+    reader.send_signal(signal.SIGCONT)
+    line_of(reader.stderr, r"3 messages lost before #6\.")
+    assert [reader.stdout.readline() for _ in range(3)] == [b"6\n", b"7\n", b"8\n"]
+
+
+@pytest.mark.parametrize("words, rest", [(["--request", "4"], 6), (["--count", "6"], 4)])
+def test_credit_and_count_go_on(restarted, reach, words, rest):
+    forebay = reach(restarted.broker)
+    reader = forebay.subscriber("t", *words)
+    forebay.ok("pub", "t", "--stdin", stdin=b"1\n2\n")
+    assert reader.stdout.readline() + reader.stdout.readline() == b"1\n2\n"
+    restarted.end()
+    restarted.begin()
+    line_of(reader.stderr, "Connected again")
+    until(lambda: forebay.rows("subs", topic="t"), "it is subscribed")
+    forebay.ok("pub", "t", "--stdin", stdin=b"".join(b"%d\n" % i for i in range(3, 3 + rest)))
+    assert [reader.stdout.readline() for _ in range(rest)] == [b"%d\n" % i for i in range(3, 3 + rest)]
+    if words[0] == "--count":
+        assert ended(reader)[0] == b""
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["drained", "killed"])
+def test_a_publisher_repeats_what_was_not_acknowledged(restarted, reach, hard):
+    """One that dies stands still before, so that it acknowledges nothing more."""
+    forebay = reach(restarted.broker)
+    writer = forebay.start("pub", "t", "--stdin", "--ack", stdin=subprocess.PIPE)
+    writer.stdin.write(b"1\n2\n3\n")
+    writer.stdin.flush()
+    until(lambda: forebay.rows("topics", name="t", published=3), "the first are taken")
+    if hard:
+        restarted.broker.process.send_signal(signal.SIGSTOP)
+    writer.stdin.write(b"4\n5\n6\n7\n8\n")
+    writer.stdin.flush()
+    if hard:
+        address = restarted.broker.address if forebay.url.startswith("rsocket") else restarted.broker.http
+        until(lambda: unread(address) >= 5 * 10, "they are sent")
+    restarted.end(hard)
+    line_of(writer.stderr, "Connecting again")
+    restarted.begin()
+    again = int(re.match(r"forebay: (\d+) message", line_of(writer.stderr, "sent again")).group(1)) if hard else 0
+    line_of(writer.stderr, "Connected again")
+    writer.stdin.close()
+    assert writer.wait(LIMIT) == 0
+    assert re.match(rb"8 messages acknowledged, the last as sequence \d+", writer.stdout.read())
+    first = sum(row["published"] for row in forebay.rows("topics", name="t"))
+    assert first == again if hard else first <= 5
+    assert 5 <= again <= 8 or not hard
+    if first == 0:
+        return
+    out = forebay.ok("sub", "t", "--replay", "all", "--count", str(first))
+    assert out.split() == [b"%d" % i for i in range(9 - first, 9)]
+
+
+def test_what_never_was_a_connection_is_not_tried_again(restarted, reach):
+    forebay = reach(restarted.broker)
+    restarted.end()
+    done = forebay.run("sub", "t")
+    assert done.returncode == 3 and b"again" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["sub", "t"], ["pub", "t", "--stdin"]], ids=["sub", "pub"])
+def test_it_can_be_limited(restarted, reach, words):
+    forebay = reach(restarted.broker)
+    for limit in (["--no-reconnect"], ["--reconnect-time", "0.3"]):
+        process = forebay.start(*words, *limit, stdin=subprocess.PIPE)
+        if words[0] == "sub":
+            until(lambda: forebay.rows("subs", topic="t"), "it is subscribed")
+        else:
+            process.stdin.write(b"x\n")
+            process.stdin.flush()
+            until(lambda: any(row["published"] for row in forebay.rows("topics", name="t")), "it has published")
+        restarted.end(hard=True)
+        assert process.wait(LIMIT) == 3
+        told = process.stderr.read().decode()
+        assert ("Connecting again" in told) == (limit[0] == "--reconnect-time")
+        restarted.begin()
+    done = forebay.run(*words, "--no-reconnect", "--reconnect-time", "1")
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_the_wait(restarted, reach, number):
+    forebay = reach(restarted.broker)
+    reader = forebay.subscriber("t")
+    writer = forebay.start("pub", "t", "--stdin", stdin=subprocess.PIPE)
+    writer.stdin.write(b"x\n")
+    writer.stdin.flush()
+    assert reader.stdout.readline() == b"x\n"
+    restarted.end()
+    for process in (reader, writer):
+        line_of(process.stderr, "Connecting again")
+        process.send_signal(number)
+    assert reader.wait(LIMIT) == 0 and writer.wait(LIMIT) == 128 + number
+    assert b"Interrupted: 1 message is acknowledged." in writer.stderr.read()
+
+
+def test_another_broker_is_as_good(start, scheme):
+    """Of several addresses the next one is tried."""
+    one, other = start(), start()
+    addresses = [broker.address if scheme == "rsocket" else broker.http for broker in (one, other)]
+    both = Commands(addresses[0], scheme)
+    both.environment["FOREBAY_URL"] = ",".join("%s://%s:%d" % (scheme, *address) for address in addresses)
+    second = Commands(addresses[1], scheme)
+    reader = both.subscriber("t")
+    both.ok("pub", "t", "w")
+    assert reader.stdout.readline() == b"w\n"
+    one.stop()
+    line_of(reader.stderr, "Connected again to %s:%d" % addresses[1])
+    until(lambda: second.rows("subs", topic="t"), "it is subscribed there")
+    second.ok("pub", "t", "x")
+    assert reader.stdout.readline() == b"x\n"
+    # And from the beginning.
+    assert both.ok("ping", "--count", "1").startswith(b"%s:%d" % (addresses[1][0].encode(), addresses[1][1]))
+    mixed = both.run("ping", "--url", "rsocket://127.0.0.1:1,http://127.0.0.1:2")
+    assert mixed.returncode == 2 and b"the same scheme" in mixed.stderr
+    for commands in (both, second):
+        commands.stop()
