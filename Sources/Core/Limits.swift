@@ -73,10 +73,12 @@ public struct Limits: Equatable, Sendable {
     /// Time for TLS's handshake and SETUP to arrive, for a fragmented request to be complete, and for a parked publish
     /// to find room.
     public var setupTime: UInt64 = 5 * second
-    /// Time that a shard spends on TLS handshakes before all else has its turn.
-    public static let handshakeQuantum: UInt64 = second / 500
     public var reassemblyTime: UInt64 = 30 * second
     public var parkTime: UInt64 = 10 * second
+    /// Time that a shard spends on TLS handshakes before all else has its turn.
+    public static let handshakeQuantum: UInt64 = second / 500
+    /// As much on libmicrohttpd, unless one run of one instance takes longer.
+    public static let http1Quantum: UInt64 = second / 500
     /// A thread that comes to look at its limits of time so much too late did not run, and what it did not hear
     /// meanwhile counts against nobody.
     public static let standstill: UInt64 = 1 * second

@@ -77,31 +77,34 @@ extension Shard {
         timers.begin()
     }
 
-    /// Looks at one slice of what is due. True when nothing is left of it.
+    /// Looks at one slice of what is due. True when nothing is left of it. However long the turn has taken so
+    /// far, a slice takes no more than half of one.
     private func goOnTicking(now: Instant) -> Bool {
         var left = Shard.tickSlice
-        while left > 0, let view = timers.dueViews.popLast() {
+        let end = work.spent + Work.turn / 2
+        var mayGoOn: Bool { left > 0 && work.spent < end }
+        while mayGoOn, let view = timers.dueViews.popLast() {
             left -= 1
             view.isTouched = false
             view.markDirty()
         }
-        while left > 0, let connection = timers.dueConnections.popLast() {
+        while mayGoOn, let connection = timers.dueConnections.popLast() {
             left -= 1
             connection.isTouched = false
             visit(connection, now: now)
         }
-        while left > 0, let connection = timers.connections.takeDue(now: now.monotonic) {
+        while mayGoOn, let connection = timers.connections.takeDue(now: now.monotonic) {
             left -= 1
             visit(connection, now: now)
         }
-        while left > 0, let topic = timers.topics.takeDue(now: now.monotonic) {
+        while mayGoOn, let topic = timers.topics.takeDue(now: now.monotonic) {
             left -= 1 + tick(topic, most: left, now: now)
         }
-        while left > 0, let subscriber = timers.blockers.takeDue(now: now.monotonic) {
+        while mayGoOn, let subscriber = timers.blockers.takeDue(now: now.monotonic) {
             left -= 1
             tick(subscriber, now: now)
         }
-        return left > 0
+        return mayGoOn
     }
 
     private func endTick(now: Instant) {

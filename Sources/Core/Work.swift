@@ -28,6 +28,8 @@ struct Work {
     static let request = 25
     static let subscribing = 8
     static let ending = 4
+    /// A connection whose socket is closed.
+    static let closing = 16
     /// Bytes of messages in other forms that are made for one unit.
     static let bytesMadePerUnit = 1024
     /// Bytes of a message from which on it is made in another form in a turn that has time for that.

@@ -24,6 +24,14 @@ enum CleartextAnswer {
             + text
     }
 
+    /// By as many bytes HTTP/2 is told from HTTP/1.1.
+    static let preface = Array("PRI".utf8)
+
+    /// To a client of HTTP whose first bytes are these.
+    static func http(_ first: [UInt8], _ cause: ConnectionRefusal) -> [UInt8] {
+        first == preface ? goAway(cause.message) : http1(cause.problem)
+    }
+
     /// An answer to any request over HTTP/1.1, after which the connection ends.
     static func http1(_ problem: Problem) -> [UInt8] {
         var content = ByteBuffer()

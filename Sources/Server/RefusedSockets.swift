@@ -21,7 +21,6 @@ struct RefusedConnection: Sendable {
 struct RefusedSockets {
     /// Sockets that wait for first bytes, and those that linger; one more of either closes the oldest.
     static let limit = 1024
-    private static let preface = Array("PRI".utf8)
 
     private let limit: Int
     private var waiting: [UInt32: (connection: RefusedConnection, deadline: UInt64)] = [:]
@@ -62,7 +61,7 @@ struct RefusedSockets {
             return self.answer(connection.fd, answer, limits, now: now, poller)
         }
         if !connection.isSecure {
-            Socket.waitForBytes(Int32(RefusedSockets.preface.count), on: connection.fd)
+            Socket.waitForBytes(Int32(CleartextAnswer.preface.count), on: connection.fd)
         }
         if waiting.count == limit { closeOldest() }
         waiting[number] = (connection, now + limits.setupTime)
@@ -79,10 +78,8 @@ struct RefusedSockets {
         case .bytes(let first):
             if connection.isSecure {
                 answer = first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.face)
-            } else if first == RefusedSockets.preface {
-                answer = CleartextAnswer.goAway(connection.cause.message)
             } else {
-                answer = CleartextAnswer.http1(connection.cause.problem)
+                answer = CleartextAnswer.http(first, connection.cause)
             }
         }
         forget(number)
@@ -112,7 +109,7 @@ struct RefusedSockets {
     }
 
     private static func look(_ fd: Int32) -> First {
-        withUnsafeTemporaryAllocation(byteCount: preface.count, alignment: 1) { bytes in
+        withUnsafeTemporaryAllocation(byteCount: CleartextAnswer.preface.count, alignment: 1) { bytes in
             switch Socket.peek(fd, into: bytes) {
             case .bytes(let count): .bytes(Array(bytes[..<count]))
             case .blocked: .blocked

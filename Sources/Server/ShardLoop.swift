@@ -213,6 +213,7 @@ final class ShardLoop<Shard: Engine> {
         for id in shard.effects.close {
             guard let connection = connections.remove(id) else { continue }
             context.connections.remove()
+            if phase == .draining { answerUnread(connection) }
             if let micro = connection.micro {
                 micro.daemon.drop(micro)
             } else if case .handshaking = connection.kind {

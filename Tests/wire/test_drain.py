@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
 import time
 
 import pytest
 
 import raw
+from admin import Admin
 from common import *
 from http2 import SUBSCRIBE, Wire, data, framed, open_of
 from web import Web
@@ -16,7 +18,7 @@ from web import Web
 def own(start):
     """A broker of the test's own, which the test ends. It may drain for longer than anybody here waits, so that one
     that ends has not waited for that limit."""
-    this = start("--drain-time", "1h")
+    this = start("--drain-time", "1h", "--admin", "127.0.0.1:0")
     yield this
     if this.process.poll() is None:
         this.process.kill()
@@ -70,6 +72,26 @@ def test_who_has_not_been_accepted_is_told(own):
         error = one.frame(0)
         assert (error.kind, error.code) == (raw.ERROR, raw.REJECTED_SETUP) and "shutting down" in error.text
         one.close()
+    ended(own)
+
+
+@pytest.mark.rsocket
+@pytest.mark.parametrize("first", [b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx",
+                                   b"PRI * HTTP/2.0\r\n"], ids=["HTTP/1.1", "HTTP/2"])
+def test_requests_that_nobody_has_read_are_answered(own, first):
+    clients = [socket.create_connection(own.http) for _ in range(7_000)]
+    eventually(lambda: Admin(own).metrics()['forebay_connections{protocol="http"}'], lambda count: count == len(clients))
+    own.process.send_signal(signal.SIGSTOP)
+    for client in clients:
+        client.sendall(first)
+    own.process.send_signal(signal.SIGTERM)
+    own.process.send_signal(signal.SIGCONT)
+    answers = []
+    for client in clients:
+        client.settimeout(DEADLINE)
+        answers.append(client.recv(1 << 16))
+        client.close()
+    assert all(answers), f"{answers.count(b'')} of {len(answers)} were closed without a word"
     ended(own)
 
 

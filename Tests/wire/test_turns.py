@@ -2,8 +2,11 @@
 FOREBAY_HEAVY=full:  FOREBAY_HEAVY=full .venv/bin/python -m pytest -n 0 -s Tests/wire/test_turns.py
 """
 
+import socket
+
 import http1
 import pytest
+import tls
 
 from turns import *
 
@@ -150,6 +153,39 @@ def test_a_flood_of_http1_connections(turns):
         assert line.answer()[0] == 200
         line.close()
     here.check("connections with a request each")
+
+
+def test_heads_that_are_complete_at_once(turns):
+    here = turns()
+    lines = [http1.Line(here.broker.http) for _ in range(8_000 if FULL else 1_000)]
+    request = http1.post("t.flood", b"")
+    for line in lines:
+        line.send(request[:-1])
+    # Each has its place in the library by then.
+    eventually(lambda: here.admin.metrics()['forebay_connections{protocol="http1"}'],
+               lambda count: count == len(lines), timeout=60)
+    with here.standing_still():
+        for line in lines:
+            line.send(request[-1:])
+    for line in lines:
+        assert line.answer()[0] == 200
+        line.close()
+    here.check(f"{len(lines)} heads")
+
+
+def test_handshakes_that_expire_together(turns):
+    here = turns(*tls.server().options, "--tls-except", "admin", "--setup-time", "2s")
+    # The beginning of a ClientHello.
+    hello = bytes.fromhex("1603010200010001fc0303") + bytes(60)
+    clients = [socket.create_connection(here.broker.http) for _ in range(6_000 if FULL else 1_000)]
+    for client in clients:
+        client.sendall(hello)
+    for client in clients:
+        client.settimeout(60)
+        while client.recv(1 << 10):
+            pass
+        client.close()
+    here.check(f"{len(clients)} handshakes")
 
 
 @pytest.mark.parametrize("form, byte", [("application/x-ndjson", b"\x01"), ("text/event-stream", b"\n")],

@@ -4,6 +4,7 @@ the shard is served."""
 import contextlib
 import os
 import selectors
+import signal
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,15 @@ class Turns:
         longest = self.longest
         print(f"{what}: the longest turn took {longest * 1000:.1f} ms of processor time")
         assert longest < LIMIT + PRECISION, f"a turn took {longest * 1000:.1f} ms of processor time"
+
+    @contextlib.contextmanager
+    def standing_still(self):
+        """What is sent meanwhile comes all at once."""
+        self.broker.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.broker.process.send_signal(signal.SIGCONT)
 
     def line(self) -> "Line":
         self.lines.append(Line(self.broker.address))

@@ -364,6 +364,7 @@ extension Shard {
         timers.connections.cancel(connection)
         disenroll(connection)
         effects.close.append(connection.id)
+        work.spent += Work.closing
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
         if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
     }

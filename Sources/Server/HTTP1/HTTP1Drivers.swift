@@ -1,12 +1,13 @@
 // HTTP1Drivers: the library's instances of one loop. Some of what the library does goes over all connections of an
 // instance: each has no more than `HTTP1Drivers.most`, so that nobody pays for more than that of others.
 
+import Core
 import EventLoop
 
 /// Belongs to the thread of its loop.
 final class HTTP1Drivers<Shard: Engine> {
     /// Connections of one instance. To go over those that each have something to do takes some milliseconds.
-    static var most: Int { 256 }
+    static var most: Int { 64 }
 
     /// By place. None is given up: there are no more than the most connections at a time have needed.
     private(set) var drivers: [HTTP1Driver<Shard>] = []
@@ -48,16 +49,17 @@ final class HTTP1Drivers<Shard: Engine> {
 
     func add(due driver: HTTP1Driver<Shard>) { due.append(driver) }
 
-    /// Has those run that have something to do: one of them, and others until the turn is over. The rest come first in
-    /// the next one.
+    /// Has those run that have something to do: one of them, and others until the turn is over, or this has taken as
+    /// long as it may: what the library itself does is no work of the engine's. The rest come first in the next turn.
     func runDue(_ isTurnOver: () -> Bool) {
+        let end = Clock.monotonic() + Limits.http1Quantum
         var listed: [HTTP1Driver<Shard>] = []
         swap(&listed, &due)
         var ran = 0
         repeat {
             listed[ran].runListed()
             ran += 1
-        } while ran < listed.count && !isTurnOver()
+        } while ran < listed.count && !isTurnOver() && Clock.monotonic() < end
         due = listed[ran...] + due
     }
 

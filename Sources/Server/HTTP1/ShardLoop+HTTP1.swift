@@ -102,6 +102,23 @@ extension ShardLoop {
         connection.pointee.micro = micro
     }
 
+    /// The broker shuts down, and a connection is to be closed: the request that a client has sent, and that nobody has
+    /// read, is refused.
+    func answerUnread(_ connection: Connection) {
+        switch connection.kind {
+        case .undecided, .newcomer: break
+        case .http1 where connection.micro?.stage == .idle: break
+        case .http1, .framed, .handshaking: return
+        }
+        let fd = connection.micro?.fd ?? connection.fd
+        withUnsafeTemporaryAllocation(byteCount: CleartextAnswer.preface.count, alignment: 1) { bytes in
+            guard case .bytes(let count) = Socket.peek(fd, into: bytes) else { return }
+            let answer = CleartextAnswer.http(Array(bytes[..<count]), .draining)
+            // Nothing that the client has not read was written before, so the socket takes it whole.
+            _ = answer.withUnsafeBytes { Socket.write(fd, $0) }
+        }
+    }
+
     /// The library closes a connection's socket right after this. What the client still sends would make the kernel
     /// reset the connection, and take away what the client has not read: so the socket lingers, by another descriptor.
     func closes(_ micro: MicroConnection) {
