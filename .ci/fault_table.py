@@ -21,6 +21,7 @@ MODULES = {
     "Access": ["AccessTests", "CoreTests", "ServerTests"],
     "Bytes": ["BytesTests", "CoreTests"],
     "Server": ["ServerTests"],
+    "TLS": ["TLSTests"],
 }
 # What the simulator drives, and the seeds that it is given: 0 and those that follow.
 SIMULATED = {"Replay", "RSocket", "HTTP2", "Core", "Bytes"}

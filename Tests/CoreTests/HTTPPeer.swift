@@ -302,11 +302,11 @@ final class TestGRPC {
     }
 
     /// A stream of plain HTTP, as lines of JSON.
-    func listen(_ topic: String, all: Bool = false) -> UInt32 {
+    func listen(_ topic: String, all: Bool = false, last: Int = 0) -> UInt32 {
         let stream = nextStream
         nextStream += 2
         calls[stream] = TestCall()
-        let path = "/v1/topics/\(topic)/messages?replay=\(all ? "all" : "0")"
+        let path = "/v1/topics/\(topic)/messages?replay=\(all ? "all" : "\(last)")"
         let head = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", path)]
         send(headers(stream, head + [("accept", "application/x-ndjson")], end: true))
         read()

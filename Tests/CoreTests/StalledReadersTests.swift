@@ -123,6 +123,34 @@ import Testing
         #expect(publisher.received().last == "1001:21|")
     }
 
+    /// Of large messages in another form one is made a turn, and all of them take half of memory: who comes to another
+    /// place of the history waits, and goes on when others have read.
+    @Test func thoseStuckInHistoryInAnotherFormWait() {
+        let broker = broker(retain: 10)
+        let shard = broker.shards[0]
+        let publisher = broker.connect()
+        // JSON has six bytes for each.
+        let text = String(repeating: "\u{1}", count: 80_000)
+        for number in 0..<10 { publisher.publish("t", text, stream: UInt32(2 * number + 1)) }
+        let peers = (0..<20).map { number in
+            let peer = TestGRPC(broker, window: 1 << 30, connectionWindow: 1 << 30)
+            peer.client.window = 5000
+            _ = peer.listen("t", last: 10 - number % 10)
+            #expect(broker.memory.forms <= StalledReadersTests.memory / EntryForm.share, "\(number)")
+            return peer
+        }
+        #expect(broker.memory.forms >= 6 * 480_000 && !shard.work.isFed)
+        publisher.publish("other", "x", stream: 1001)
+        #expect(publisher.received().last == "1001:1|")
+        for peer in peers { peer.client.read(.max) }
+        broker.advance(seconds: 2)
+        #expect(shard.work.isFed)
+        for (number, peer) in peers.enumerated() {
+            peer.read()
+            #expect(peer[1].received >= 480_000 * (10 - number % 10), "\(number)")
+        }
+    }
+
     /// Those who could resume have no copy each of a message that there is no memory for. Who reads goes on, and is
     /// sent again what was kept, but not what was not.
     @Test func thoseWhoCanResumeTakeAConstant() {

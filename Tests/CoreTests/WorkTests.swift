@@ -89,6 +89,25 @@ import Testing
         broker.runAll()
     }
 
+    /// To close a socket, above all one of TLS, takes time of the turn, too.
+    @Test func connectionsThatExpireTogetherEndInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        for _ in 0..<200 { _ = shard.open(peer: "127.0.0.1:1", face: .http, now: broker.now) }
+        broker.advance(seconds: 4.8)
+        var turns = 0
+        while shard.connections.count > 0, turns < 200 {
+            let before = shard.connections.count
+            broker.now.monotonic += Shard.tickInterval / 100
+            shard.beginTurn()
+            shard.fire(now: broker.now)
+            #expect(before - shard.connections.count <= Work.turn / Work.closing)
+            turns += 1
+        }
+        #expect(shard.connections.count == 0)
+        broker.runAll()
+    }
+
     @Test func manyStreamsEndInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]

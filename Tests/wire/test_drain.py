@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 
+import http1
 import pytest
 
 import raw
@@ -76,11 +77,11 @@ def test_who_has_not_been_accepted_is_told(own):
 
 
 @pytest.mark.rsocket
-@pytest.mark.parametrize("first", [b"POST /v1/topics/t/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx",
-                                   b"PRI * HTTP/2.0\r\n"], ids=["HTTP/1.1", "HTTP/2"])
+@pytest.mark.parametrize("first", [http1.post("t", b"x"), b"PRI * HTTP/2.0\r\n"], ids=["HTTP/1.1", "HTTP/2"])
 def test_requests_that_nobody_has_read_are_answered(own, first):
     clients = [socket.create_connection(own.http) for _ in range(7_000)]
-    eventually(lambda: Admin(own).metrics()['forebay_connections{protocol="http"}'], lambda count: count == len(clients))
+    admin = Admin(own)
+    eventually(lambda: admin.metrics()['forebay_connections{protocol="http"}'], lambda count: count == len(clients))
     own.process.send_signal(signal.SIGSTOP)
     for client in clients:
         client.sendall(first)
