@@ -29,8 +29,7 @@ enum Handshake {
             switch stream.handshake() {
             case .done:
                 if address.transport == .http, stream.agreed != "h2" {
-                    throw ClientError(
-                        .protocolViolation, "What listens at \(address) does not speak HTTP/2: is it a broker's port?")
+                    throw notHTTP2(address)
                 }
                 return stream
             case .wantsRead: try wait(socket, POLLIN, address, until: deadline)
@@ -52,6 +51,10 @@ enum Handshake {
         _ = poll(&request, 1, Int32((deadline - now + 999_999) / 1_000_000))
     }
 
+    private static func notHTTP2(_ address: BrokerAddress) -> ClientError {
+        ClientError(.protocolViolation, "What listens at \(address) does not speak HTTP/2: is it a broker's port?")
+    }
+
     /// What TLS failed of, while it was agreed on or later.
     static func sentence(_ stream: TLSStream, _ address: BrokerAddress, hasBegun: Bool) -> ClientError {
         switch stream.cause {
@@ -61,7 +64,10 @@ enum Handshake {
             return ClientError(
                 .wrongHost, "The certificate of \(address) is for another host: connect by a name that it has.")
         case .notTLS where !hasBegun:
-            return ClientError(.notConnected, "What listens at \(address) does not speak TLS.")
+            let scheme = address.transport == .http ? "http" : "rsocket"
+            return ClientError(
+                .notConnected, "What listens at \(address) does not speak TLS: connect with \(scheme)://.")
+        case .otherProtocol: return notHTTP2(address)
         case .certificateWanted:
             return ClientError(.setupRejected, "it wants a certificate of its clients, and was shown none.")
         case .certificateRefused:

@@ -75,6 +75,8 @@ public struct Limits: Equatable, Sendable {
     public var setupTime: UInt64 = 5 * second
     public var reassemblyTime: UInt64 = 30 * second
     public var parkTime: UInt64 = 10 * second
+    /// Time after which a shard reads nothing more before it has written what there is.
+    public static let turnTime: UInt64 = second / 250
     /// Time that a shard spends on TLS handshakes before all else has its turn.
     public static let handshakeQuantum: UInt64 = second / 500
     /// As much on libmicrohttpd, unless one run of one instance takes longer.

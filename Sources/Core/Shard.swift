@@ -58,6 +58,9 @@ public final class Shard {
     var reliefOfRuns = 0
     /// Who is stuck in what topics let go of, while that takes too much memory.
     var unread: UnreadMemory?
+    /// Publishes have been refused for want of memory since the tick before, by how many there were then.
+    var isRefusing = false
+    var refusedBefore: UInt64 = 0
     var dirtyTopics: [Topic] = []
     /// Those whose publishers wait for room, and until when the time that they wait is counted.
     private var blockedTopics = 0

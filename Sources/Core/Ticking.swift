@@ -111,6 +111,8 @@ extension Shard {
         timers.isTicking = false
         nextTick = now.monotonic + Shard.tickInterval
         if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
+        isRefusing = memory.refused > refusedBefore
+        refusedBefore = memory.refused
         feedStarved()
         relieveUnread(now: now)
         if memory.isPendingHigh, !isSweeping(.holdingBack) { sweep(.holdingBack, now: now) }
@@ -182,8 +184,8 @@ extension Shard {
         let time = now.monotonic
         switch connection.phase {
         case .new where draining:
-            // Over HTTP there may be no request to answer yet.
-            guard connection.http == nil else {
+            // Over HTTP there may be no request to answer yet; the driver answers what it has not handed over.
+            if let http = connection.http, http.session == nil {
                 return close(connection, reason: "the broker is shutting down", now: now)
             }
             fatal(connection, error(.rejectedSetup, Shard.drainingRefusal.message), now: now)

@@ -92,11 +92,16 @@ public enum Machine {
         if fd < 0 { return nil }
         defer { close(fd) }
         var bytes: [UInt8] = []
-        withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
-            while bytes.count < limit, case .bytes(let count) = Socket.read(fd, into: buffer) {
-                bytes.append(contentsOf: buffer[..<count])
+        let isRead = withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 1) { buffer in
+            while bytes.count < limit {
+                switch Socket.read(fd, into: buffer) {
+                case .bytes(let count): bytes.append(contentsOf: buffer[..<count])
+                case .end: return true
+                case .blocked, .failed: return false
+                }
             }
+            return true
         }
-        return Array(bytes.prefix(limit))
+        return isRead ? Array(bytes.prefix(limit)) : nil
     }
 }

@@ -6,22 +6,46 @@ import HTTP2
 
 enum CleartextAnswer {
     /// To a client that speaks another protocol than TLS to a listener of TLS.
-    static func needsTLS(_ face: Face) -> [UInt8] {
-        switch face {
-        case .rsocket: return rejectedSetup("This port speaks TLS: connect with rsockets://.")
-        case .http:
-            return http1(
-                "400 Bad Request", ["content-type: text/plain"],
-                Array("This port speaks TLS: connect with https://.\n".utf8))
+    /// - Parameter first: the first byte that it sent. RSocket's is the length of a frame.
+    static func needsTLS(_ face: Face, _ first: UInt8) -> [UInt8] {
+        switch (face, first) {
+        case (.rsocket, 0): unsupportedSetup("This port speaks TLS: connect with rsockets://.")
+        case (.rsocket, _): badRequest("This port speaks RSocket over TLS: connect with rsockets://.")
+        case (.http, 0): unsupportedSetup("This port speaks HTTP over TLS: connect with https://.")
+        case (.http, _): badRequest("This port speaks TLS: connect with https://.")
         }
     }
 
+    /// To a client that speaks another protocol than HTTP to a listener of HTTP without TLS.
+    /// - Parameters:
+    ///   - first: the first byte that it sent. RSocket's is the length of a frame, TLS's tells a handshake.
+    ///   - isAdmin: the listener is the admin's.
+    /// - Returns: nil where it may speak HTTP.
+    static func needsHTTP(_ first: UInt8, isAdmin: Bool) -> [UInt8]? {
+        switch first {
+        case 0: return isAdmin ? adminPort : httpPort
+        case 22: return badRequest("This port does not speak TLS: connect with http://.")
+        default: return nil
+        }
+    }
+
+    /// To a client that speaks RSocket to a listener of HTTP.
+    static let httpPort = unsupportedSetup(
+        "This port speaks HTTP: connect with http:// or https://, or to the broker's port for RSocket.")
+    private static let adminPort = unsupportedSetup(
+        "This is the admin port: connect to the broker's port for RSocket or HTTP.")
+
     /// RSocket's ERROR[REJECTED_SETUP] on stream 0.
-    static func rejectedSetup(_ text: String) -> [UInt8] {
+    static func rejectedSetup(_ text: String) -> [UInt8] { error(3, text) }
+
+    /// ERROR[UNSUPPORTED_SETUP]: another port, or another URL, is what the client needs.
+    private static func unsupportedSetup(_ text: String) -> [UInt8] { error(2, text) }
+
+    private static func error(_ code: UInt8, _ text: String) -> [UInt8] {
         let text = Array(text.utf8)
         let length = 10 + text.count
-        return [UInt8(length >> 16), UInt8(length >> 8 & 0xFF), UInt8(length & 0xFF), 0, 0, 0, 0, 0x2C, 0, 0, 0, 0, 3]
-            + text
+        let size = [UInt8(length >> 16), UInt8(length >> 8 & 0xFF), UInt8(length & 0xFF)]
+        return size + [0, 0, 0, 0, 0x2C, 0, 0, 0, 0, code] + text
     }
 
     /// By as many bytes HTTP/2 is told from HTTP/1.1.
@@ -39,6 +63,10 @@ enum CleartextAnswer {
         let headers = ["content-type: \(Problem.mime)"] + problem.headers.map { "\($0.name): \($0.value)" }
         let phrase = problem.status == 503 ? "503 Service Unavailable" : "\(problem.status) Refused"
         return http1(phrase, headers, Array(content.readable))
+    }
+
+    private static func badRequest(_ text: String) -> [UInt8] {
+        http1("400 Bad Request", ["content-type: text/plain"], Array("\(text)\n".utf8))
     }
 
     private static func http1(_ status: String, _ headers: [String], _ content: [UInt8]) -> [UInt8] {

@@ -77,7 +77,7 @@ struct RefusedSockets {
         case .end, .failed: return drop(number)
         case .bytes(let first):
             if connection.isSecure {
-                answer = first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.face)
+                answer = first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.face, first[0])
             } else {
                 answer = CleartextAnswer.http(first, connection.cause)
             }

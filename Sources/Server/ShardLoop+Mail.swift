@@ -15,7 +15,7 @@ extension ShardLoop {
         repeat {
             take(mail[taken])
             taken += 1
-        } while taken < mail.count && (all || !shard.isTurnOver)
+        } while taken < mail.count && (all || !isTurnOver)
         mail.removeFirst(taken)
         return mail.isEmpty
     }

@@ -44,6 +44,8 @@ final class ShardLoop<Shard: Engine> {
     var unread: [ConnectionID] = []
     /// Connections of HTTP/1.1 that the library is yet to be given.
     var newcomers: ArraySlice<ConnectionID> = []
+    /// When this turn has read enough.
+    private var turnEnd: UInt64 = 0
     /// Time that this turn has spent on handshakes.
     var handshakeTime: UInt64 = 0
     var failedHandshakes = FailureTally(.info, "TLS handshakes failed")
@@ -82,7 +84,8 @@ final class ShardLoop<Shard: Engine> {
         now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
         shard.beginTurn()
         if shard.hasWork { shard.goOn(now: now) }
-        while let event = events.first, takeMail(), !shard.isTurnOver {
+        turnEnd = Clock.monotonic() + Limits.turnTime
+        while let event = events.first, takeMail(), !isTurnOver {
             events = event + 1..<events.upperBound
             handle(event)
         }
@@ -110,6 +113,10 @@ final class ShardLoop<Shard: Engine> {
         let end = Clock.monotonic()
         figures.record(end - now.monotonic, end: end, work: Clock.thread)
     }
+
+    /// What is left of this turn's inputs is for the next one: the engine's work has taken its share, or all of it,
+    /// with the reading of sockets and with TLS, its time.
+    var isTurnOver: Bool { shard.isTurnOver || Clock.monotonic() >= turnEnd }
 
     private func handle(_ event: Int) {
         let (token, ready) = poller[event]
@@ -284,7 +291,7 @@ final class ShardLoop<Shard: Engine> {
             flushed = 0
         }
         // As before a read: what is in the mail comes ahead of what clients ask here.
-        if http1.isDue, takeMail() { http1.runDue { shard.isTurnOver } }
+        if http1.isDue, takeMail() { http1.runDue { isTurnOver } }
     }
 
     /// Returns how many bytes the socket took.

@@ -184,6 +184,7 @@ public final class TLSStream {
         case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_PACKET_LENGTH_TOO_LONG,
             SSL_R_UNEXPECTED_MESSAGE:
             .notTLS
+        case SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: .otherProtocol
         case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED: .certificateWanted
         case SSL_R_TLSV1_ALERT_UNKNOWN_CA, SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
             SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN,
@@ -200,6 +201,8 @@ public final class TLSStream {
         case wrongName
         /// The peer does not speak TLS.
         case notTLS
+        /// The peer speaks none of the protocols that were offered.
+        case otherProtocol
         /// The peer wants a certificate, and was shown none.
         case certificateWanted
         /// The peer does not trust the certificate that it was shown.

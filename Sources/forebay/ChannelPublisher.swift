@@ -27,6 +27,8 @@ struct ChannelPublisher: ~Copyable {
     /// The signal that ended it, and when an interrupted run gives up waiting for the acknowledgement.
     private var interruption: (signal: Int32, patienceEnds: UInt64)?
     private var mistake: UsageError?
+    /// Messages that are sent again on this connection, until that is told.
+    private var repeated: UInt64 = 0
 
     /// Bytes handed to the socket's queue above which no more are made.
     private static let outputLimit = 256 << 10
@@ -84,7 +86,7 @@ struct ChannelPublisher: ~Copyable {
     /// Connects again; what is not acknowledged is sent once more. Returns an exit code where it does not come to that.
     private mutating func reconnect(after error: ClientError) throws(ClientError) -> Int32? {
         if interruption != nil { return giveUp() }
-        let repeated = messages.lost()
+        repeated = messages.lost()
         stream = nil
         isEnding = false
         switch try reconnection.connect(&session, after: error) {
@@ -95,11 +97,22 @@ struct ChannelPublisher: ~Copyable {
         // Nothing of its output is watched.
         case .outputGone: break
         }
-        if repeated > 0 {
-            let what = counted(repeated, "message is", "messages are")
-            tell("\(what) sent again, for want of an acknowledgement: subscribers may get them twice.")
-        }
         return nil
+    }
+
+    /// The broker takes messages.
+    private mutating func works() {
+        answered()
+        reconnection.works()
+    }
+
+    /// The broker has answered on this connection.
+    private mutating func answered() {
+        reconnection.answered(by: session.address)
+        guard repeated > 0 else { return }
+        let what = counted(repeated, "message is", "messages are")
+        tell("\(what) sent again, for want of an acknowledgement: subscribers may get them twice.")
+        repeated = 0
     }
 
     private mutating func publish() throws -> Int32 {
@@ -249,7 +262,10 @@ struct ChannelPublisher: ~Copyable {
         let count = read(0, space, Self.readQuantum)
         if count > 0 {
             lines.commit(count)
-        } else if count == 0 || errno != EAGAIN && errno != EINTR {
+        } else if count == 0 {
+            lines.end()
+        } else if errno != EAGAIN, errno != EINTR {
+            mistake = UsageError("The standard input cannot be read: \(SystemError.text(of: errno)).")
             lines.end()
         }
     }
@@ -259,7 +275,7 @@ struct ChannelPublisher: ~Copyable {
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
         case .acknowledged(_, let told):
-            reconnection.works()
+            works()
             lastSequence = told.sequence
             if let accepted = told.accepted { messages.accept(accepted) }
         case .completed:
@@ -271,8 +287,8 @@ struct ChannelPublisher: ~Copyable {
         case .failed(_, let error): throw error
         case .declined:
             if !isEnding { throw ClientError(.rejected, "The broker takes no more messages on this channel.") }
-        case .granted: reconnection.works()
-        case .pong: reconnection.answered(by: session.address)
+        case .granted: works()
+        case .pong: answered()
         // Should the connection end of it, that is told then.
         case .closing, .message: break
         }

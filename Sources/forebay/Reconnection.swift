@@ -115,6 +115,8 @@ struct Reconnection {
         switch error.code {
         case .unavailable: true
         case .badURL, .badCredentials, .badFile, .untrusted, .wrongHost: false
+        // It would count as one more attempt to guess a password.
+        case .setupRejected where error.message.hasPrefix("The credentials"): false
         default: error.endsConnection
         }
     }

@@ -261,7 +261,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
 
     @Test func errorsOfTheConnection() throws {
         for (code, kind) in [
-            (UInt32(1), ClientError.Code.setupRejected), (2, .setupRejected), (3, .setupRejected),
+            (UInt32(1), ClientError.Code.setupRejected), (3, .setupRejected),
             (0x101, .connectionError),
         ] {
             var connection = RSocketRequester(now: 0)
@@ -325,7 +325,22 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         let seen = connection.feed(Array("HTTP/1.1 400 Bad Request\r\n".utf8), step: step)
         same(
             seen,
-            [.died(ClientError(.protocolViolation, "What answers speaks HTTP, not RSocket: is it the right port?"))])
+            [
+                .died(
+                    ClientError(.protocolViolation, "What answers speaks HTTP/1.1, not RSocket: is it the right port?"))
+            ])
+    }
+
+    @Test func aPortThatSaysWhatItIsIsBelieved() throws {
+        var other = RSocketRequester(now: 0)
+        same(
+            other.feed(error(0, 2, "This port speaks HTTP.")),
+            [.died(ClientError(.protocolViolation, "What answers says: This port speaks HTTP."))])
+        var connection = RSocketRequester(now: 0)
+        let answer = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n\r\nThis port speaks TLS.\n"
+        same(
+            connection.feed(Array(answer.utf8), step: answer.utf8.count),
+            [.died(ClientError(.protocolViolation, "What answers says: This port speaks TLS."))])
     }
 
     @Test func keepaliveAndLifetime() throws {

@@ -72,8 +72,11 @@ final class HTTP1Broker {
             let step = min(rest, Shard.tickInterval)
             now.monotonic += step
             rest -= step
-            shard.fire(now: now)
-            turn()
+            repeat {
+                shard.beginTurn()
+                shard.fire(now: now)
+                turn()
+            } while shard.deadline.map { $0 <= now.monotonic } == true
         }
     }
 }

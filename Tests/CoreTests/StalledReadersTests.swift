@@ -84,6 +84,21 @@ import Testing
         #expect(broker.shards[0].currentCounters().limits[.memory] > 0)
     }
 
+    /// As many are stuck in each message: in one go as many are cut off as have to be.
+    @Test func groupsOfEqualSizeGiveWayAtOnce() {
+        let broker = broker(retain: 1)
+        let publisher = broker.connect()
+        let text = String(repeating: "x", count: 200_000)
+        var refused = 0
+        for number in 0..<120 {
+            publisher.publish("t", text, stream: UInt32(2 * number + 1))
+            if publisher.received() != ["\(2 * number + 1):\(number + 1 - refused)|"] { refused += 1 }
+            for _ in 0..<8 { _ = stalled(broker, .frames, window: 5000, topic: "t?replay=1") }
+            broker.advance(seconds: 0.2)
+        }
+        #expect(refused <= 6, "\(refused)")
+    }
+
     /// Who needs little of what it keeps has that copied, and stays.
     @Test(arguments: ["t", "t?meta=on"]) func aLittleOfMuchIsCopied(_ route: String) {
         let broker = broker(retain: 1)

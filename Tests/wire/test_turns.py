@@ -188,6 +188,29 @@ def test_handshakes_that_expire_together(turns):
     here.check(f"{len(clients)} handshakes")
 
 
+@pytest.mark.parametrize("secured", [False, True], ids=["clear", "TLS"])
+def test_much_to_read_at_once(turns, secured):
+    """Each of many connections has sent a part of a message that fills what is read of it at a time; over TLS, each
+    byte of it in a record of its own."""
+    options = [*tls.server().options, "--tls-except", "admin"] if secured else []
+    here = turns("--memory", "1G", *options)
+    count, piece = (600, b"x" * 400) if secured else (400, b"x" * 96_000)
+    # A frame that takes much more than that.
+    head = (200_000).to_bytes(3, "big") + raw.request(raw.REQUEST_FNF, 1, b"", raw.route("t.read"))[3:]
+    lines = [raw.Connection(here.broker.address) for _ in range(count)]
+    for line in lines:
+        line.send(raw.setup())
+        line.send(head)
+    with here.standing_still():
+        for line in lines:
+            for part in [piece[n:n + 1] for n in range(len(piece))] if secured else [piece]:
+                line.send(part)
+    here.broker.peer().publish("t.other", b"x")
+    here.check(f"{count} connections with {len(piece)} bytes each")
+    for line in lines:
+        line.close()
+
+
 @pytest.mark.parametrize("form, byte", [("application/x-ndjson", b"\x01"), ("text/event-stream", b"\n")],
                          ids=["lines", "events"])
 def test_histories_in_other_forms(turns, form, byte):

@@ -38,9 +38,7 @@ extension GRPCConnection {
         if !hasHeard {
             let bytes = incoming.readable
             if bytes.starts(with: "HTTP/".utf8) {
-                throw die(
-                    ClientError(
-                        .protocolViolation, "What answers speaks HTTP/1, not HTTP/2 with gRPC: is it the right port?"))
+                throw die(ClientError(http1: bytes, insteadOf: "HTTP/2 with gRPC"))
             }
             if bytes.count < 5, "HTTP/".utf8.starts(with: bytes) { return false }
             hasHeard = true

@@ -30,7 +30,7 @@ extension RSocketRequester {
             guard bytes.count >= 3 else { return nil }
             let length = bytes.u24(at: 0)
             if !hasHeard {
-                if bytes.starts(with: "HTTP/".utf8) { throw notRSocket() }
+                if bytes.starts(with: "HTTP/".utf8) { throw die(ClientError(http1: bytes, insteadOf: "RSocket")) }
                 // As a length it would have us wait for megabytes; the two letters behind it decide.
                 if bytes.count < 5, "HTTP/".utf8.starts(with: bytes) { return nil }
                 hasHeard = true
@@ -43,10 +43,6 @@ extension RSocketRequester {
             if let event = try handle(Frames.decode(bytes.slice(3..<3 + length))) { return event }
             forgetDelivered()
         }
-    }
-
-    private mutating func notRSocket() -> ClientError {
-        die(ClientError(.protocolViolation, "What answers speaks HTTP, not RSocket: is it the right port?"))
     }
 
     private mutating func tooLong(_ length: Int) -> ClientError {
@@ -113,7 +109,9 @@ extension RSocketRequester {
         case 0x102:
             state = .closing(message)
             return .closing(message)
-        case 1, 2, 3, 4: throw die(ClientError(.setupRejected, message))
+        // It is the wrong port, or of another version.
+        case 2: throw die(ClientError(.protocolViolation, "What answers says: \(message)"))
+        case 1, 3, 4: throw die(ClientError(.setupRejected, message))
         default: throw die(ClientError(.connectionError, message))
         }
     }

@@ -63,6 +63,8 @@ extension Shard {
         switch connection.phase {
         case .new where connection.bytesIn == 0 && connection.http == nil && Shard.beginTLS(bytes):
             return refuseTLS(connection, now: now)
+        case .new where connection.bytesIn == 0 && connection.http == nil && Shard.beginHTTP(bytes):
+            return refuseHTTP(connection, now: now)
         case .new, .open: break
         case .closing, .closed: return
         }
@@ -92,7 +94,25 @@ extension Shard {
 
     private func refuseTLS(_ connection: Connection, now: Instant) {
         let text = "This port does not speak TLS: connect with rsocket://, or start the broker with a certificate."
-        fatal(connection, RSocketError(code: .rejectedSetup, message: text, scope: .connection), now: now)
+        fatal(connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now)
+        settle(now)
+    }
+
+    /// Whether the first bytes of a connection are a method of HTTP, or HTTP/2's preface, which as the length of
+    /// RSocket's first frame would be beyond every limit of SETUP.
+    private static func beginHTTP(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let methods: [StaticString] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PRI "]
+        return methods.contains { method in
+            method.withUTF8Buffer { bytes.count >= $0.count && bytes.prefix($0.count).elementsEqual($0) }
+        }
+    }
+
+    private func refuseHTTP(_ connection: Connection, now: Instant) {
+        let text = "This port speaks RSocket: connect with rsocket://, or to the broker's port for HTTP."
+        fatal(connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now) {
+            $0.append("HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n")
+            $0.append("content-length: \(text.utf8.count + 1)\r\nconnection: close\r\n\r\n\(text)\n")
+        }
         settle(now)
     }
 
@@ -321,7 +341,10 @@ extension Shard {
     // A connection's end
 
     /// Tells the peer what was wrong with the connection, and closes it when that is written.
-    func fatal(_ connection: Connection, _ error: RSocketError, now: Instant) {
+    /// - Parameter answer: says so to one that speaks another protocol.
+    func fatal(
+        _ connection: Connection, _ error: RSocketError, now: Instant, answer: ((inout ByteBuffer) -> Void)? = nil
+    ) {
         switch connection.phase {
         case .new, .open: break
         case .closing, .closed: return
@@ -337,7 +360,7 @@ extension Shard {
         connection.end = error.message
         dropStreams(of: connection, now: now)
         connection.output.dropMessages()
-        sayFatal(error, on: connection)
+        if let answer { connection.output.connectionControl(answer) } else { sayFatal(error, on: connection) }
         connection.output.isSealed = connection.http == nil
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }

@@ -3,27 +3,68 @@
 // another one, these add up. When they take a fourth of `memory`, and there is little left:
 //
 //     1. a sweep counts who names each region                     (share = bytes / number of connections)
-//     2. a second later, those that still name one, with a share above the mean of all connections
+//     2. a second later, or when publishes are refused, regions are chosen, those with the largest shares first, until
+//        an eighth would be left
+//     3. connections that still name one of these
 //          ├─ have what they need of it copied, if that is little, and there is room for copies
 //          └─ are cut off
 
-/// What the first sweep found.
+/// What the first sweep found, and what was chosen.
 struct UnreadMemory {
-    /// Connections that name each region that was let go of, by its mark.
-    var holders = PartitionedDictionary<UInt64, Int>()
-    /// When the first sweep was over.
-    var counted: UInt64?
-    /// The smallest share with which a connection gives way; nil until the second sweep begins.
-    var least: Int?
+    /// A region that was let go of.
+    struct Find {
+        let capacity: Int
+        var holders = 0
+        var isChosen = false
+        /// What each of those who name it answers for, in bytes.
+        var share: Int { capacity / Swift.max(1, holders) + 1 }
+    }
+
+    /// By their marks.
+    private(set) var finds = PartitionedDictionary<UInt64, Find>()
+    /// When the first sweep was over, and how many publishes had been refused by then.
+    var counted: (time: UInt64, refused: UInt64)?
+    private(set) var hasChosen = false
     /// Connections that were cut off.
     var cutOff = 0
 
     /// A part of `memory`, in which all that only stuck connections keep is no concern.
     static let share = 4
+    /// A part of `memory` that they are left with.
+    static let rest = 8
     /// So much of `memory` is to be free, before anybody gives way.
     static let reserve = 20
     /// A part of its share of which a connection may need no more for a copy to be worthwhile.
     static let worthCopying = 2
+
+    /// A connection names the region with this mark.
+    mutating func count(_ mark: UInt64, capacity: Int) {
+        var find = finds[mark] ?? Find(capacity: capacity)
+        find.holders += 1
+        finds[mark] = find
+    }
+
+    /// Chooses regions, until those that are left take no more than `rest` bytes.
+    mutating func choose(leaving rest: Int) {
+        hasChosen = true
+        // Each has its place among those whose shares have as many bits.
+        var sums = [Int](repeating: 0, count: Int.bitWidth + 1)
+        for find in finds.values { sums[UnreadMemory.bits(find.share)] += find.capacity }
+        var left = sums.reduce(0, +) - rest
+        var place = Int.bitWidth
+        while place > 0, sums[place] <= left {
+            left -= sums[place]
+            place -= 1
+        }
+        finds.update { find in
+            let bits = UnreadMemory.bits(find.share)
+            guard bits > place || bits == place && left > 0 else { return }
+            if bits == place { left -= find.capacity }
+            find.isChosen = true
+        }
+    }
+
+    private static func bits(_ count: Int) -> Int { Int.bitWidth - count.leadingZeroBitCount }
 }
 
 extension Shard {
@@ -34,14 +75,14 @@ extension Shard {
             self.unread = UnreadMemory()
             return sweep(.countingUnread, now: now)
         }
-        if unread.least != nil {
+        if unread.hasChosen {
             if !isSweeping(.freeingUnread) { endFreeing(unread) }
         } else if let counted = unread.counted {
-            guard now.monotonic - counted >= Limits.second else { return }
-            self.unread?.least = memory.unread / Swift.max(1, quotas.connections.value)
+            guard memory.refused > counted.refused || now.monotonic - counted.time >= Limits.second else { return }
+            self.unread?.choose(leaving: Swift.min(memory.limit / UnreadMemory.rest, memory.unread / 2))
             sweep(.freeingUnread, now: now)
         } else if !isSweeping(.countingUnread) {
-            self.unread?.counted = now.monotonic
+            self.unread?.counted = (now.monotonic, memory.refused)
         }
     }
 
@@ -54,9 +95,11 @@ extension Shard {
                 fields: [("shard", String(index)), ("connections", String(unread.cutOff))]))
     }
 
-    /// Memory is used up, or what is kept of messages in other forms has others wait.
+    /// Memory is used up, or what is kept of messages in other forms has others wait. Where publishes are refused, half
+    /// as much is too much.
     var isUnreadTooMuch: Bool {
-        memory.unread > memory.limit / UnreadMemory.share
+        if isRefusing { return memory.unread > memory.limit / UnreadMemory.share / 2 }
+        return memory.unread > memory.limit / UnreadMemory.share
             && (memory.used > memory.limit - memory.limit / UnreadMemory.reserve || !work.isFed)
     }
 
@@ -75,23 +118,23 @@ extension Shard {
     }
 
     func countUnread(of connection: Connection) {
-        for mark in unreadRegions(of: connection).keys {
-            let holders = unread?.holders[mark] ?? 0
-            unread?.holders[mark] = holders + 1
-        }
+        for (mark, region) in unreadRegions(of: connection) { unread?.count(mark, capacity: region.capacity) }
     }
 
-    /// A connection that keeps more than others do gives it back.
+    /// A connection that names a region which was chosen gives it back.
     func freeUnread(of connection: Connection, now: Instant) {
-        guard let unread, let least = unread.least else { return }
+        guard let unread else { return }
         var share = 0
         var named = 0
+        var isChosen = false
         for (mark, region) in unreadRegions(of: connection) {
             named += region.named
             // What was let go of since may still be on its way.
-            if let holders = unread.holders[mark] { share += region.capacity / holders + 1 }
+            guard let find = unread.finds[mark] else { continue }
+            share += find.share
+            if find.isChosen { isChosen = true }
         }
-        guard share > 0, share >= least else { return }
+        guard isChosen else { return }
         reached(.memory)
         if named <= share / UnreadMemory.worthCopying, pool.mayOwn(named) {
             connection.copyUnread()

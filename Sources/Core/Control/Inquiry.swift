@@ -53,7 +53,7 @@ public struct Survey: Sendable {
     }
 
     /// Places that one part goes over.
-    public static let places = 4096
+    public static let places = 2048
 }
 
 /// What was found on the way.

@@ -77,11 +77,16 @@ extension Shard {
 
     /// A publish was refused.
     func refusedPublish(_ refusal: Refusal, of topic: String) {
-        counters.publishesRefused[PublishLoss(refusal)] &+= 1
+        countRefusal(PublishLoss(refusal))
         counters.lostTopic = topic
     }
 
     /// A message was refused before it was complete, for want of memory. What takes so much room is a publish, of a
     /// topic that is not known here.
-    func refusedUnfinished() { counters.publishesRefused[.memory] &+= 1 }
+    func refusedUnfinished() { countRefusal(.memory) }
+
+    private func countRefusal(_ loss: PublishLoss) {
+        counters.publishesRefused[loss] &+= 1
+        if loss == .memory { memory.noteRefusal() }
+    }
 }

@@ -50,15 +50,15 @@ extension Shard {
         return forms + EntryRun.size(of: sequence, in: log, as: form) <= most
     }
 
-    /// A tick has ended: those that had to wait for memory may go on, some at a time. Where there is still none, what
-    /// views keep for those who are being sent it is theirs alone from here on, so that the last resort may find it.
+    /// A tick has ended: those that had to wait for memory may go on, some at a time. Where there is still none, for
+    /// them or for publishes, what views keep for those who are being sent it is theirs alone from here on, so that the
+    /// last resort may find it.
     func feedStarved() {
         // Others may wait on another thread.
         let isMuch = memory.forms > memory.limit / EntryForm.share / 2
-        if isMuch || !work.isFed { removeUnusedForms() }
-        guard !work.isFed else { return }
-        if isMuch, memory.unread <= memory.limit / UnreadMemory.share {
-            for view in viewsWithRuns.prefix(Shard.topicsPerLook) { view.letGoOfRuns() }
+        if isMuch || !work.isFed || isRefusing { removeUnusedForms() }
+        if isRefusing || isMuch && !work.isFed, memory.unread <= memory.limit / UnreadMemory.share {
+            for view in viewsWithRuns.prefix(Shard.topicsPerLook) { view.removeRuns() }
         }
         work.feed(most: Work.endings)
     }

@@ -53,6 +53,11 @@ public final class MemoryBudget: Sendable {
     var forms: Int { formsCounter.value }
     func addForms(_ change: Int) { formsCounter.add(change) }
 
+    /// Publishes that were refused for want of memory, on all threads.
+    private let refusals = Atomic<UInt64>(0)
+    var refused: UInt64 { refusals.load(ordering: .relaxed) }
+    func noteRefusal() { refusals.add(1, ordering: .relaxed) }
+
     /// Bytes that those who write to sockets hold of what a socket has taken a part of, in all.
     private let held = Counter()
 

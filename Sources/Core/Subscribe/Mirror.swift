@@ -182,10 +182,8 @@ final class Mirror {
         return entries.memory > 0
     }
 
-    /// Whoever is being sent them keeps them, and nobody else is to wait for that.
-    func letGoOfRuns() { removeRuns() }
-
-    private func removeRuns() {
+    /// Gives up all of them. Whoever is being sent one keeps it.
+    func removeRuns() {
         entries.removeAll()
         guard runsPlace >= 0 else { return }
         let last = shard.viewsWithRuns.removeLast()

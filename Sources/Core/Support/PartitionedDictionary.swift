@@ -24,6 +24,13 @@ struct PartitionedDictionary<Key: Hashable, Value> {
         }
     }
 
+    /// Changes values where they are.
+    mutating func update(_ change: (inout Value) -> Void) {
+        for part in parts.indices {
+            for key in parts[part].keys { change(&parts[part][key]!) }
+        }
+    }
+
     mutating func removeValue(forKey key: Key) -> Value? {
         let removed = parts[part(of: key)].removeValue(forKey: key)
         if removed != nil { count -= 1 }

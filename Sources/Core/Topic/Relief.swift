@@ -17,7 +17,7 @@ extension Shard {
         guard memory.used > memory.limit else { return nil }
         relieveMemory(now: moment)
         guard memory.used > memory.limit else { return nil }
-        topic.shed(to: fairShare, now: moment)
+        topic.shed(to: share, now: moment)
         guard isBeyond || topic.unsheddable > fairShare else { return nil }
         return fullRefusal(of: topic.name)
     }
@@ -80,6 +80,13 @@ extension Shard {
     /// Those that were deleted count, too: they live on while someone waits for their messages.
     private var fairShare: Int { memory.limit / Swift.max(1, topics.count * shards) }
 
+    /// What each may keep of what subscriptions merely wait for: of what connections leave unread, and of forms that
+    /// are being sent, nothing is to be had at once.
+    private var share: Int {
+        let others = Swift.min(memory.unread + memory.forms, memory.limit / 2)
+        return (memory.limit - others) / Swift.max(1, topics.count * shards)
+    }
+
     /// Gives up what may be, until a tenth is free; topics some at a time, the least used of these first. Where nothing
     /// was to be had of all of them, going over them again and again would only take time.
     func relieveMemory(now: Instant) {
@@ -116,7 +123,7 @@ extension Shard {
         }
         for topic in some {
             guard memory.used > memory.limit else { break }
-            topic.shed(to: fairShare, now: now)
+            topic.shed(to: share, now: now)
         }
         return reliefPlace == 0
     }

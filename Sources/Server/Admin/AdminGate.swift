@@ -1,8 +1,11 @@
-// AdminGate: connections to an admin listener that speaks TLS. Each has its handshake here; then the library, which has
-// HTTP/1.1, gets a socket of its own, and a relay stands between the two.
+// AdminGate: connections to the admin listener until they are known to speak what it does. Over TLS each has its
+// handshake here; then the library, which has HTTP/1.1, gets a socket of its own, and a relay stands between the two.
+// Without TLS the library gets the client's socket when the first byte has come.
 //
 //     handshaking ──done──▶ relayed ──▶ lingering ──▶ gone
 //          └──failed, not TLS, too late──▶ lingering
+//     silent ──HTTP──▶ the library's
+//        └──RSocket, TLS──▶ lingering
 
 import Core
 import EventLoop
@@ -28,7 +31,8 @@ struct AdminGate: ~Copyable {
         var isWriting = false
     }
 
-    private let server: TLSServer
+    /// Nil where the listener does not speak TLS.
+    private let server: TLSServer?
     private let log: Log
     private var guests: [UInt32: Guest] = [:]
     private var lastGuest: UInt32 = 0
@@ -39,13 +43,15 @@ struct AdminGate: ~Copyable {
     /// Handshakes that were done, and that failed.
     private(set) var handshakes = HandshakeCounts()
 
-    init(_ server: TLSServer, log: Log) {
+    init(_ server: TLSServer?, log: Log) {
         self.server = server
         self.log = log
         buffer = .allocate(byteCount: TLSStream.record, alignment: 16)
     }
 
     deinit { buffer.deallocate() }
+
+    var isSecure: Bool { server != nil }
 
     /// Some may have to be ended for their clients' silence.
     var hasRelays: Bool { relays.count > 0 }
@@ -80,8 +86,7 @@ struct AdminGate: ~Copyable {
             return false
         }
         guests[number] = nil
-        handshakes.failed &+= 1
-        failures.count("others came meanwhile (\(guest.peer))")
+        noteFailure(of: guest, "others came meanwhile")
         close(guest.fd)
         return true
     }
@@ -100,6 +105,13 @@ struct AdminGate: ~Copyable {
         case .inbox, .listener, .micro: break
         }
         return nil
+    }
+
+    /// Handshakes of TLS are counted, and told of.
+    private mutating func noteFailure(of guest: Guest, _ reason: String) {
+        guard isSecure else { return }
+        handshakes.failed &+= 1
+        failures.count("\(reason) (\(guest.peer))")
     }
 
     /// Ends what has taken too long.
@@ -127,6 +139,7 @@ struct AdminGate: ~Copyable {
         _ number: UInt32, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) -> Admitted? {
         guard var guest = guests[number] else { return nil }
+        guard let server else { return look(number, guest, limits, now: now, poller) }
         switch server.advance(guest.fd, &guest.tls, .http1, insteadOf: .http) {
         case .refused(let reason): refuse(number, guest, reason, limits, now: now, poller)
         case .done(let tls):
@@ -141,6 +154,30 @@ struct AdminGate: ~Copyable {
             } catch {
                 preconditionFailure("\(error)")
             }
+        }
+        return nil
+    }
+
+    /// The first byte tells who has come to the wrong port.
+    private mutating func look(
+        _ number: UInt32, _ guest: Guest, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
+    ) -> Admitted? {
+        var first: UInt8 = 0
+        switch withUnsafeMutableBytes(of: &first, { Socket.peek(guest.fd, into: $0) }) {
+        case .blocked: break
+        case .bytes:
+            if let answer = CleartextAnswer.needsHTTP(first, isAdmin: true) {
+                // Nothing was written before, so the socket takes it whole.
+                _ = answer.withUnsafeBytes { Socket.write(guest.fd, $0) }
+                refuse(number, guest, "it does not speak HTTP", limits, now: now, poller)
+                break
+            }
+            guests[number] = nil
+            do throws(SystemError) { try poller.remove(guest.fd) } catch { preconditionFailure("\(error)") }
+            return Admitted(socket: guest.fd, peer: guest.peer, certificate: nil)
+        case .end, .failed:
+            guests[number] = nil
+            close(guest.fd)
         }
         return nil
     }
@@ -164,8 +201,7 @@ struct AdminGate: ~Copyable {
         _ number: UInt32, _ guest: Guest, _ reason: String, _ limits: Limits, now: UInt64, _ poller: borrowing Poller
     ) {
         guests[number] = nil
-        handshakes.failed &+= 1
-        failures.count("\(reason) (\(guest.peer))")
+        noteFailure(of: guest, reason)
         lingering.linger(guest.fd, nil, until: now + limits.closeTime, poller)
     }
 }

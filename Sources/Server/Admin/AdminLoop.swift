@@ -42,7 +42,7 @@ final class AdminLoop {
     private var poller: Poller
     private var driver: AdminDriver!
     /// Where connections come in by, if the listener speaks TLS.
-    private var gate: AdminGate?
+    private var gate: AdminGate
     private(set) var now = Clock.monotonic()
     private var clients: [UInt32: AdminClient] = [:]
     private var nextClient: UInt32 = 0
@@ -72,7 +72,7 @@ final class AdminLoop {
         self.settings = settings
         login = AdminLogin(context)
         known = Array(repeating: ShardFigures(), count: context.inboxes.count)
-        if settings.isSecure, let server = context.tls { gate = AdminGate(server, log: context.log) }
+        gate = AdminGate(settings.isSecure ? context.tls : nil, log: context.log)
         try poller.add(inbox.descriptor, token: Token.inbox.rawValue, interest: .read)
         for (index, listener) in listeners.enumerated() {
             try poller.add(listener, token: Token.listener(UInt32(index)).rawValue, interest: .read)
@@ -86,7 +86,7 @@ final class AdminLoop {
     func run() throws(SystemError) {
         defer {
             driver.stop()
-            gate?.closeAll()
+            gate.closeAll()
         }
         while !isStopped { try turn() }
     }
@@ -101,7 +101,7 @@ final class AdminLoop {
             case .micro: driver.wake()
             case .listener(let place): if resumeAt == nil { try accept(from: listeners[Int(place)]) }
             case let token:
-                if let admitted = gate?.handle(token, ready, context.limits, now: now, poller) { serve(admitted) }
+                if let admitted = gate.handle(token, ready, context.limits, now: now, poller) { serve(admitted) }
             }
         }
         inbox.drain { take($0) }
@@ -111,7 +111,7 @@ final class AdminLoop {
         }
         if driver.isDue { driver.run() }
         if now >= nextSweep { sweep() }
-        gate?.tick(context.limits, now: now, poller)
+        gate.tick(context.limits, now: now, poller)
         if let resumeAt, resumeAt <= now {
             self.resumeAt = nil
             try watch(.read)
@@ -120,9 +120,9 @@ final class AdminLoop {
 
     private var timeout: UInt64? {
         if driver.isDue { return 0 }
-        var first = min(resumeAt ?? .max, gate?.deadline ?? .max)
+        var first = min(resumeAt ?? .max, gate.deadline)
         for job in jobs.values { first = min(first, job.deadline) }
-        if !clients.isEmpty || gate?.hasRelays == true { first = min(first, nextSweep) }
+        if !clients.isEmpty || gate.hasRelays { first = min(first, nextSweep) }
         if first == .max { return nil }
         let now = Clock.monotonic()
         return first > now ? first - now : 0
@@ -164,17 +164,13 @@ final class AdminLoop {
         do throws(SystemError) {
             for _ in 0..<AdminLimits.connections {
                 guard let (fd, peer) = try Socket.accept(listener) else { return }
-                if (gate?.occupancy(clients.count) ?? clients.count) >= AdminLimits.connections, !makeRoom() {
+                if gate.occupancy(clients.count) >= AdminLimits.connections, !makeRoom() {
                     close(fd)
                     continue
                 }
                 Socket.configure(fd, userTimeout: Int32(clamping: AdminLimits.silence / 1_000_000))
-                if gate == nil {
-                    serve(AdminGate.Admitted(socket: fd, peer: peer.description, certificate: nil))
-                } else {
-                    let deadline = now + context.limits.setupTime
-                    try gate?.take(fd, peer: peer.description, now: now, deadline: deadline, poller)
-                }
+                let time = gate.isSecure ? context.limits.setupTime : AdminLimits.silence
+                try gate.take(fd, peer: peer.description, now: now, deadline: now + time, poller)
             }
         } catch {
             resumeAt = now + AdminLoop.pause
@@ -187,12 +183,12 @@ final class AdminLoop {
     /// them is being served.
     private func makeRoom() -> Bool {
         let longest = clients.values.filter { givesWay($0) }.min { $0.lastSign < $1.lastSign }
-        if gate?.dropOldest(before: longest?.lastSign ?? .max) == true { return true }
+        if gate.dropOldest(before: longest?.lastSign ?? .max) { return true }
         guard let longest else { return false }
         driver.drop(longest.micro)
         // The library takes it out; the relay before it ends by itself.
         driver.run()
-        return gate != nil || clients.count < AdminLimits.connections
+        return gate.isSecure || clients.count < AdminLimits.connections
     }
 
     private func givesWay(_ client: AdminClient) -> Bool {
@@ -318,7 +314,7 @@ final class AdminLoop {
                 connectionLimit: context.connections.limit,
                 refusedConnections: context.connections.refused,
                 connectionsOverLimit: context.connections.limitReached,
-                handshakes: gate?.handshakes ?? HandshakeCounts(), certificateEnds: context.tls?.validity?.ends)
+                handshakes: gate.handshakes, certificateEnds: context.tls?.validity?.ends)
             let info = BrokerInfo(
                 limits: context.limits, listeners: settings.listeners,
                 httpOrigin: settings.httpOrigin(for: client.authority))

@@ -56,6 +56,8 @@ final class HTTP1Driver<Shard: Engine>: MicroDaemon {
 
     private func give(_ answer: HTTP1Answer, to connection: MicroConnection) -> Verdict {
         if answer.isStream { return .release }
+        var answer = answer
+        if loop.hasManyRelays, loop.connections[connection.id]?.pointee.relay != nil { answer.isLast = true }
         return connection.answer(answer) ? .goOn : .end
     }
 

@@ -30,6 +30,8 @@ final class MicroConnection {
     var isReleased = false
     /// The library was left without an answer to the complete request, and so does not read on before it has one.
     var isSettled = false
+    /// The head of its first request is complete. Until then it is known to have sent something.
+    var hasRequested = false
     /// It is to end as soon as the library comes by.
     var isDropped = false
     var stage = Stage.idle

@@ -250,6 +250,7 @@ private func handleRequest(
     let verdict: MicroDaemon.Verdict
     switch connection.stage {
     case .idle:
+        connection.hasRequested = true
         verdict = connection.daemon.begin(
             connection, method: text(method), version: text(version),
             isClean: connection.hasCleanLines(from: method!, version: version!))

@@ -52,6 +52,9 @@ extension ShardLoop {
                 // An end, or an error: reading tells which.
                 return read(id, connection)
             }
+            if let answer = CleartextAnswer.needsHTTP(bytes[0], isAdmin: false) {
+                return refuse(id, fd, answer)
+            }
             for index in 0..<count where bytes[index] != preface.utf8Start[index] { return admitHTTP1(id, connection) }
             if count < bytes.count, !connection.pointee.paused {
                 // Not again for each byte; only for all of them, or the end.
@@ -65,6 +68,16 @@ extension ShardLoop {
         }
     }
 
+    /// The client is at the wrong port: it is told so in its own protocol.
+    private func refuse(_ id: ConnectionID, _ fd: Int32, _ answer: [UInt8]) {
+        guard connections.remove(id) != nil else { return }
+        context.connections.remove()
+        // Nothing was written before, so the socket takes it whole.
+        _ = answer.withUnsafeBytes { Socket.write(fd, $0) }
+        linger(fd)
+        shard.lost(id, reason: "it does not speak HTTP", now: now)
+    }
+
     /// Connections that come faster than they are served wait, in the order of their coming: otherwise they would pile
     /// up in the library, each with its memory, where those that are gone already are not told from the others.
     private func admitHTTP1(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>) {
@@ -76,7 +89,7 @@ extension ShardLoop {
     /// Newcomers have their turn.
     func adoptNewcomers() {
         var left = HTTP1Drivers<Shard>.newcomers
-        while left > 0, !http1.isBusy, !shard.isTurnOver, let id = newcomers.popFirst() {
+        while left > 0, !http1.isBusy, !isTurnOver, let id = newcomers.popFirst() {
             left -= 1
             guard let connection = connections[id], case .newcomer = connection.pointee.kind else { continue }
             adoptHTTP1(id, connection)
@@ -102,8 +115,8 @@ extension ShardLoop {
         connection.pointee.micro = micro
     }
 
-    /// The broker shuts down, and a connection is to be closed: the request that a client has sent, and that nobody has
-    /// read, is refused.
+    /// The broker shuts down, and a connection is to be closed: the request that a client has sent is refused, where
+    /// nobody has read it, or the library has read its beginning.
     func answerUnread(_ connection: Connection) {
         switch connection.kind {
         case .undecided, .newcomer: break
@@ -112,10 +125,14 @@ extension ShardLoop {
         }
         let fd = connection.micro?.fd ?? connection.fd
         withUnsafeTemporaryAllocation(byteCount: CleartextAnswer.preface.count, alignment: 1) { bytes in
-            guard case .bytes(let count) = Socket.peek(fd, into: bytes) else { return }
-            let answer = CleartextAnswer.http(Array(bytes[..<count]), .draining)
+            var first: [UInt8] = []
+            if case .bytes(let count) = Socket.peek(fd, into: bytes) {
+                first = Array(bytes[..<count])
+            } else if connection.micro?.hasRequested != false {
+                return
+            }
             // Nothing that the client has not read was written before, so the socket takes it whole.
-            _ = answer.withUnsafeBytes { Socket.write(fd, $0) }
+            _ = CleartextAnswer.http(first, .draining).withUnsafeBytes { Socket.write(fd, $0) }
         }
     }
 

@@ -46,7 +46,7 @@ extension TLSServer {
         case .bytes where first == 22: return nil
         case .bytes:
             // Nothing was written before, so the socket takes it whole.
-            _ = CleartextAnswer.needsTLS(face).withUnsafeBytes { Socket.write(fd, $0) }
+            _ = CleartextAnswer.needsTLS(face, first).withUnsafeBytes { Socket.write(fd, $0) }
             return .refused("the peer does not speak TLS")
         case .blocked: return .waits(writable: false)
         case .end: return .refused("the peer hung up")

@@ -26,6 +26,7 @@ final class Relay {
     var isInnerWatched = false
     /// What the client sent, and the library has not taken.
     private var incoming: [UInt8] = []
+    private var hasHeard = false
     private(set) var outerEnded = false
     private var innerEnded = false
     private var quietSince: UInt64
@@ -110,6 +111,8 @@ final class Relay {
         switch tls.read(into: record) {
         case .bytes(let count):
             let bytes = UnsafeRawBufferPointer(rebasing: record[..<count])
+            if !hasHeard, bytes[0] == 0 { return refuse() }
+            hasHeard = true
             let taken = put(bytes)
             incoming = Array(bytes[taken...])
             return incoming.isEmpty
@@ -120,6 +123,14 @@ final class Relay {
         case .blocked: return false
         case .failed: return nil
         }
+    }
+
+    /// The client speaks RSocket, and is told so: to it the library seems to have ended.
+    private func refuse() -> Bool? {
+        innerEnded = true
+        let answer = CleartextAnswer.httpPort.withUnsafeBytes { tls.write(record: $0) }
+        if case .failed = answer { return nil }
+        return false
     }
 
     /// Bytes that the library takes. One that is gone takes all: nobody waits for them.

@@ -67,7 +67,11 @@ extension ShardLoop {
     func readUnread() {
         var due: [ConnectionID] = []
         swap(&due, &unread)
-        for id in due {
+        for (place, id) in due.enumerated() {
+            if place > 0, isTurnOver {
+                unread += due[place...]
+                break
+            }
             guard let connection = connections[id], !connection.pointee.paused, !connection.pointee.ended,
                 connection.pointee.tls?.hasNews == true
             else { continue }
@@ -80,7 +84,8 @@ extension ShardLoop {
     /// Puts a relay between the client and the library, which gets one end of a pair of sockets.
     private func relay(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ tls: TLSStream) {
         let fd = connection.pointee.fd
-        guard relays.count < Limits.securedHTTP1, let (inner, theirs) = Socket.pair(buffer: Limits.securedHTTP1Buffer)
+        guard relays.count < Limits.securedHTTP1 else { return refuseRelay(id, tls) }
+        guard let (inner, theirs) = Socket.pair(buffer: Limits.securedHTTP1Buffer)
         else { return lose(id, error: ENFILE) }
         do throws(SystemError) {
             try poller.add(theirs, token: Token.connection(id).rawValue, interest: .end)
@@ -96,6 +101,20 @@ extension ShardLoop {
         adoptHTTP1(id, connection)
         connections[id]?.pointee.relay = relays.add(tls, outer: fd, inner: inner, now: now.monotonic, poller)
     }
+
+    /// There are as many as may be.
+    private func refuseRelay(_ id: ConnectionID, _ tls: TLSStream) {
+        guard let connection = connections.remove(id) else { return }
+        context.connections.remove()
+        let refusal = ConnectionRefusal.connections(limit: Limits.securedHTTP1)
+        context.connections.note(refusal)
+        _ = CleartextAnswer.http1(refusal.problem).withUnsafeBytes { tls.write(record: $0) }
+        shard.lost(id, reason: refusal.reason, now: now)
+        linger(connection.fd, tls)
+    }
+
+    /// Where there are many, none is kept for its next request: others come, too.
+    var hasManyRelays: Bool { relays.count > Limits.securedHTTP1 / 2 }
 
     /// A connection with a relay has a stream: its client's socket is the loop's own again, and the library's is gone.
     func takeOver(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, relay number: UInt32) {

@@ -1,6 +1,7 @@
 """The command line as a person uses it: processes, pipes, signals, exit codes."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -54,6 +55,19 @@ def test_a_topic_that_never_came_so_far(forebay, topic):
     forebay.ok("pub", topic, "--stdin", "--complete", stdin=b"a\nb\n")
     done = forebay.run("sub", topic, "--from", "5", "--meta")
     assert (done.returncode, done.stderr) == (0, b"forebay: The topic ended with #2: #5 never came.\n")
+
+
+@pytest.mark.parametrize("words, stdin", [
+    (["--file", "/"], None), (["--stdin"], "/"), (["--stdin", "--complete"], "/"), (["--file", "-"], "/"),
+], ids=["a folder", "a folder as input", "a folder as input, complete", "a folder as file -"])
+def test_what_cannot_be_read_is_not_published(forebay, topic, words, stdin):
+    forebay.ok("pub", topic, "before", "--ack")
+    source = os.open(stdin or "/dev/null", os.O_RDONLY)
+    process = forebay.start("pub", topic, *words, "--ack", stdin=source)
+    os.close(source)
+    assert "cannot be read" in ended(process, 2)[1]
+    # Nothing came between, and the topic goes on.
+    assert forebay.ok("pub", topic, "after", "--ack") == b"2\n"
 
 
 def test_lines_as_they_are(forebay, topic):

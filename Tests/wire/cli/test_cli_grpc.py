@@ -108,10 +108,3 @@ def test_a_server_of_other_things():
         line.sendall(b"220 mail.example ESMTP\r\n" * 40)
         assert "is it the right port?" in ended(process, 3)[1]
         line.close()
-
-
-def test_the_other_port_of_the_broker(broker):
-    for commands in [Commands(broker.http, "rsocket"), Commands(broker.address, "http")]:
-        done = commands.run("topics")
-        assert done.returncode == 3 and done.stderr.startswith(b"forebay: "), done
-        assert b"is it the right port?" in done.stderr, done

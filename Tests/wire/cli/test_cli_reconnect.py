@@ -1,6 +1,7 @@
 """What `sub` and `pub --stdin` do when their connection is lost: over both protocols, with a broker that is restarted
 on the same ports."""
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -8,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from access import token_hash, write
 from commands import LIMIT, Commands, ended, until
 
 
 class Restarted:
     """A broker that can be ended, and started again where it was."""
 
-    def __init__(self, start):
-        self._start = start
-        self.broker = start()
+    def __init__(self, start, *options):
+        self._start, self._options = start, options
+        self.broker = start(*options)
 
     def end(self, hard=False):
         """Drains it, or has it die."""
@@ -28,7 +30,7 @@ class Restarted:
 
     def begin(self):
         self.broker = self._start(
-            "--listen", "%s:%d" % self.broker.address, "--http", "%s:%d" % self.broker.http)
+            "--listen", "%s:%d" % self.broker.address, "--http", "%s:%d" % self.broker.http, *self._options)
 
 
 @pytest.fixture
@@ -41,6 +43,13 @@ def unread(address) -> int:
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(int(row[4].split(":")[1], 16) for row in rows
                if row[1].endswith(":%04X" % address[1]) and row[3] == "01")
+
+
+def stands_still(pid) -> bool:
+    """A signal to stop takes effect some time after it was sent."""
+    states = [task.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0]
+              for task in Path(f"/proc/{pid}/task").iterdir()]
+    return set(states) == {"T"}
 
 
 def line_of(stream, pattern) -> str:
@@ -114,6 +123,7 @@ def test_a_publisher_repeats_what_was_not_acknowledged(restarted, reach, hard):
     until(lambda: forebay.rows("topics", name="t", published=3), "the first are taken")
     if hard:
         restarted.broker.process.send_signal(signal.SIGSTOP)
+        until(lambda: stands_still(restarted.broker.process.pid), "all its threads stand still")
     writer.stdin.write(b"4\n5\n6\n7\n8\n")
     writer.stdin.flush()
     if hard:
@@ -122,8 +132,8 @@ def test_a_publisher_repeats_what_was_not_acknowledged(restarted, reach, hard):
     restarted.end(hard)
     line_of(writer.stderr, "Connecting again")
     restarted.begin()
-    again = int(re.match(r"forebay: (\d+) message", line_of(writer.stderr, "sent again")).group(1)) if hard else 0
     line_of(writer.stderr, "Connected again")
+    again = int(re.match(r"forebay: (\d+) message", line_of(writer.stderr, "sent again")).group(1)) if hard else 0
     writer.stdin.close()
     assert writer.wait(LIMIT) == 0
     assert re.match(rb"8 messages acknowledged, the last as sequence \d+", writer.stdout.read())
@@ -141,6 +151,38 @@ def test_what_never_was_a_connection_is_not_tried_again(restarted, reach):
     restarted.end()
     done = forebay.run("sub", "t")
     assert done.returncode == 3 and b"again" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [
+    ["sub", "t", "--replay", "all", "--format", "raw"], ["pub", "t", "--stdin"]], ids=["sub", "pub"])
+def test_credentials_that_are_not_right_any_more_end_it(start, reach, tmp_path, words):
+    """To try them again would count as guessing, and keep others of that address out."""
+    def configure(token):
+        return write(tmp_path, {"users": [dict(name="a", token=token_hash(token), publish=["t"], subscribe=["t"])]})
+
+    (tmp_path / "token").write_text("first")
+    restarted, shown = Restarted(start, "-c", str(configure("first"))), ["--token-file", str(tmp_path / "token")]
+    forebay = reach(restarted.broker)
+    process = forebay.start(*words, *shown, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    if words[0] == "pub":
+        process.stdin.write(b"x\n")
+        process.stdin.flush()
+    else:
+        forebay.ok("pub", "t", "x", *shown)
+        assert process.stdout.read(1) == b"x"
+    # It is served by then.
+    forebay.ok("sub", "t", "--replay", "all", "--count", "1", *shown)
+    restarted.end(hard=True)
+    configure("second")
+    restarted.begin()
+    # Its input has not ended. Over HTTP it is a call that is refused.
+    line_of(process.stderr, "Connecting again")
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(b"y\n")
+        process.stdin.flush()
+    assert process.wait(LIMIT) == 1
+    told = process.stderr.read()
+    assert b"credentials" in told and b"sent again" not in told, told
 
 
 @pytest.mark.parametrize("words", [["sub", "t"], ["pub", "t", "--stdin"]], ids=["sub", "pub"])

@@ -71,7 +71,7 @@ def test_who_shows_no_certificate_or_a_strangers(cli):
 
 def test_the_wrong_scheme(broker):
     code, words = refused(Commands(broker.address, "rsocket"), "ping", "--count", "1")
-    assert (code, words) == (1, "The broker refused the connection: This port speaks TLS: connect with rsockets://.")
+    assert (code, words) == (3, "What answers says: This port speaks TLS: connect with rsockets://.")
     code, words = refused(Commands(broker.address, "rsocket"), "ping", "--ca", "x")
     assert code == 2 and "--url rsockets://" in words
 
