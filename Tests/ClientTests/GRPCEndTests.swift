@@ -89,7 +89,7 @@ private let second: UInt64 = 1_000_000_000
             #expect(web.pull() == [])
         }
         web.arrive(Array("/".utf8))
-        #expect(isError(web.pull(), .protocolViolation, "HTTP/1, not HTTP/2"))
+        #expect(isError(web.pull(), .protocolViolation, "HTTP/1.1, not HTTP/2"))
         // ERROR[CONNECTION_ERROR] of RSocket's.
         let rsocket = GRPCBroker()
         _ = try subscribe(rsocket)

@@ -172,8 +172,11 @@ import Testing
         broker.advance(seconds: 2)
         clients[0].requestN(1)
         broker.advance(seconds: 1.25)
-        // Turns that follow each other at once.
-        for _ in 0..<9 { shard.fire(now: broker.now) }
+        // Turns that follow each other at once; each has time for some.
+        for _ in 0..<6000 / (Work.turn / 2 / Work.ending) + 9 {
+            shard.beginTurn()
+            shard.fire(now: broker.now)
+        }
         #expect(shard.subscriptionCount == 1)
     }
 
