@@ -58,8 +58,9 @@ public final class Shard {
     var reliefOfRuns = 0
     /// Who is stuck in what topics let go of, while that takes too much memory.
     var unread: UnreadMemory?
-    /// Publishes have been refused for want of memory since the tick before, by how many there were then.
+    /// Publishes were refused for want of memory between the last two ticks.
     var isRefusing = false
+    /// How many had been at the last one, on all threads.
     var refusedBefore: UInt64 = 0
     var dirtyTopics: [Topic] = []
     /// Those whose publishers wait for room, and until when the time that they wait is counted.

@@ -86,10 +86,11 @@ extension ShardLoop {
         newcomers.append(id)
     }
 
-    /// Newcomers have their turn.
+    /// Newcomers have their turn: one of them, however busy the others keep the loop.
     func adoptNewcomers() {
-        var left = HTTP1Drivers<Shard>.newcomers
-        while left > 0, !http1.isBusy, !isTurnOver, let id = newcomers.popFirst() {
+        let most = HTTP1Drivers<Shard>.newcomers
+        var left = most
+        while left > 0, !http1.isBusy, left == most || !isTurnOver, let id = newcomers.popFirst() {
             left -= 1
             guard let connection = connections[id], case .newcomer = connection.pointee.kind else { continue }
             adoptHTTP1(id, connection)
