@@ -106,7 +106,8 @@ let package = Package(
         .target(name: "Manual", swiftSettings: strict),
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
-            name: "forebay", dependencies: ["Client", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"],
+            name: "forebay",
+            dependencies: ["Client", "HTTP2", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"],
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(

@@ -37,6 +37,16 @@ public struct MessageInfo: Equatable, Sendable {
         return nil
     }
 
+    /// The entries of composite metadata that the publisher gave, without the broker's own.
+    public static func remove(from metadata: UnsafeRawBufferPointer) -> [UInt8] {
+        var entries = CompositeMetadata.Iterator(metadata)
+        var others: [UInt8] = []
+        while let entry = try? entries.next() {
+            if !isInfo(entry) { others += metadata[entry.range] }
+        }
+        return others
+    }
+
     /// This is the broker's entry, not one of the publisher's.
     public static func isInfo(_ entry: CompositeMetadata.Entry) -> Bool {
         guard entry.id == nil, entry.name.count == mime.utf8CodeUnitCount else { return false }

@@ -63,15 +63,21 @@ public struct Session: ~Copyable {
         self.init(link, try Self.take(numbers), output)
     }
 
+    /// - Throws: what is wrong with each of them, of the last one's kind.
     private static func connect(
-        _ addresses: ArraySlice<BrokerAddress>, _ limits: ClientLimits
+        _ addresses: ArraySlice<BrokerAddress>, _ limits: ClientLimits, within time: UInt64 = Link.connectTime
     ) throws(ClientError) -> Link {
-        do throws(ClientError) {
-            return try Link(to: addresses.first!, limits: limits)
-        } catch {
-            if addresses.count == 1 { throw error }
-            return try connect(addresses.dropFirst(), limits)
+        var complaints: [String] = []
+        var code = ClientError.Code.notConnected
+        for address in addresses {
+            do throws(ClientError) {
+                return try Link(to: address, limits: limits, within: time)
+            } catch {
+                complaints.append(error.message)
+                code = error.code
+            }
         }
+        throw ClientError(code, complaints.joined(separator: " "))
     }
 
     private init(_ link: consuming Link, _ signals: consuming Signals, _ output: Int32) {
@@ -80,12 +86,15 @@ public struct Session: ~Copyable {
         outputDescriptor = output
     }
 
-    /// Connects anew, in place of a connection that was lost. Blocks until that is done or has failed.
-    /// - Parameter time: nanoseconds that it may take.
+    /// Connects anew to the first of some brokers that answers, in place of a connection that was lost. Blocks until
+    /// that is done or has failed.
+    /// - Parameters:
+    ///   - addresses: at least one.
+    ///   - time: nanoseconds that each may take.
     public mutating func reconnect(
-        to address: BrokerAddress, limits: ClientLimits = ClientLimits(), within time: UInt64
+        to addresses: ArraySlice<BrokerAddress>, limits: ClientLimits = ClientLimits(), within time: UInt64
     ) throws(ClientError) {
-        link = try Link(to: address, limits: limits, within: time)
+        link = try Self.connect(addresses, limits, within: time)
     }
 
     /// Waits without looking at the connection, for a signal or whoever reads the output to go.

@@ -99,7 +99,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         guard case .deliver(let gap) = verdict else { return }
         let received = Message(
             payload: Array(message.data), sequence: info.sequence, epoch: info.epoch, timestamp: info.timestamp,
-            gap: gap, metadata: message.metadata.map(Message.carried) ?? [])
+            gap: gap, metadata: message.metadata.map(MessageInfo.remove(from:)) ?? [])
         state.request(downstream.receive(received))
     }
 
@@ -125,17 +125,5 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private func deliver(_ completion: Subscribers.Completion<ForebayError>) {
         let downstream = lock.with { self.downstream.take() }
         if !isCancelled.load(ordering: .sequentiallyConsistent) { downstream?.receive(completion: completion) }
-    }
-}
-
-extension Message {
-    /// The entries that the publisher gave, without the broker's own.
-    fileprivate static func carried(_ metadata: UnsafeRawBufferPointer) -> [UInt8] {
-        var entries = CompositeMetadata.Iterator(metadata)
-        var carried: [UInt8] = []
-        while let entry = try? entries.next() {
-            if !MessageInfo.isInfo(entry) { carried += metadata[entry.range] }
-        }
-        return carried
     }
 }

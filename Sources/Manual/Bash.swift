@@ -45,11 +45,11 @@ extension Manual {
 
             """
         out += bashValues() + bashOptions() + bashOperands() + "}\n"
-        if needsTopics {
+        if needsNames {
             out += """
 
                 \(function("names"))() {
-                    mapfile -t COMPREPLY < <(compgen -W "$(\(Manual.topics))" -- "$1")
+                    mapfile -t COMPREPLY < <(compgen -W "$(\(names("$1")))" -- "$2")
                 }
 
                 """
@@ -83,7 +83,7 @@ extension Manual {
         case .words(let words):
             "mapfile -t COMPREPLY < <(compgen -W \"\(words.joined(separator: " "))\" -- \"$current\")"
         case .file: "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$current\")"
-        case .topic: "\(function("names")) \"$current\""
+        case .listed(let command): "\(function("names")) \"\(command)\" \"$current\""
         }
     }
 

@@ -3,7 +3,7 @@
 extension Manual {
     func fishCompletion() -> String {
         var out = "# fish completion for \(name), made from its own definitions\n\n"
-        if needsTopics { out += "function \(function("names"))\n    \(Manual.topics)\nend\n\n" }
+        if needsNames { out += "function \(function("names"))\n    \(names("$argv"))\nend\n\n" }
         out += fishCommandFunction()
         out += "complete -c \(name) -f\n"
         for option in options { out += fishOption(option, when: nil) }
@@ -74,7 +74,7 @@ extension Manual {
         case .any: nil
         case .words(let words): "-a '\(words.joined(separator: " "))'"
         case .file: "-F"
-        case .topic: "-a '(\(function("names")))'"
+        case .listed(let command): "-a '(\(function("names")) \(command))'"
         }
     }
 

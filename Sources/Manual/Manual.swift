@@ -7,8 +7,8 @@ public enum ManualValues: Equatable, Sendable {
     case any
     case words([String])
     case file
-    /// The name of a topic of the broker's.
-    case topic
+    /// A name or an id that such a command of the program's lists: "topics", "context list".
+    case listed(String)
 }
 
 public struct ManualOption: Equatable, Sendable {
@@ -171,17 +171,19 @@ extension Manual {
         }
     }
 
-    /// A shell's command that prints the names of topics, one a line, and nothing if the broker is not there. Only
-    /// letters that mean nothing to a shell come out, whatever the broker says.
-    static let topics =
-        #"command forebay topics --json 2>/dev/null | sed -n 's/^{"name":"\([A-Za-z0-9._-]*\)".*/\1/p'"#
+    /// A shell's command that prints the names or ids that a command of the program's lists, one a line, and nothing if
+    /// that fails. Only letters that mean nothing to a shell come out, whatever a broker says.
+    /// - Parameter command: as the shell has it.
+    func names(_ command: String) -> String {
+        "command \(name) \(command) --json 2>/dev/null"
+            + #" | sed -nE 's/^\{"(name|id)":"?([A-Za-z0-9._-]+)"?[,}].*/\2/p'"#
+    }
     /// The name of a shell's function for something of this program: "_forebay_topics".
     func function(_ part: String = "") -> String { "_" + name + (part.isEmpty ? "" : "_" + part) }
 
-    var needsTopics: Bool {
-        commands.contains { command in
-            command.operands.contains { $0.values == .topic } || command.options.contains { $0.values == .topic }
-        }
+    var needsNames: Bool {
+        let values = commands.flatMap { $0.operands.map(\.values) + $0.options.map(\.values) } + options.map(\.values)
+        return values.contains { if case .listed = $0 { true } else { false } }
     }
 }
 

@@ -7,12 +7,14 @@ extension Manual {
             out += "\(function())() {\n    _arguments -s -S" + options.map { " \\\n        \(zshSpec($0))" }.joined()
             return out + "\n}\n\n" + zshEnd
         }
-        if needsTopics {
+        if needsNames {
             out += """
                 \(function("names"))() {
-                    local -a topics
-                    topics=(${(f)"$(\(Manual.topics))"})
-                    compadd -a topics
+                    local command=$1
+                    shift
+                    local -a names
+                    names=(${(f)"$(\(names("${=command}")))"})
+                    compadd "$@" -a names
                 }
 
 
@@ -118,7 +120,8 @@ extension Manual {
         case .any: " "
         case .words(let words): "(\(words.joined(separator: " ")))"
         case .file: "_files"
-        case .topic: function("names")
+        // In braces it is run as it stands, without the options for compadd.
+        case .listed(let command): "{\(function("names")) \"\(command)\"}"
         }
     }
 

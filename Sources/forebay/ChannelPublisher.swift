@@ -66,7 +66,6 @@ struct ChannelPublisher: ~Copyable {
                 do {
                     return try publish()
                 } catch let error as ClientError {
-                    progress.clear()
                     if let code = try reconnect(after: error) { return code }
                 }
             }
@@ -118,7 +117,6 @@ struct ChannelPublisher: ~Copyable {
     private mutating func publish() throws -> Int32 {
         while true {
             while let event = try session.next() {
-                progress.clearForMessage(event)
                 try handle(event)
             }
             if hasEnded { return try finish() }
@@ -309,12 +307,13 @@ struct ChannelPublisher: ~Copyable {
     }
 
     private mutating func interrupted() -> Int32 {
-        progress.clear()
         let missing = messages.unacknowledged
         let acknowledged = counted(messages.acknowledged, "message is", "messages are")
         let rest = missing == 0 ? "" : ", and of \(missing) more it is not known"
         let topic = settings.complete && messages.taken > 0 ? " The topic stays live." : ""
-        tell("Interrupted: \(acknowledged) acknowledged\(rest).\(topic)")
+        tell(
+            "Interrupted: \(acknowledged) acknowledged\(rest).\(topic)",
+            ["acknowledged": messages.acknowledged, "unknown": missing])
         return ExitCode.of(signal: interruption?.signal ?? SIGINT)
     }
 
@@ -323,11 +322,10 @@ struct ChannelPublisher: ~Copyable {
         if interruption != nil { return interrupted() }
         progress.finish(sent: messages.taken, now: Clock.monotonic())
         if let mistake { throw mistake }
-        if settings.ack { report() }
-        return ExitCode.done
+        return settings.ack ? report() : ExitCode.done
     }
 
-    private func report() {
+    private func report() -> Int32 {
         var output = Output()
         let count = messages.acknowledged
         if settings.json {
@@ -337,6 +335,6 @@ struct ChannelPublisher: ~Copyable {
             let last = lastSequence.map { count > 0 ? ", the last as sequence \($0)" : "" } ?? ""
             output.buffer.append("\(counted(count, "message")) acknowledged\(last)\n")
         }
-        output.drain()
+        return output.finish()
     }
 }

@@ -79,6 +79,10 @@ let commandTable: [CommandSpec] = [
         examples: [("forebay subs", "a table"), ("forebay subs --json", "one JSON object a line")]),
     CommandSpec(
         id: .conns, path: ["conns"], summary: "list the connections",
+        options: [
+            OptionSpec(
+                name: "wide", kind: .flag, help: "show its thread, and the bytes that wait for it, too")
+        ],
         examples: [("forebay conns", "a table"), ("forebay conns --json", "one JSON object a line")]),
     CommandSpec(
         id: .closeConnection, path: ["close", "connection"], operands: ["ID"],

@@ -33,6 +33,9 @@ struct Context {
         if url.contains("@") {
             throw UsageError("No password is saved: leave it out of --url, and give --user and --password-file.")
         }
+        for file in values where Self.files.contains(file.option) && access(file.value, F_OK) != 0 {
+            throw UsageError("The file '\(file.value)' of --\(file.option) cannot be found.")
+        }
     }
 
     /// What its file holds; nil if that is no context.
@@ -121,8 +124,9 @@ struct ContextStore {
         try replace(folder + "/context", with: name.map { $0 + "\n" } ?? "")
     }
 
+    /// Whether its file is in order does not matter.
     func remove(_ name: String) throws(UsageError) {
-        _ = try read(name)
+        if !names.contains(name) { _ = try read(name) }
         guard unlink(path(name)) == 0 else { throw cannotWrite(path(name)) }
         if current == name { try use(nil) }
     }
@@ -167,24 +171,29 @@ struct ContextCommand {
     }
 
     /// Returns what is to be printed.
-    func run(_ command: Command) throws(UsageError) -> String {
+    func run(_ command: Command) throws -> String {
         switch command {
         case .contextAdd:
             let name = arguments.operands[0]
             let isFirst = store.names.isEmpty
+            let isNew = !store.names.contains(name)
+            // What no command could use is not saved.
+            _ = try Program.reachable(arguments)
             try store.write(try Context(name, arguments))
             if isFirst { try store.use(name) }
-            return told(name, isFirst ? "saved, and used from now on" : "saved")
+            return told(name, isFirst ? "saved, and used from now on" : isNew ? "saved" : "saved, in place of another")
         case .contextUse:
             let name = arguments.operands[0]
             _ = try store.read(name)
             try store.use(name)
+            if environment("FOREBAY_URL") != nil { tell("FOREBAY_URL is set, and comes before any context.") }
             return told(name, "used from now on")
         case .contextRemove:
             let name = arguments.operands[0]
+            let wasUsed = store.current == name
             try store.remove(name)
-            return told(name, "removed")
-        default: return try list()
+            return told(name, wasUsed ? "removed, and none is used now" : "removed")
+        default: return list()
         }
     }
 
@@ -192,21 +201,31 @@ struct ContextCommand {
         arguments.has("json") ? JSON.object([("name", .string(name))]).encoded + "\n" : "\(name) is \(what)\n"
     }
 
-    private func list() throws(UsageError) -> String {
+    private func list() -> String {
         let current = store.current
         var rows: [JSON] = []
         for name in store.names {
-            let context = try store.read(name)
-            let user = context.values.first { $0.option == "user" }?.value
-            var row = [
-                ("name", JSON.string(name)), ("used", JSON.bool(name == current)), ("url", JSON.string(context.url)),
-            ]
-            if let user { row.append(("user", .string(user))) }
-            rows.append(.object(row))
+            do throws(UsageError) {
+                rows.append(row(try store.read(name), isUsed: name == current))
+            } catch {
+                tell(error.message)
+            }
         }
         if arguments.has("json") { return rows.map { $0.encoded + "\n" }.joined() }
         if rows.isEmpty { return "There are no contexts: 'forebay context add NAME --url URL' makes one.\n" }
         return Table.render(Table.contexts, rows)
+    }
+
+    /// All that is saved, for a program; for a person what is neither the address nor the user in one column.
+    private func row(_ context: Context, isUsed: Bool) -> JSON {
+        let head = [("name", JSON.string(context.name)), ("used", JSON.bool(isUsed))]
+        if arguments.has("json") { return .object(head + context.values.map { ($0.option, .string($0.value)) }) }
+        let columns = ["url", "user"]
+        let options = context.values.filter { !columns.contains($0.option) }
+        let words = options.map { $0.value.isEmpty ? "--\($0.option)" : "--\($0.option) \($0.value)" }
+        return .object(
+            head + context.values.filter { columns.contains($0.option) }.map { ($0.option, .string($0.value)) }
+                + (words.isEmpty ? [] : [("options", .string(words.joined(separator: " ")))]))
     }
 }
 

@@ -27,11 +27,14 @@ struct Control {
             case .closeSubscription: .closeSubscription(try Control.number(name))
             default: .topicInfo(name)
             }
-        if name.isEmpty {
-            throw UsageError(
-                command == .closeConnection
-                    ? "The id is empty: 'forebay conns' tells those that there are."
-                    : "The topic's name is empty: give one like host.vmstat.")
+        switch command {
+        case .closeConnection:
+            let parts = name.split(separator: "-", omittingEmptySubsequences: false)
+            if parts.count != 3 || parts.contains(where: { UInt32($0) == nil }) {
+                throw UsageError("'\(name)' is no connection's id: 'forebay conns' lists those that there are.")
+            }
+        case .closeSubscription: break
+        default: try SubscribeSettings.check(topic: name)
         }
         if transport == .rsocket, call.route.tags == nil {
             throw UsageError("The name and the message must each fit into \(Route.tagLimit) bytes, percent-encoded.")
@@ -40,7 +43,7 @@ struct Control {
 
     private static func number(_ text: String) throws(UsageError) -> UInt64 {
         guard let number = UInt64(text) else {
-            throw UsageError("'\(text)' is no subscription's id: 'forebay subs' tells those that there are.")
+            throw UsageError("'\(text)' is no subscription's id: 'forebay subs' lists those that there are.")
         }
         return number
     }
@@ -68,8 +71,7 @@ struct Control {
         } else {
             output.buffer.append("\(SafeText.line(name)) is \(outcome)\n")
         }
-        output.drain()
-        return ExitCode.done
+        return output.finish()
     }
 }
 
@@ -103,20 +105,23 @@ extension Session {
 struct Listing {
     private let kind: BrokerList
     private let json: Bool
+    /// With columns that say something of the broker's insides.
+    private let isWide: Bool
     /// Rows that are aligned with each other; more are further tables, so that a million rows need no memory.
     private static let page = 1000
     private static let batch: UInt32 = 512
 
-    init(_ kind: BrokerList, json: Bool) {
+    init(_ kind: BrokerList, _ arguments: Arguments) {
         self.kind = kind
-        self.json = json
+        json = arguments.has("json")
+        isWide = arguments.has("wide")
     }
 
     private var columns: [Column] {
         switch kind {
         case .topics: Table.topics
         case .subscriptions: Table.subscriptions
-        case .connections: Table.connections
+        case .connections: isWide ? Table.connections + Table.wideConnections : Table.connections
         }
     }
 
@@ -145,10 +150,9 @@ struct Listing {
                     guard let sight = try session.askSight() else { return ExitCode.done }
                     if isEmpty, !sight.covers(kind) { throw ClientError(.rejected, sight.refusal(kind)) }
                     if !json, !rows.isEmpty || !hasPrinted { print(&rows, &output) }
-                    output.drain()
                     if !sight.covers(kind) { tell(sight.note(kind)) }
                     session.finish()
-                    return ExitCode.done
+                    return output.finish()
                 case .failed(id, let error): throw error
                 default: break
                 }
@@ -158,7 +162,7 @@ struct Listing {
                 }
             }
             output.drain()
-            if !output.isUsable { return ExitCode.done }
+            if !output.isUsable { return output.finish() }
             let n = refill.use(used)
             if n > 0 { session.connection.requestN(id, n) }
             if try session.wait(Session.Wants()).signal != nil { return ExitCode.done }

@@ -3,7 +3,7 @@
 import Bytes
 import Client
 import Glibc
-import RSocket
+import HTTP2
 
 struct MessageFormat {
     enum Kind: String {
@@ -41,7 +41,10 @@ struct MessageFormat {
             // The epoch is a string: it uses all 64 bits, and many readers hold numbers as doubles.
             out.append("\"sequence\":\(info.sequence),\"epoch\":\"\(info.epoch)\",")
             out.append("\"timestamp_ns\":\(info.timestamp),\"dropped\":\(info.dropped),")
-            if let metadata { appendEntries(metadata, to: &out) }
+            if let metadata {
+                let given = MessageInfo.remove(from: metadata)
+                append(given.withUnsafeBytes { MessageProperties(metadata: $0) }, to: &out)
+            }
         }
         if SafeText.isUTF8(data) {
             out.append("\"payload\":")
@@ -54,24 +57,25 @@ struct MessageFormat {
         out.append("}\n")
     }
 
-    /// The publisher's own entries.
-    private func appendEntries(_ metadata: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
-        var entries = CompositeMetadata.Iterator(metadata)
-        var separator = "\"metadata\":["
-        while let entry = try? entries.next() {
-            if MessageInfo.isInfo(entry) { continue }
-            out.append(separator + "{\"type\":")
-            if let id = entry.id {
-                out.append("\(id)")
-            } else {
-                SafeText.appendJSON(SafeText.line(entry.name), to: &out)
-            }
-            out.append(",\"base64\":\"")
-            SafeText.appendBase64(entry.bytes, to: &out)
-            out.append("\"}")
+    /// What the publisher gave the message beside its payload, as lines of JSON over HTTP have it.
+    private func append(_ properties: MessageProperties, to out: inout ByteBuffer) {
+        if !properties.contentType.isEmpty {
+            out.append("\"content_type\":")
+            SafeText.appendJSON(properties.contentType, to: &out)
+            out.append(",")
+        }
+        // Of a name that comes twice the last counts.
+        let headers = Dictionary(properties.headers.map { ($0.name, $0.value) }) { $1 }
+        guard !headers.isEmpty else { return }
+        var separator = "\"headers\":{"
+        for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
+            out.append(separator)
+            SafeText.appendJSON(name, to: &out)
+            out.append(":")
+            SafeText.appendJSON(value, to: &out)
             separator = ","
         }
-        if separator == "," { out.append("],") }
+        out.append("},")
     }
 
     /// The local time of day to the millisecond: 14:03:07.125

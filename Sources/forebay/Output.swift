@@ -86,6 +86,14 @@ struct Output: ~Copyable {
         }
     }
 
+    /// Waits until all is written or the reader is gone. Tells where that failed, and returns an exit code.
+    mutating func finish() -> Int32 {
+        drain()
+        guard let failure else { return ExitCode.done }
+        tellError("output", "The output cannot be written: \(failure).")
+        return ExitCode.failure
+    }
+
     /// Waits until all is written or the reader is gone.
     mutating func drain() {
         flush()
@@ -114,14 +122,18 @@ func writeError(_ text: String) {
 let tellsJSON: Atomic<Bool> = Atomic(false)
 
 /// A sentence for the person, on stderr.
-func tell(_ sentence: String) {
+/// - Parameter counts: what of it programs want to know.
+func tell(_ sentence: String, _ counts: KeyValuePairs<String, UInt64> = [:]) {
+    Progress.clear()
     guard tellsJSON.load(ordering: .relaxed) else { return writeError("forebay: \(SafeText.line(sentence))\n") }
-    writeError(JSON.object([("note", .string(sentence))]).encoded + "\n")
+    let members = counts.map { ($0.key, JSON.number("\($0.value)")) }
+    writeError(JSON.object([("note", .string(sentence))] + members).encoded + "\n")
 }
 
 /// What the program fails of, on stderr.
 /// - Parameter word: names the kind of failure, for programs.
 func tellError(_ word: String, _ sentence: String) {
+    Progress.clear()
     guard tellsJSON.load(ordering: .relaxed) else { return tell(sentence) }
     writeError(JSON.object([("error", .string(word)), ("message", .string(sentence))]).encoded + "\n")
 }

@@ -48,19 +48,25 @@ enum OwnManual {
 extension ManualCommand {
     fileprivate init(_ spec: CommandSpec) {
         self.init(
-            spec.path, operands: spec.operands.map(ManualOperand.init(named:)), summary: spec.summary,
+            spec.path, operands: spec.operands.map { ManualOperand($0, of: spec.id) }, summary: spec.summary,
             details: spec.details, options: spec.options.map(ManualOption.init),
             examples: spec.examples.map { ManualExample($0.line, $0.says) })
     }
 }
 
 extension ManualOperand {
-    fileprivate init(named name: String) {
-        switch name {
-        case "TOPIC", "[TOPIC]", "NAME": self.init(name, values: .topic)
-        case "SHELL": self.init(name, values: .words(Shell.allCases.map(\.rawValue)))
-        default: self.init(name)
-        }
+    fileprivate init(_ name: String, of command: Command) {
+        let values: ManualValues =
+            switch (command, name) {
+            case (.contextAdd, _): .any
+            case (.contextUse, _), (.contextRemove, _): .listed("context list")
+            case (.closeConnection, _): .listed("conns")
+            case (.closeSubscription, _): .listed("subs")
+            case (_, "SHELL"): .words(Shell.allCases.map(\.rawValue))
+            case (_, "TOPIC"), (_, "[TOPIC]"), (_, "NAME"): .listed("topics")
+            default: .any
+            }
+        self.init(name, values: values)
     }
 }
 
@@ -70,6 +76,7 @@ extension ManualOption {
             switch spec.kind {
             case .choice(let words), .numberOr(let words, _): .words(words)
             case .text where spec.value == "FILE": .file
+            case .text where spec.name == "context": .listed("context list")
             case .flag, .number, .decimal, .text, .texts: .any
             }
         self.init(spec.name, short: spec.short, value: spec.value, help: spec.help, values: values)

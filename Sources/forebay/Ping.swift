@@ -38,11 +38,11 @@ struct Ping {
             let text = Units.fixed(Double(time) / 1e6, 3)
             output.buffer.append(json ? "{\"round_trip_ms\":\(text)}\n" : "\(session.address) answered in \(text) ms\n")
             output.drain()
+            if !output.isUsable { break }
         }
         session.finish()
         if !times.isEmpty { output.buffer.append(summary(times)) }
-        output.drain()
-        return ExitCode.done
+        return output.finish()
     }
 
     /// The time of one round trip in nanoseconds; nil when a signal came.

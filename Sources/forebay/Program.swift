@@ -15,7 +15,10 @@ enum ExitCode {
     static func of(signal: Int32) -> Int32 { 128 + signal }
 
     static func of(_ error: ClientError) -> Int32 {
-        if error.code == .badURL || error.code == .badFile || error.code == .badCredentials { return usage }
+        switch error.code {
+        case .badURL, .badFile, .badCredentials, .invalid: return usage
+        default: break
+        }
         return error.endsConnection && !error.isReportedByBroker ? connection : failure
     }
 }
@@ -46,24 +49,15 @@ enum Program {
             }
             var arguments = try Arguments(words, commands: commandTable, common: commonOptions)
             if let help = help(arguments) {
-                var output = Output()
-                output.buffer.append(help)
-                output.drain()
-                return ExitCode.done
+                return Self.print(help)
             }
             guard let command = arguments.command else { return ExitCode.usage }
             if let text = try OwnManual.text(command.id, arguments) {
-                var output = Output()
-                output.buffer.append(text)
-                output.drain()
-                return ExitCode.done
+                return Self.print(text)
             }
             switch command.id {
             case .contextAdd, .contextUse, .contextRemove, .contextList:
-                var output = Output()
-                output.buffer.append(try ContextCommand(arguments).run(command.id))
-                output.drain()
-                return ExitCode.done
+                return Self.print(try ContextCommand(arguments).run(command.id))
             default: break
             }
             if let context = try context(arguments) { arguments.add(context) }
@@ -78,6 +72,12 @@ enum Program {
             tellError("failure", "\(error)")
             return ExitCode.failure
         }
+    }
+
+    private static func print(_ text: String) -> Int32 {
+        var output = Output()
+        output.buffer.append(text)
+        return output.finish()
     }
 
     private static func help(_ arguments: Arguments) -> String? {
@@ -102,19 +102,28 @@ enum Program {
         return try store.current.map { try store.read($0) }
     }
 
-    /// Those of --url, at least one, all of one scheme, with what else is said of how to reach them.
+    /// Those of --url, at least one, with who the client is there.
     private static func brokerAddresses(_ arguments: Arguments) throws -> [BrokerAddress] {
+        let addresses = try reachable(arguments)
+        // A file may be a pipe, which can be read once.
+        let credentials = try CredentialSettings.read(arguments)
+        return try addresses.map { address in
+            var address = address
+            address.credentials = try credentials ?? CredentialSettings.read(address)
+            return address
+        }
+    }
+
+    /// Those of --url, at least one, all of one scheme, with what is said of TLS.
+    static func reachable(_ arguments: Arguments) throws -> [BrokerAddress] {
         let addresses = try urls(arguments)
         let first = addresses[0]
         for other in addresses where other.transport != first.transport || (other.tls == nil) != (first.tls == nil) {
             throw UsageError("The brokers of --url are to be spoken to alike: give all of them the same scheme.")
         }
-        // A file may be a pipe, which can be read once.
-        let credentials = try CredentialSettings.read(arguments)
         let tls = try tlsSettings(arguments, first)
-        return try addresses.map { address in
+        return addresses.map { address in
             var address = address
-            address.credentials = try credentials ?? CredentialSettings.read(address)
             address.tls = tls
             return address
         }
@@ -171,16 +180,17 @@ enum Program {
             return try subscriber.run()
         case .pub:
             let settings = try PublishSettings(arguments)
+            let reconnection = try Reconnection(arguments, addresses)
             if settings.isSingle { return try SinglePublish(settings, addresses).run() }
-            var publisher = try ChannelPublisher(settings, addresses, Reconnection(arguments, addresses))
+            var publisher = try ChannelPublisher(settings, addresses, reconnection)
             return try publisher.run()
         case .ping:
             return try Ping(arguments, addresses).run()
         case .bench:
             return try Bench.run(BenchSettings(arguments), addresses[0])
-        case .topics: return try Listing(.topics, json: arguments.has("json")).run(addresses)
-        case .subs: return try Listing(.subscriptions, json: arguments.has("json")).run(addresses)
-        case .conns: return try Listing(.connections, json: arguments.has("json")).run(addresses)
+        case .topics: return try Listing(.topics, arguments).run(addresses)
+        case .subs: return try Listing(.subscriptions, arguments).run(addresses)
+        case .conns: return try Listing(.connections, arguments).run(addresses)
         case .top:
             var top = try Top(arguments, addresses)
             return try top.run()

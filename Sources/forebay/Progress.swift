@@ -3,12 +3,15 @@
 import Bytes
 import Client
 import Glibc
+import Synchronization
+
+/// The line is on the screen. Whatever else is told takes it away first.
+private let isProgressShown: Atomic<Bool> = Atomic(false)
 
 struct Progress {
     private let isShown: Bool
     private let start: UInt64
     private var last: (time: UInt64, sent: UInt64)
-    private var isOnScreen = false
     private var wasShown = false
 
     /// Nanoseconds between two updates, and before the first.
@@ -31,7 +34,7 @@ struct Progress {
         guard let nextUpdate, now >= nextUpdate else { return }
         let rate = Double(sent - last.sent) * 1e9 / Double(max(now - last.time, 1))
         last = (now, sent)
-        isOnScreen = true
+        isProgressShown.store(true, ordering: .relaxed)
         wasShown = true
         writeError("\r\u{1b}[K" + Self.line(sent: sent, rate: rate, credit: credit, ending: ending))
     }
@@ -47,23 +50,13 @@ struct Progress {
     }
 
     /// Takes the line away.
-    mutating func clear() {
-        guard isOnScreen else { return }
-        isOnScreen = false
-        writeError("\r\u{1b}[K")
-    }
-
-    /// Takes the line away before an event that will be told on the same screen.
-    mutating func clearForMessage(_ event: ClientEvent) {
-        switch event {
-        case .failed, .closing, .declined: clear()
-        default: break
-        }
+    static func clear() {
+        if isProgressShown.exchange(false, ordering: .relaxed) { writeError("\r\u{1b}[K") }
     }
 
     /// The sum, after a run that was long enough for the line.
     mutating func finish(sent: UInt64, now: UInt64) {
-        clear()
+        Self.clear()
         guard wasShown else { return }
         let seconds = Double(now - start) / 1e9
         let rate = Units.rate(Double(sent) / max(seconds, 1e-9))

@@ -91,6 +91,9 @@ struct PublishSettings {
 
     private static func properties(_ arguments: Arguments) throws(UsageError) -> MessageProperties {
         var properties = MessageProperties(contentType: arguments.text("content-type") ?? "")
+        if arguments.has("content-type"), !properties.contentType.contains("/") {
+            throw UsageError("--content-type takes a MIME type such as text/plain, not '\(properties.contentType)'.")
+        }
         for header in arguments.texts("header") {
             guard let equals = header.firstIndex(of: "="), equals > header.startIndex else {
                 throw UsageError("--header takes NAME=VALUE, not '\(header)'.")

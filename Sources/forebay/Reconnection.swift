@@ -31,7 +31,7 @@ struct Reconnection {
     /// What was told last of why there is none.
     private var told: String?
 
-    /// Nanoseconds that one attempt may take: meanwhile nothing else is heard of.
+    /// Nanoseconds that one attempt at all of them may take: meanwhile nothing else is heard of.
     private static let attemptTime: UInt64 = 3_000_000_000
     /// Nanoseconds of an idle connection that count as success.
     private static let leastTime: UInt64 = 1_000_000_000
@@ -100,9 +100,11 @@ struct Reconnection {
                 if let signal = woken.signal { return .signal(signal) }
                 if woken.outputGone { return .outputGone }
             }
+            // The one that was lost comes last.
             place = (place + 1) % addresses.count
             do throws(ClientError) {
-                try session.reconnect(to: addresses[place], within: Self.attemptTime)
+                try session.reconnect(
+                    to: addresses[place...] + addresses[..<place], within: Self.attemptTime / UInt64(addresses.count))
                 return .connected
             } catch let other {
                 error = other

@@ -36,9 +36,8 @@ struct SinglePublish {
         guard settings.ack else { return ExitCode.done }
         guard let sequence else { throw ClientError(.badAnswer, "The broker did not tell the message's sequence.") }
         var output = Output()
-        output.buffer.append(settings.json ? "{\"sequence\":\(sequence)}\n" : "\(sequence)\n")
-        output.drain()
-        return ExitCode.done
+        output.buffer.append(settings.json ? "{\"acknowledged\":1,\"sequence\":\(sequence)}\n" : "\(sequence)\n")
+        return output.finish()
     }
 
     /// Nothing answers RSocket's fire-and-forget, neither a bad name nor a user who may not publish: the topic is asked

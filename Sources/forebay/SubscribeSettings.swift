@@ -1,6 +1,7 @@
 // SubscribeSettings: what `sub` was asked to do.
 
 import Client
+import RSocket
 
 struct SubscribeSettings {
     let topic: String
@@ -35,7 +36,9 @@ struct SubscribeSettings {
         if arguments.has("from"), arguments.has("replay") {
             throw UsageError("--from and --replay exclude each other: both say where to begin.")
         }
-        if arguments.has("epoch"), !arguments.has("from") { throw UsageError("--epoch needs --from.") }
+        for option in ["epoch", "gap"] where arguments.has(option) && !arguments.has("from") {
+            throw UsageError("--\(option) needs --from.")
+        }
         if format == .raw, arguments.has("meta") {
             throw UsageError("--meta cannot be shown with --format raw, which is the bytes alone.")
         }
@@ -55,11 +58,14 @@ struct SubscribeSettings {
         try Self.check(topic: topic)
     }
 
-    /// All else about the name is for the broker to judge.
+    /// The broker knows which topics of its own it has.
     static func check(topic: String) throws(UsageError) {
-        if topic.isEmpty { throw UsageError("The topic's name is empty: give one like host.vmstat.") }
-        if Route(topic).tags == nil {
-            throw UsageError("The topic's name is longer than the \(Route.tagLimit) bytes it may have.")
+        if TopicName.isSystem(topic) {
+            if Route(topic).tags == nil {
+                throw UsageError("The topic's name is longer than the \(Route.tagLimit) bytes it may have.")
+            }
+        } else if let fault = TopicName.fault(topic) {
+            throw UsageError(fault)
         }
     }
 }

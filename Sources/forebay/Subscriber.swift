@@ -3,6 +3,7 @@
 import Bytes
 import Client
 import Glibc
+import RSocket
 
 struct Subscriber: ~Copyable {
     private let settings: SubscribeSettings
@@ -28,6 +29,8 @@ struct Subscriber: ~Copyable {
         case failed(ClientError)
     }
     private var end: End?
+    /// Asks whether the topic is there, for a person who looks at stderr.
+    private let inquiry: StreamID?
 
     init(
         _ settings: SubscribeSettings, _ addresses: [BrokerAddress], _ reconnection: Reconnection
@@ -41,9 +44,12 @@ struct Subscriber: ~Copyable {
             // Nobody is told of a gap at the start.
             options.gap = options.gap ?? .fail
         }
+        let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic)
+        let inquiry = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
         let stream = try session.connection.subscribe(settings.topic, options, n: refill.first())
         // Its answer tells that the subscription was not refused.
         try reconnection.greet(session)
+        self.inquiry = inquiry
         self.stream = stream
         self.options = options
         position = TopicPosition(options.start)
@@ -140,7 +146,7 @@ struct Subscriber: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) {
         switch event {
-        case .message(_, let message):
+        case .message(stream, let message):
             unprinted += 1
             reconnection.works()
             let info = message.info
@@ -152,13 +158,16 @@ struct Subscriber: ~Copyable {
                 session.connection.cancel(stream)
                 end = .enough
             }
-        case .completed(_, let dropped, let info):
+        case .completed(stream, let dropped, let info):
             if settings.meta { tellOfEnd(dropped: dropped, info) }
             end = .completed
-        case .failed(_, let error): end = .failed(error)
+        case .failed(stream, let error): end = .failed(error)
+        // Who may subscribe may not always ask.
+        case .failed(inquiry, let error) where error.message.hasPrefix("There is no topic"):
+            tell("There is no topic '\(settings.topic)' yet: waiting for its first message. ^C ends it.")
         case .pong: reconnection.answered(by: session.address)
         // Should the connection end of it, that is told then.
-        case .closing, .granted, .declined, .acknowledged: break
+        case .message, .completed, .failed, .closing, .granted, .declined, .acknowledged: break
         }
     }
 
@@ -239,21 +248,14 @@ struct Subscriber: ~Copyable {
     private mutating func finish(_ end: End) throws(ClientError) -> Int32 {
         self.end = nil
         session.finish()
-        output.drain()
-        if let failure = output.failure { return Self.cannotWrite(failure) }
-        if case .failed(let error) = end { throw error }
-        return ExitCode.done
+        let code = output.finish()
+        if code == ExitCode.done, case .failed(let error) = end { throw error }
+        return code
     }
 
     private mutating func finishWithoutReader() -> Int32 {
         session.connection.cancel(stream)
         session.finish()
-        if let failure = output.failure { return Self.cannotWrite(failure) }
-        return ExitCode.done
-    }
-
-    private static func cannotWrite(_ why: String) -> Int32 {
-        tell("Could not write the output: \(why).")
-        return ExitCode.failure
+        return output.finish()
     }
 }

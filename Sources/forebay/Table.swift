@@ -43,18 +43,24 @@ enum Table {
     static let contexts = [
         Column(title: "NAME", field: "name"), Column(title: "USED", field: "used"), Column(title: "URL", field: "url"),
         Column(title: "USER", field: "user", isOptional: true),
+        Column(title: "OPTIONS", field: "options", isOptional: true),
     ]
     static let connections = [
         Column(title: "ID", field: "id"), Column(title: "PEER", field: "peer"),
         Column(title: "USER", field: "user", isOptional: true),
-        Column(title: "STATE", field: "state", isOptional: true),
-        Column(title: "SHARD", field: "shard", kind: .count),
+        Column(title: "PROTOCOL", field: "protocol"),
         Column(title: "AGE", field: "age_ms", kind: .milliseconds),
         Column(title: "STREAMS", field: "streams", kind: .count),
         Column(title: "SUBS", field: "subscriptions", kind: .count),
         Column(title: "PUBS", field: "publishers", kind: .count),
         Column(title: "IN", field: "bytes_in", kind: .bytes), Column(title: "OUT", field: "bytes_out", kind: .bytes),
+    ]
+    static let wideConnections = [
+        Column(title: "STATE", field: "state", isOptional: true),
+        Column(title: "SHARD", field: "shard", kind: .count),
         Column(title: "QUEUED", field: "output", kind: .bytes),
+        Column(title: "CONTROL", field: "control", kind: .bytes),
+        Column(title: "COPIED", field: "copied", kind: .bytes),
     ]
 
     /// A header and a line an object; what an object lacks is a dash.

@@ -1,6 +1,7 @@
 // What is printed: messages, tables, JSON, progress, the lines of the interactive view; and the lines that are read.
 
 import Bytes
+import HTTP2
 import RSocket
 import Testing
 
@@ -70,9 +71,11 @@ private func formatted(
                 CompositeMetadata.appendEntry(name: "application/vnd.forebay.message", $0, into: &out)
             }
             [UInt8(1), 2].withUnsafeBytes { CompositeMetadata.appendEntry(id: 0x7d, $0, into: &out) }
-            [UInt8(3)].withUnsafeBytes { CompositeMetadata.appendEntry(name: "x/y", $0, into: &out) }
+            let properties = MessageProperties(contentType: "text/plain", headers: [("b", "2"), ("a", "1"), ("b", "3")])
+            properties.appendMetadata(into: &out)
+            [UInt8(0xff)].withUnsafeBytes { CompositeMetadata.appendEntry(name: "x/y", $0, into: &out) }
         }
-        let list = #""metadata":[{"type":125,"base64":"AQI="},{"type":"x/y","base64":"Aw=="}],"#
+        let list = #""content_type":"text/plain","headers":{"a":"1","b":"3","message/x.rsocket.tracing-zipkin.v0":"\u0001\u0002","x/y-bin":"/w"},"#
         #expect(
             formatted(.json, Array("x".utf8), info: info, metadata: entries) == head + list + #""payload":"x"}"# + "\n")
     }

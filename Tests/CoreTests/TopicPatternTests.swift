@@ -1,5 +1,6 @@
 // Which topics a pattern is about, and what is no pattern.
 
+import RSocket
 import Testing
 
 @testable import Core

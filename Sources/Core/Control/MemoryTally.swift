@@ -1,6 +1,8 @@
 // MemoryTally: what counts as the broker's memory, found by going over all that is there, for a simulation that holds
 // it against `MemoryBudget.used`. No part of the broker looks at it.
 
+import RSocket
+
 /// Regions of memory, each counted once, however many refer to it.
 package struct MemoryTally: CustomStringConvertible {
     private var seen: Set<ObjectIdentifier> = []

@@ -3,6 +3,7 @@
 
 import Bytes
 import HTTP2
+import RSocket
 import Replay
 
 extension Shard {

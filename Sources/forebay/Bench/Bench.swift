@@ -12,9 +12,9 @@ enum Bench {
         }
         var output = Output()
         output.buffer.append(settings.json ? result.json() : result.text())
-        output.drain()
+        let code = output.finish()
         for complaint in result.complaints { tell(complaint) }
-        return result.complaints.isEmpty ? ExitCode.done : ExitCode.failure
+        return result.complaints.isEmpty ? code : ExitCode.failure
     }
 
     /// Nil when it was interrupted before anything was measured.

@@ -94,8 +94,7 @@ struct Top: ~Copyable {
         session.finish()
         if json {
             output.buffer.append(state.json.encoded + "\n")
-            output.drain()
-            return ExitCode.done
+            return output.finish()
         }
         let rows = min(state.topics.count, TopState.most) + min(state.subscriptions.count, TopState.most) + 8
         let lines = TopView.render(state, width: 160, height: rows)
@@ -103,8 +102,7 @@ struct Top: ~Copyable {
             let end = line.text.lastIndex { $0 != " " }.map { line.text.index(after: $0) } ?? line.text.startIndex
             output.buffer.append(line.text[..<end] + "\n")
         }
-        output.drain()
-        return ExitCode.done
+        return output.finish()
     }
 
     // MARK: The broker

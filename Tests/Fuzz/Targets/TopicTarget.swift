@@ -1,5 +1,7 @@
 // Names of topics and patterns of them, beside a matcher that is written from the description alone.
 
+import RSocket
+
 @testable import Core
 
 func fuzzTopic(_ bytes: UnsafeRawBufferPointer) {

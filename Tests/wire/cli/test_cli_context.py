@@ -26,3 +26,46 @@ def test_a_password_is_not_saved(forebay, tmp_path):
     done = forebay.run("context", "add", "lab", "--url", "rsocket://ann:secret@127.0.0.1:7690")
     assert done.returncode == 2 and b"No password is saved" in done.stderr and b"secret" not in done.stderr
     assert not list(tmp_path.rglob("*.json"))
+
+
+def test_what_no_command_could_use_is_not_saved(forebay, tmp_path):
+    forebay.environment["XDG_CONFIG_HOME"] = str(tmp_path)
+    for words in (["what://x"], ["rsocket://a,http://b"], ["rsocket://a", "--ca", "/etc/hostname"],
+                  ["rsockets://a", "--ca", "/nowhere.pem"], ["rsocket://a", "--password-file", "/nowhere"]):
+        done = forebay.run("context", "add", "lab", "--url", *words)
+        assert done.returncode == 2 and done.stderr.startswith(b"forebay: "), done
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_one_is_replaced_and_said_to_be(forebay, tmp_path):
+    del forebay.environment["FOREBAY_URL"]
+    forebay.environment["XDG_CONFIG_HOME"] = str(tmp_path)
+    forebay.ok("context", "add", "lab", "--url", "rsocket://a")
+    told = forebay.ok("context", "add", "lab", "--url", "rsockets://b", "--insecure", "--user", "ann")
+    assert told == b"lab is saved, in place of another\n"
+    table = forebay.ok("context", "list").decode().splitlines()
+    assert table[0].split() == ["NAME", "USED", "URL", "USER", "OPTIONS"]
+    assert table[1].split() == ["lab", "yes", "rsockets://b", "ann", "--insecure"]
+    row = json.loads(forebay.ok("context", "list", "--json"))
+    assert row == {"name": "lab", "used": True, "url": "rsockets://b", "insecure": "", "user": "ann"}
+    assert forebay.ok("context", "remove", "lab") == b"lab is removed, and none is used now\n"
+
+
+def test_a_file_that_is_no_context_is_in_nobodys_way(forebay, tmp_path):
+    url = forebay.environment.pop("FOREBAY_URL")
+    forebay.environment["XDG_CONFIG_HOME"] = str(tmp_path)
+    forebay.ok("context", "add", "lab", "--url", url)
+    (tmp_path / "forebay/contexts/broken.json").write_text("nonsense")
+    done = forebay.run("context", "list", "--json")
+    assert done.returncode == 0 and [json.loads(line)["name"] for line in done.stdout.splitlines()] == ["lab"]
+    assert b"broken.json" in done.stderr
+    assert forebay.run("context", "use", "broken").returncode == 2
+    assert forebay.ok("context", "remove", "broken") == b"broken is removed\n"
+    forebay.ok("ping", "--count", "1")
+
+
+def test_a_variable_that_comes_first_is_told(forebay, tmp_path):
+    forebay.environment["XDG_CONFIG_HOME"] = str(tmp_path)
+    forebay.ok("context", "add", "lab", "--url", forebay.url)
+    done = forebay.run("context", "use", "lab")
+    assert done.returncode == 0 and b"FOREBAY_URL is set, and comes before any context." in done.stderr

@@ -186,6 +186,19 @@ def test_topics_are_completed(forebay, offered, topic):
     assert topic not in offered("pub", topic, topic[:5])
 
 
+def test_ids_and_contexts_are_completed(forebay, offered, topic, tmp_path):
+    forebay.subscriber(topic)
+    row = forebay.rows("subs", topic=topic)[0]
+    assert str(row["id"]) in offered("close", "subscription", "")
+    assert row["connection"] in offered("close", "connection", "")
+    saved = {"XDG_CONFIG_HOME": str(tmp_path / "saved")}
+    forebay.environment |= saved
+    forebay.ok("context", "add", "lab-1", "--url", "rsocket://a")
+    assert offered("context", "use", "la", **saved) == {"lab-1"} == offered("context", "remove", "la", **saved)
+    assert offered("ping", "--context", "la", **saved) == {"lab-1"}
+    assert "lab-1" not in offered("context", "add", "la", **saved)
+
+
 def test_without_a_broker_no_topics_are_offered(forebay, offered, topic):
     forebay.ok("pub", topic, "x")
     assert topic in offered("sub", topic[:5])

@@ -1,5 +1,9 @@
 """`sub --interactive`, at a pseudo-terminal."""
 
+import os
+import pty
+import re
+import select
 import signal
 
 import pytest
@@ -47,3 +51,59 @@ def test_interactive_tells_the_end(forebay, topic):
     screen.shows(r"failed\s")
     screen.press(b"q")
     assert screen.process.wait(LIMIT) == 1
+
+
+class Stderr:
+    """A terminal for stderr alone."""
+
+    def __init__(self):
+        self.master, self.slave = pty.openpty()
+        self.seen = b""
+
+    def reads(self, pattern):
+        def look():
+            while select.select([self.master], [], [], 0)[0]:
+                self.seen += os.read(self.master, 65536)
+            return re.search(pattern, self.seen)
+        until(look, f"stderr has {pattern!r}: {self.seen!r}")
+
+    def close(self):
+        os.close(self.master)
+        os.close(self.slave)
+
+
+@pytest.fixture
+def stderr():
+    terminal = Stderr()
+    yield terminal
+    terminal.close()
+
+
+def test_sub_says_that_it_waits_for_a_topic(forebay, topic, stderr):
+    process = forebay.subscriber(topic, stderr=stderr.slave)
+    stderr.reads(rb"^forebay: There is no topic '%s' yet: waiting for its first message\." % topic.encode())
+    forebay.ok("pub", topic, "x")
+    assert process.stdout.readline() == b"x\n"
+    second = forebay.subscriber(topic, stderr=stderr.slave)
+    forebay.ok("pub", topic, "y")
+    assert second.stdout.readline() == b"y\n"
+    process.send_signal(signal.SIGINT), second.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT) == second.wait(LIMIT) == 0
+    stderr.reads(rb"first message")
+    assert stderr.seen.count(b"There is no topic") == 1
+
+
+def test_progress_and_error_do_not_share_a_line(forebay, topic, stderr):
+    read, write = os.pipe()
+    process = forebay.start("pub", topic, "--stdin", stdin=read, stderr=stderr.slave)
+    os.write(write, b"one\n")
+    stderr.reads(rb"1 message \xc2\xb7 ")
+    forebay.ok("topic", "complete", topic)
+    os.write(write, b"two\n")
+    assert process.wait(LIMIT) == 1
+    stderr.reads(rb"forebay: [^\n]*\n")
+    # What a terminal shows of a line is what follows the last time that it was cleared.
+    lines = [line.split(b"\x1b[K")[-1] for line in stderr.seen.split(b"\n")]
+    assert any(line.startswith(b"forebay: ") for line in lines), lines
+    assert not any(b"\xc2\xb7" in line for line in lines), lines
+    os.close(read), os.close(write)

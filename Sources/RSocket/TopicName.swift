@@ -1,15 +1,17 @@
 // Topic names: tokens of `[A-Za-z0-9_-]+` joined by `.`, at most 255 bytes. `$SYS.` is the broker's own.
 
-import RSocket
+/// The rule for topics' names. The broker applies it to what clients send, and clients before they send it.
+public enum TopicName {
+    /// Bytes of a name.
+    public static let longest = 255
+    /// What the names of the broker's own topics begin with.
+    public static let system = "$SYS."
 
-enum TopicName {
-    static let longest = 255
-    static let system = "$SYS."
-
-    static func isSystem(_ name: String) -> Bool { name.hasPrefix(system) }
+    /// The broker's own, whose names follow no other rule.
+    public static func isSystem(_ name: String) -> Bool { name.hasPrefix(system) }
 
     /// Whether a token may have `byte` in it.
-    static func allows(_ byte: UInt8) -> Bool {
+    public static func allows(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
@@ -19,7 +21,7 @@ enum TopicName {
     }
 
     /// What is wrong with `name`, as a sentence; nil if it is a topic's name.
-    static func fault(_ name: String) -> String? {
+    public static func fault(_ name: String) -> String? {
         if name.isEmpty { return "The topic's name is empty; give one such as orders.eu." }
         if name.utf8.count > longest {
             return "The topic's name has \(name.utf8.count) bytes; at most \(longest) are allowed."
