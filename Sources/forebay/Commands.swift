@@ -212,7 +212,7 @@ private let subSpec = CommandSpec(
             help: "a full-screen view: grant credit by key, see what waits and what is dropped"),
         OptionSpec(
             name: "format", value: "F", kind: .choice(["text", "json", "raw"]),
-            help: "text (a line each, default), json (an object each), raw (the bytes alone)"),
+            help: "as text (a line each, default), json (an object each) or raw (the bytes alone)"),
     ] + Reconnection.options,
     examples: [
         ("forebay sub host.vmstat --replay 10", "the last ten messages, then all new ones"),

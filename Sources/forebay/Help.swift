@@ -12,7 +12,8 @@ enum Help {
         "forebay subs",
     ]
     static let exitCodes: [(code: Int32, says: String)] = [
-        (ExitCode.done, "done"), (ExitCode.failure, "failure reported by the broker, or output that cannot be written"), (ExitCode.usage, "usage"),
+        (ExitCode.done, "done"), (ExitCode.failure, "failure reported by the broker, or output that cannot be written"),
+        (ExitCode.usage, "usage"),
         (ExitCode.connection, "could not connect, or connection lost"),
         (ExitCode.of(signal: SIGINT), "pub was interrupted by ^C"),
         (ExitCode.of(signal: SIGTERM), "pub was ended by SIGTERM"),

@@ -126,7 +126,40 @@ enum BrokerManual {
                 })
         },
         examples: [
-            ManualExample("listen: 0.0.0.0:7690\nhttp: off\nretain: 100\nmemory: 512M", "A small broker for RSocket")
+            ManualExample("listen: 127.0.0.1:7690\nhttp: off\nretain: 100\nmemory: 512M", "A small broker for RSocket"),
+            ManualExample(
+                """
+                topics:
+                  - match: orders.>
+                    retain: 100000
+                    retain-bytes: 64M
+                  - match: sensors.*.raw
+                    retain: 1
+                    retain-age: 1m
+                """, "Topics that retain more, or less, than others; the first match counts"),
+            ManualExample(
+                """
+                users:
+                  - name: alice
+                    password: $y$j9T$F5Jx5fExrKuPp53xLKQ..1$X3DX6M94c7o.9agCG9G317fhZg9SqC.5i5rd.RhAtQ7
+                    publish: [orders.>]
+                    subscribe: [">"]
+                    control: [orders.>, $SYS.>]
+                    block: [orders.work]
+                  - name: sensors
+                    token: sha256:a3c29ee3605936ad7871014cbee6c32e794f6c8928753905af5fcd7c7718d0c1
+                    publish: ["sensors.*.raw"]
+                anonymous:
+                  subscribe: [public.>]
+                """, "Users, by the hash of a password or a token (forebayd --hash-password makes one of a password)"),
+            ManualExample(
+                """
+                jwt:
+                  audience: forebay
+                  issuer: https://login.example.org
+                  keys:
+                    - {id: main, algorithm: EdDSA, file: login.pem}
+                """, "JSON web tokens; the public key is beside this file"),
         ], seeAlso: ["forebayd(8)"])
 
     private static let values =

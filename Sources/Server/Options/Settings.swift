@@ -65,11 +65,12 @@ extension Setting {
     private static let log: [Setting] = [
         .choice(
             "log-level", "LEVEL", \.logLevel,
-            [LogRecord.Level.debug, .info, .warning, .error].map { ($0.name, $0) }, "debug, info, warn or error"
+            [LogRecord.Level.debug, .info, .warning, .error].map { ($0.name, $0) },
+            "what is logged at least: debug, info, warn or error"
         ).reloadable,
         .choice(
             "log-format", "FORMAT", \.logFormat, LogFormat.allCases.map { ($0.rawValue, $0) },
-            "text or json; the log goes to standard error"),
+            "how it is written: text or json; the log goes to standard error"),
     ]
 
     private static let topics: [Setting] = [

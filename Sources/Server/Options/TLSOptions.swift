@@ -54,7 +54,7 @@ extension Setting {
         .choice(
             "tls-verify-client", "MODE", \.tls.verification,
             [("auto", nil)] + ClientVerification.allCases.map { ($0.rawValue, $0) },
-            "off, optional or required; auto is required where tls-client-ca is set"),
+            "whether clients show one: off, optional or required; auto is required where tls-client-ca is set"),
         .list(
             "tls-except", "NAME", \.tls.cleartext, most: Listener.names.count,
             "listeners without TLS: \(Listener.names.joined(separator: ", "))", read: readListeners, write: { $0 }),

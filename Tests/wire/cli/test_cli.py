@@ -38,7 +38,8 @@ def test_meta(forebay, topic):
 
 
 def test_headers_and_content_type(forebay, topic):
-    forebay.ok("pub", topic, "x", "--content-type", "text/plain", "--header", "b=2", "--header", "a=1", "--header", "b=3=4")
+    headers = [word for header in ("b=2", "a=1", "b=3=4") for word in ("--header", header)]
+    forebay.ok("pub", topic, "x", "--content-type", "text/plain", *headers)
     row = json.loads(forebay.ok("sub", topic, "--replay", "1", "--count", "1", "--meta", "--json"))
     assert (row["content_type"], row["headers"]) == ("text/plain", {"a": "1", "b": "3=4"})
     assert "metadata" not in row

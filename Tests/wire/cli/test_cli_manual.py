@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import textwrap
 
 import pytest
 
@@ -72,6 +73,27 @@ def test_the_page_of_the_file_has_every_key():
     keys = set(re.findall(r"^#([a-z-]+):", sample, re.MULTILINE))
     assert {"listen", "log-level", "topics", "retain"} <= keys
     assert keys == set(re.findall(r"^       ([a-z-]+): ", page, re.MULTILINE)) | {"listen"}
+
+
+def test_values_keep_their_spelling():
+    for page in (man(forebayd("--manual", "file")), man(forebayd("--manual", "program"))):
+        for words in ("debug, info, warn or error", "off, optional or required", "text or json"):
+            assert words in " ".join(page.split()), words
+
+
+def test_the_examples_of_the_file_start(start, tmp_path):
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", "key.pem"], cwd=tmp_path, check=True)
+    subprocess.run(["openssl", "pkey", "-in", "key.pem", "-pubout", "-out", "login.pem"], cwd=tmp_path, check=True)
+    page = man(forebayd("--manual", "file"), width=120)
+    examples = page[page.index("\nEXAMPLES\n"):page.index("\nSEE ALSO\n")]
+    blocks = re.findall(r"(?:^ {8,}\S.*\n)+", examples, re.MULTILINE)
+    keys = {line.split(":")[0].strip() for block in blocks for line in block.splitlines()}
+    assert len(blocks) == 4 and {"listen", "topics", "users", "jwt"} <= keys, blocks
+    for number, block in enumerate(blocks):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(textwrap.dedent(block))
+        forebayd("-t", "-c", str(file))
+        start("-c", str(file)).stop()
 
 
 # Completions. Each shell is asked what it would offer.
