@@ -156,16 +156,21 @@ import Testing
         #expect(count == 1 && isEqual(bytes, source.entry(SequenceNumber(1))))
     }
 
-    @Test func aRecordIsMeasuredOnce() {
-        let plain = PlainExchange(PlainRequest(method: "GET", target: "/"))
-        var measured = 0
-        func size(_ sequence: UInt64) -> Int {
-            plain.size(of: SequenceNumber(sequence)) {
-                measured += 1
-                return 100 * measured
-            }
+    @Test func aSizeIsFoundOutOnce() {
+        var sizes = EntrySizes()
+        func note(_ sequence: UInt64, _ bytes: Int, isLarge: Bool, head: UInt64 = 1) {
+            sizes.note(SequenceNumber(sequence), bytes, isLarge: isLarge, head: SequenceNumber(head))
         }
-        #expect([size(7), size(7), size(7)] == [100, 100, 100] && measured == 1)
-        #expect([size(8), size(8)] == [200, 200] && measured == 2)
+        func size(_ sequence: UInt64) -> Int? { sizes.size(of: SequenceNumber(sequence)) }
+        #expect(size(7) == nil)
+        note(7, 100, isLarge: false)
+        #expect(size(7) == 100 && size(8) == nil)
+        note(8, 200, isLarge: true)
+        #expect(size(7) == nil && size(8) == 200)
+        note(9, 300, isLarge: true)
+        #expect([size(8), size(9)] == [200, 300])
+        for sequence in UInt64(10)..<200 { note(sequence, 1, isLarge: true, head: sequence - 2) }
+        #expect(size(8) == nil, "those of messages that have gone are not kept for ever")
+        #expect([size(197), size(198), size(199)] == [1, 1, 1])
     }
 }

@@ -301,14 +301,16 @@ final class TestGRPC {
         return stream
     }
 
-    /// A stream of plain HTTP, as lines of JSON.
-    func listen(_ topic: String, all: Bool = false, last: Int = 0) -> UInt32 {
+    /// A stream of plain HTTP, as lines of JSON or in another form.
+    func listen(
+        _ topic: String, all: Bool = false, last: Int = 0, accept: String = "application/x-ndjson"
+    ) -> UInt32 {
         let stream = nextStream
         nextStream += 2
         calls[stream] = TestCall()
         let path = "/v1/topics/\(topic)/messages?replay=\(all ? "all" : "\(last)")"
         let head = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", path)]
-        send(headers(stream, head + [("accept", "application/x-ndjson")], end: true))
+        send(headers(stream, head + [("accept", accept)], end: true))
         read()
         return stream
     }

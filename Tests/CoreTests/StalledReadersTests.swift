@@ -3,6 +3,7 @@
 
 import Bytes
 import RSocket
+import Replay
 import Testing
 
 @testable import Core
@@ -164,6 +165,33 @@ import Testing
             peer.read()
             #expect(peer[1].received >= 480_000 * (10 - number % 10), "\(number)")
         }
+    }
+
+    /// However many streams have windows that are too small for a message.
+    @Test func longMessagesAreMeasuredOnceEach() {
+        let broker = broker(retain: 10)
+        let shard = broker.shards[0]
+        let peer = TestGRPC(broker, window: 1, connectionWindow: 1 << 30)
+        let stream = peer.listen("t")
+        let publisher = broker.connect()
+        for number in 0..<2 {
+            publisher.publish("t", String(repeating: "x", count: 100_000), stream: UInt32(2 * number + 1))
+        }
+        guard let subscriber = peer.exchange(stream)?.subscriber else { return #expect(Bool(false)) }
+        func size(_ sequence: UInt64) -> Int? {
+            shard.entrySize(of: SequenceNumber(sequence), as: .record(.eventStream, epoch: 7), for: subscriber)
+        }
+        shard.beginTurn()
+        #expect(size(1).map { $0 > 100_000 } == true)
+        let spent = shard.work.spent
+        #expect(spent >= 100_000 / Work.bytesMadePerUnit)
+        #expect(size(1) != nil && shard.work.spent == spent)
+        #expect(size(2) == nil && shard.hasWork, "another one is for a later turn")
+        shard.beginTurn()
+        #expect(size(2) != nil)
+        shard.beginTurn()
+        #expect(size(1) != nil && size(2) != nil && shard.work.spent == 0)
+        broker.runAll()
     }
 
     /// Those who could resume have no copy each of a message that there is no memory for. Who reads goes on, and is

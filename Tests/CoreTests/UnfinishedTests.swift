@@ -49,6 +49,24 @@ import Testing
         expectWorking(broker)
     }
 
+    /// Clients that do not read may use up memory: nobody else's publishes are refused for that, however they come.
+    @Test func fragmentsAreTakenWhereOthersUseUpMemory() {
+        let broker = broker()
+        let client = broker.connect()
+        broker.memory.add(UnfinishedTests.memory)
+        var frames = ByteBuffer()
+        Array("t".utf8).withUnsafeBytes { route in
+            [UInt8](repeating: 120, count: 200_000).withUnsafeBytes {
+                FrameWriter.requestResponse(stream: 1, metadata: route, data: $0, fragment: 60_000, into: &frames)
+            }
+        }
+        let middle = frames.count / 2
+        client.send { $0.append(frames.readable.slice(0..<middle)) }
+        client.send { $0.append(frames.readable.slice(middle..<frames.count)) }
+        #expect(client.received() == ["1:1|"])
+        broker.memory.add(-UnfinishedTests.memory)
+    }
+
     /// Nobody is answered, so the broker's figures tell why it was lost.
     @Test func aFireOfFragmentsIsLostToMemory() {
         let broker = broker()

@@ -108,6 +108,29 @@ import Testing
         broker.runAll()
     }
 
+    @Test func signsOfLifeGoInSlices() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let peers = (0..<3).map { _ in TestGRPC(broker) }
+        let streams = peers.map { peer in (0..<300).map { _ in peer.listen("t", accept: "text/event-stream") } }
+        func served() -> Int {
+            zip(peers, streams).reduce(0) { sum, each in
+                sum + each.1.count { each.0.exchange($0)?.plain?.lastSign == broker.now.monotonic }
+            }
+        }
+        broker.now.monotonic += Limits().heartbeat + Limits.second
+        var total = 0
+        for _ in 0..<100 where total < 900 {
+            broker.now.monotonic += Shard.tickInterval / 100
+            shard.beginTurn()
+            shard.fire(now: broker.now)
+            #expect(served() <= 300)
+            total += served()
+        }
+        #expect(total == 900)
+        broker.runAll()
+    }
+
     @Test func manyStreamsEndInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]

@@ -153,6 +153,24 @@ struct EntryCaches {
         }
     }
 
+    /// What is known of how long messages are in a form.
+    subscript(sizesAs form: EntryForm) -> EntrySizes {
+        get {
+            switch form {
+            case .call: calls.sizes
+            case .record(.eventStream, _): events.sizes
+            case .record(.jsonLines, _): lines.sizes
+            }
+        }
+        _modify {
+            switch form {
+            case .call: yield &calls.sizes
+            case .record(.eventStream, _): yield &events.sizes
+            case .record(.jsonLines, _): yield &lines.sizes
+            }
+        }
+    }
+
     /// Bytes of all entries that were ever made.
     var made: Int { calls.made + events.made + lines.made }
 
@@ -211,6 +229,7 @@ struct EntryCache {
     private var nextCapacity = EntryRun.smallest
     /// Bytes of all that were ever made.
     private(set) var made = 0
+    var sizes = EntrySizes()
 
     func forEachRun(_ body: (EntryRun) -> Void) { runs.forEach(body) }
 

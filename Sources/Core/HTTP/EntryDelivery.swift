@@ -40,6 +40,24 @@ extension Shard {
         return run
     }
 
+    /// Bytes of a message in another form. Nil where they have to be found out, which takes long, and the turn has no
+    /// time left: then the subscription is delivered to in a later one.
+    func entrySize(of sequence: SequenceNumber, as form: EntryForm, for subscriber: Subscriber) -> Int? {
+        let mirror = subscriber.mirror
+        if let size = mirror.entries[sizesAs: form].size(of: sequence) { return size }
+        let piece = mirror.log.piece(of: sequence)
+        let entry = piece.chunk.entry(sequence - piece.first)
+        let isLarge = Int(entry.payload) >= Work.worthATurn
+        if isLarge, isTurnOver || work.hasMadeMuch {
+            makeLater(for: subscriber)
+            return nil
+        }
+        let size = EntryRun.size(of: sequence, in: mirror.log, as: form)
+        work.note(made: Int(entry.payload) + Int(entry.metadata))
+        mirror.entries[sizesAs: form].note(sequence, size, isLarge: isLarge, head: mirror.log.head)
+        return size
+    }
+
     /// A large message may be made in another form. All of them together take a part of memory, as each is kept as long
     /// as somebody is being sent it; the first one is made however large it is.
     private func hasMemory(for sequence: SequenceNumber, payload: Int, as form: EntryForm, in log: Log) -> Bool {
@@ -89,11 +107,12 @@ extension Shard {
             let room = Swift.min(output, allowed, Shard.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
             // Before its entry is made, which takes as much memory.
-            if http.beyond > 0, http.beyond >= http.mostBeyond(limits.beyondWindows),
-                EntryRun.size(of: range.lower, in: log) > allowed
-            {
-                http.crowd(exchange)
-                return false
+            if http.beyond > 0, http.beyond >= http.mostBeyond(limits.beyondWindows) {
+                guard let size = entrySize(of: range.lower, as: .call, for: subscriber) else { return false }
+                if size > allowed {
+                    http.crowd(exchange)
+                    return false
+                }
             }
             guard let run = entryRun(for: range.lower, as: .call, of: subscriber) else { return false }
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)

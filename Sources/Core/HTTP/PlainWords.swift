@@ -115,6 +115,7 @@ extension Shard {
             guard let plain = exchange.plain, plain.format == .eventStream else { continue }
             if now.monotonic - plain.lastSign >= limits.heartbeat {
                 plain.lastSign = now.monotonic
+                work.spent += Work.event
                 if exchange.body.isEmpty { send(exchange) { plain.format.appendHeartbeat(into: &$0) } }
             }
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, plain.lastSign + limits.heartbeat)

@@ -35,11 +35,12 @@ extension Shard {
             let room = Swift.min(output, window - waiting)
             guard room > 0 || exchange.body.isEmpty else { return true }
             // Before its record is made, which takes as much memory.
-            if http.beyond >= http.mostBeyond(limits.beyondWindows), exchange.body.isEmpty,
-                plain.size(of: range.lower, measured: { EntryRun.size(of: range.lower, in: log, as: form) }) > window
-            {
-                http.crowd(exchange)
-                return false
+            if http.beyond >= http.mostBeyond(limits.beyondWindows), exchange.body.isEmpty {
+                guard let size = entrySize(of: range.lower, as: form, for: subscriber) else { return false }
+                if size > window {
+                    http.crowd(exchange)
+                    return false
+                }
             }
             guard let run = entryRun(for: range.lower, as: form, of: subscriber) else { return false }
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)

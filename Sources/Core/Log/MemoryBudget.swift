@@ -30,6 +30,8 @@ public final class MemoryBudget: Sendable {
 
     /// Half of the memory is taken so, or all is used: clients may begin but little more. The rest is for messages.
     var isPendingFull: Bool { pending.value > limit / 2 || used > limit }
+    /// A sixteenth is theirs, whatever else is used: clients that do not read may not keep others from publishing.
+    var isPendingLow: Bool { pending.value <= limit / 16 }
     /// It is not far from that.
     var isPendingHigh: Bool { pending.value > limit / 2 - limit / 8 }
     /// An eighth more is: next to nothing.

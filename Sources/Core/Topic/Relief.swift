@@ -60,7 +60,7 @@ extension Shard {
 
     /// Bytes that a connection may have kept of its unfinished messages while memory is full; nil while it is not.
     var shortReassembly: Int? {
-        guard isPendingFull else { return nil }
+        guard isPendingFull, !memory.isPendingLow else { return nil }
         return memory.isExhausted ? Limits.leastReassembly : Limits.shortReassembly
     }
 
