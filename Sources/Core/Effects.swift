@@ -24,6 +24,18 @@ public struct ConnectionID: Hashable, Sendable {
     }
 }
 
+/// A particular of a line of the log.
+public typealias LogField = (key: String, value: any LogValue)
+
+/// What a field may hold: a text, or a whole number, which is one in JSON too. What is a number but no quantity, and may
+/// have more digits than readers of JSON keep, such as an epoch, is given as a text.
+public protocol LogValue: Sendable {}
+
+extension String: LogValue {}
+extension Int: LogValue {}
+extension Int64: LogValue {}
+extension UInt64: LogValue {}
+
 /// A line for the log, made by the engine and written by the server.
 public struct LogRecord: Sendable {
     public enum Level: Int, Sendable, Comparable {
@@ -32,11 +44,11 @@ public struct LogRecord: Sendable {
     }
     public var level: Level
     public var message: String
-    public var fields: [(key: String, value: String)]
+    public var fields: [LogField]
     /// Anybody may cause it as often as he likes: one a second is written, which tells how many it stands for.
     public var isFrequent: Bool
 
-    public init(level: Level, message: String, fields: [(key: String, value: String)], isFrequent: Bool = false) {
+    public init(level: Level, message: String, fields: [LogField], isFrequent: Bool = false) {
         self.level = level
         self.message = message
         self.fields = fields

@@ -206,7 +206,7 @@ public final class Shard {
         effects.mail[shard].append(Mail(content: content))
     }
 
-    func log(_ level: LogRecord.Level, _ message: String, _ fields: [(key: String, value: String)] = []) {
+    func log(_ level: LogRecord.Level, _ message: String, _ fields: [LogField] = []) {
         effects.log.append(LogRecord(level: level, message: message, fields: fields))
     }
 

@@ -321,11 +321,10 @@ extension Shard {
     /// which each is told when it is looked at.
     private func standStill(_ late: UInt64, now: Instant) {
         timers.stoodStill = (timers.stoodStill.time &+ late, now.monotonic)
-        let milliseconds = String(late / 1_000_000)
         effects.log.append(
             LogRecord(
                 level: .warning, message: "stood still",
-                fields: [("shard", String(index)), ("milliseconds", milliseconds)]))
+                fields: [("shard", index), ("milliseconds", late / 1_000_000)]))
     }
 
     private func tellStatistics(now: Instant) {

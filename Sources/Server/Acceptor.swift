@@ -137,7 +137,7 @@ final class Acceptor {
         case .idle: idleShards += 1
         case .ping: context.pulse.answer()
         case .failed(let shard, let error):
-            context.log.write(.error, "shard failed", [("shard", String(shard)), ("cause", error.description)])
+            context.log.write(.error, "shard failed", [("shard", shard), ("cause", error.description)])
             outcome = .failed
         }
     }

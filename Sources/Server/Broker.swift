@@ -165,10 +165,9 @@ public enum Broker {
     ) {
         if server.isDraining { return server.stop() }
         let count = server.connectionCount
-        let connections = String(count)
         manager.stopping("Draining \(counted(count, "connection"))", within: drainTime + stopTime)
         let name = signal == SIGINT ? "SIGINT" : "SIGTERM"
-        log.write(.info, "draining", [("signal", name), ("connections", connections)])
+        log.write(.info, "draining", [("signal", name), ("connections", count)])
         server.drain()
     }
 
@@ -177,9 +176,9 @@ public enum Broker {
             .info, "starting",
             [
                 ("version", forebayVersion), ("configuration", start.path ?? "none"),
-                ("threads", String(configuration.threads)), ("memory", String(configuration.limits.memory)),
-                ("open-files", String(start.machine.openFiles)),
-                ("connections", String(configuration.limits.connections)),
+                ("threads", configuration.threads), ("memory", configuration.limits.memory),
+                ("open-files", start.machine.openFiles),
+                ("connections", configuration.limits.connections),
             ])
         for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
         if start.loaded.options.tls.usesKernel {

@@ -91,6 +91,6 @@ struct Reloader {
                 [("key", change.name), ("in-force", change.former), ("to", change.new), ("origin", change.origin)])
         }
         let applied = changes.count { $0.isApplied }
-        log.write(.info, "reloaded", [("file", path ?? "none"), ("changed", String(applied))])
+        log.write(.info, "reloaded", [("file", path ?? "none"), ("changed", applied)])
     }
 }

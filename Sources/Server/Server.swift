@@ -235,7 +235,7 @@ public final class Server: Sendable {
         let returned = watch.look(
             now: Clock.monotonic(), used: context.memory.used, resident: { Machine.residentMemory },
             giveBack: Machine.returnFreeMemory)
-        if let returned { context.log.write(.debug, "memory returned", [("bytes", String(returned))]) }
+        if let returned { context.log.write(.debug, "memory returned", [("bytes", returned)]) }
     }
 
     /// Ends at once; connections are cut.
@@ -325,8 +325,8 @@ public final class Server: Sendable {
         context.logins?.stop()
         switch outcome {
         case .drained: context.log.write(.info, "stopped", [("reason", "drained")])
-        case .stopped: context.log.write(.info, "stopped", [("reason", "told to"), ("cut", String(open))])
-        case .timedOut: context.log.write(.warning, "stopped", [("reason", "time over"), ("cut", String(open))])
+        case .stopped: context.log.write(.info, "stopped", [("reason", "told to"), ("cut", open)])
+        case .timedOut: context.log.write(.warning, "stopped", [("reason", "time over"), ("cut", open)])
         case .failed: failure.set()
         }
     }

@@ -46,7 +46,7 @@ import Testing
         let now = Instant(monotonic: 1_000_000_000, wall: 1)
         func topics() -> String? {
             _ = statistics.object(memory: 0, now: now)
-            return statistics.loss?.fields.first { $0.key == "topic" }?.value
+            return statistics.loss?.fields.first { $0.key == "topic" }.map { "\($0.value)" }
         }
         var counters = ShardCounters()
         counters.publishesDropped[.room] = 3

@@ -104,7 +104,7 @@ import Testing
         let broker = TestBroker(shards: 2)
         standStill(broker, seconds: 5)
         let told = broker.log.filter { $0.message == "stood still" }
-        #expect(told.map { $0.fields.map(\.value) } == [["0", "4750"], ["1", "4750"]])
+        #expect(told.map { $0.fields.map { "\($0.value)" } } == [["0", "4750"], ["1", "4750"]])
     }
 
     @Test func momentsMoveToNowAtMost() {

@@ -34,6 +34,14 @@ struct LogFormatTests {
         #expect(line == head + ",\"key\":\"\(written)\"}\n")
     }
 
+    @Test func numbersAreNumbersInJSON() {
+        let fields: [LogField] = [("count", 5), ("bytes", UInt64.max), ("by", Int64(-3)), ("name", "42")]
+        let json = LogFormat.json.line(wall: 0, level: .info, message: "m", fields: fields)
+        #expect(json.hasSuffix(",\"count\":5,\"bytes\":18446744073709551615,\"by\":-3,\"name\":\"42\"}\n"))
+        let text = LogFormat.text.line(wall: 0, level: .info, message: "m", fields: fields)
+        #expect(text.hasSuffix(" info m count=5 bytes=18446744073709551615 by=-3 name=42\n"))
+    }
+
     @Test func aMessageIsOneLineInBothFormats() {
         let text = LogFormat.text.line(wall: 0, level: .error, message: "two\nlines", fields: [])
         #expect(text == "1970-01-01T00:00:00.000000Z error two\\nlines\n")

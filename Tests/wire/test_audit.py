@@ -75,7 +75,7 @@ def test_the_log_tells_who_cut_off_whom(guarded, topic, way):
     whom = dict(topic=topic, connection=row["connection"], peer=row["peer"], user="blocker")
     close("subscription", str(row["id"]))
     assert subscription.end().text == "An operator ended this subscription."
-    line = once(guarded, "subscription cut off", subscription=str(row["id"]))
+    line = once(guarded, "subscription cut off", subscription=row["id"])
     assert (line["level"], line["by"]) == ("info", "root") and line["by-peer"].startswith("127.0.0.1:")
     assert whom.items() <= line.items() and line["by-peer"] != line["peer"]
     reason = None

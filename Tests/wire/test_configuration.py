@@ -23,7 +23,7 @@ def told(broker, message: str) -> list[dict]:
     return [line for line in map(json.loads, broker.log) if line["message"] == message]
 
 
-def reload(broker, message="reloaded", **expected: str) -> list[dict]:
+def reload(broker, message="reloaded", **expected) -> list[dict]:
     """Sends SIGHUP; what the log says from then on, once it has said `message`."""
     before, count = len(broker.log), len(told(broker, message))
     broker.process.send_signal(signal.SIGHUP)
@@ -143,7 +143,7 @@ def test_a_reload_changes_what_can_be_changed_and_drops_nothing(start, connect, 
 
     file.write_text("retain: 3\nlog-format: text\nthreads: 9\nlog-level: debug\nmax-topics: 3\n"
                     "topics:\n  - match: orders.*\n    retain: 2\n")
-    lines = reload(own, file=str(file), changed="4")
+    lines = reload(own, file=str(file), changed=4)
     changed = {line["key"]: (line["from"], line["to"]) for line in lines if line["message"] == "setting changed"}
     assert changed == {"retain": ("5", "3"), "log-level": ("info", "debug"), "max-topics": ("100000", "3"),
                        "topics": ("none", "1 element")}
@@ -162,7 +162,7 @@ def test_what_cannot_be_changed_says_so(start, file):
     file.write_text("drain-time: 9s\n")
     own = start("-c", str(file), "--retain", "8")
     file.write_text("drain-time: 8s\nretain: 9\nadmin: off\n")
-    lines = reload(own, changed="1")
+    lines = reload(own, changed=1)
     assert [line["key"] for line in lines if line["message"].startswith("setting")] == ["drain-time"]
     own.stop()
 
@@ -207,14 +207,14 @@ def test_a_broken_file_leaves_everything_as_it_was(start, connect, file):
     assert not told(own, "reloaded")
     # And when it is in order again, it is in force again.
     file.write_text("retain: 4\n")
-    reload(own, changed="1")
+    reload(own, changed=1)
     peer.until("t", lambda info: info["retain"] == 4)
     own.stop()
 
 
 def test_a_reload_without_a_file_is_told(start):
     own = start()
-    reload(own, file="none", changed="0")
+    reload(own, file="none", changed=0)
     own.stop()
 
 
@@ -234,19 +234,19 @@ def test_pages_are_allowed_and_connections_limited_by_a_reload(start, connect, f
 
     assert preflight() == "403"
     file.write_text("allow-origin: [https://a.org]\n")
-    reload(own, changed="1")
+    reload(own, changed=1)
     eventually(preflight, lambda got: got == "https://a.org")
     peer = connect(own)
     peer.numbers("t", 1, 1)
     # Those of the pages have gone.
     eventually(lambda: peer.listing("$SYS.connections"), lambda rows: len(rows) == 1)
     file.write_text("allow-origin: [https://a.org]\nmax-connections: 1\n")
-    reload(own, changed="1")
+    reload(own, changed=1)
     with pytest.raises(Exception):
         connect(own).numbers("t", 2, 2)
     eventually(lambda: told(own, "connections refused"), bool)
     file.write_text("max-connections: 10\n")
-    reload(own, changed="2")
+    reload(own, changed=2)
     eventually(lambda: connect(own).numbers("t", 3, 3), bool)
     peer.numbers("t", 4, 4)
     own.stop()

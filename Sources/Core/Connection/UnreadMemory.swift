@@ -92,7 +92,7 @@ extension Shard {
         effects.log.append(
             LogRecord(
                 level: .warning, message: "connections cut off that kept memory which others needed",
-                fields: [("shard", String(index)), ("connections", String(unread.cutOff))]))
+                fields: [("shard", index), ("connections", unread.cutOff)]))
     }
 
     /// Memory is used up, or what is kept of messages in other forms has others wait. Where publishes are refused, half

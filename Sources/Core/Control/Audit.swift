@@ -15,15 +15,15 @@ public struct Caller: Sendable, Equatable {
 
 extension Shard {
     /// Tells of a deed; `fields` say to what, or whom, it was done.
-    private func audit(_ deed: String, _ caller: Caller?, _ fields: [(key: String, value: String)]) {
-        var line: [(key: String, value: String)] = []
+    private func audit(_ deed: String, _ caller: Caller?, _ fields: [LogField]) {
+        var line: [LogField] = []
         if let user = caller?.user { line.append(("by", user)) }
         if let caller { line.append(("by-peer", caller.peer)) }
         log(.info, deed, line + fields)
     }
 
     func audit(_ action: ControlCall.Action, on topic: Topic, by caller: Caller?) {
-        let fields = [(key: "topic", value: topic.name), (key: "epoch", value: String(topic.epoch))]
+        let fields: [LogField] = [("topic", topic.name), ("epoch", String(topic.epoch))]
         switch action {
         case .info: break
         case .complete: audit("topic completed", caller, fields)
@@ -33,16 +33,16 @@ extension Shard {
     }
 
     func audit(closing connection: Connection, by caller: Caller?) {
-        var fields = [(key: "connection", value: text(connection.id)), (key: "peer", value: connection.peer)]
+        var fields: [LogField] = [("connection", text(connection.id)), ("peer", connection.peer)]
         if let user = connection.user { fields.append(("user", user)) }
         audit("connection cut off", caller, fields)
     }
 
     func audit(ending subscriber: Subscriber, by caller: Caller?) {
         let connection = subscriber.connection
-        var fields = [
-            (key: "subscription", value: String(subscriber.id)), (key: "topic", value: subscriber.mirror.name),
-            (key: "connection", value: text(connection.id)), (key: "peer", value: connection.peer),
+        var fields: [LogField] = [
+            ("subscription", subscriber.id), ("topic", subscriber.mirror.name), ("connection", text(connection.id)),
+            ("peer", connection.peer),
         ]
         if let user = subscriber.principal.user { fields.append(("user", user)) }
         audit("subscription cut off", caller, fields)

@@ -61,7 +61,7 @@ extension ShardCounters {
         return LogRecord(
             level: .warning, message: "publishes lost",
             fields: [
-                ("limit", reasons.joined(separator: ",")), ("dropped", String(dropped)), ("refused", String(refused)),
+                ("limit", reasons.joined(separator: ",")), ("dropped", dropped), ("refused", refused),
                 ("topic", lostTopic),
             ])
     }

@@ -9,7 +9,7 @@ struct FailureTally {
     private let level: LogRecord.Level
     private let message: String
     private var untold = 0
-    private var fields: [(key: String, value: String)] = []
+    private var fields: [LogField] = []
     private var lastTold: UInt64?
 
     init(_ level: LogRecord.Level, _ message: String) {
@@ -23,7 +23,7 @@ struct FailureTally {
     /// Of several between two lines the last one's cause is told.
     mutating func count(_ cause: String) { count([("cause", cause)]) }
 
-    mutating func count(_ fields: [(key: String, value: String)]) {
+    mutating func count(_ fields: [LogField]) {
         untold += 1
         self.fields = fields
     }
@@ -31,7 +31,7 @@ struct FailureTally {
     mutating func tell(now: UInt64, log: Log) {
         // Another thread may have been told of a later time.
         guard untold > 0, lastTold.map({ now >= $0 && now - $0 >= FailureTally.interval }) ?? true else { return }
-        log.write(level, message, [("attempts", String(untold))] + fields)
+        log.write(level, message, [("attempts", untold)] + fields)
         untold = 0
         lastTold = now
     }

@@ -19,7 +19,7 @@ public final class Log: Sendable {
         writer = try LogWriter(descriptor: descriptor) { count in
             format.line(
                 wall: Clock.wall(), level: .warning, message: "log lines dropped",
-                fields: [("count", String(count)), ("reason", "the log was not read fast enough")])
+                fields: [("count", count), ("reason", "the log was not read fast enough")])
         }
     }
 
@@ -32,7 +32,7 @@ public final class Log: Sendable {
     public func isEnabled(_ level: LogRecord.Level) -> Bool { level >= self.level }
 
     /// Writes a line: what happened, in a few fixed words, and its particulars.
-    public func write(_ level: LogRecord.Level, _ message: String, _ fields: [(key: String, value: String)] = []) {
+    public func write(_ level: LogRecord.Level, _ message: String, _ fields: [LogField] = []) {
         guard isEnabled(level) else { return }
         writer.append(format.line(wall: Clock.wall(), level: level, message: message, fields: fields))
     }

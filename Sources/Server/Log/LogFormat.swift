@@ -13,7 +13,7 @@ public enum LogFormat: String, Sendable, CaseIterable {
     /// The line for a record, with its line feed. It has no other control character in it, whatever the fields hold.
     /// - Parameter wall: nanoseconds since 1970.
     func line(
-        wall: Int64, level: LogRecord.Level, message: String, fields: [(key: String, value: String)]
+        wall: Int64, level: LogRecord.Level, message: String, fields: [LogField]
     ) -> String {
         var line = ""
         switch self {
@@ -21,6 +21,7 @@ public enum LogFormat: String, Sendable, CaseIterable {
             line += "\(timestamp(wall)) \(level.name) "
             escape(message, into: &line)
             for (key, value) in fields {
+                let value = "\(value)"
                 line += " \(key)="
                 if needsQuotes(value) {
                     appendQuoted(value, to: &line)
@@ -36,7 +37,11 @@ public enum LogFormat: String, Sendable, CaseIterable {
                 // A field cannot stand in for what every line has.
                 appendQuoted(["time", "level", "message"].contains(key) ? key + "_" : key, to: &line)
                 line += ":"
-                appendQuoted(value, to: &line)
+                if let text = value as? String {
+                    appendQuoted(text, to: &line)
+                } else {
+                    line += "\(value)"
+                }
             }
             line += "}"
         }

@@ -245,7 +245,7 @@ private struct Desk: ~Copyable {
 extension Slowed {
     /// For the log: the name of a user who is there is no secret, but any other may be a password that was typed in the
     /// wrong place.
-    fileprivate var fields: [(key: String, value: String)] {
+    fileprivate var fields: [LogField] {
         [("address", address)] + (user.map { [("user", $0)] } ?? []) + [("reason", "too many failed")]
     }
 }

@@ -54,7 +54,7 @@ struct ServiceManager: ~Copyable {
         if lives() {
             send("WATCHDOG=1")
         } else {
-            log.write(.warning, "a thread does not answer", [("waited-ms", String(interval / 1_000_000))])
+            log.write(.warning, "a thread does not answer", [("waited-ms", interval / 1_000_000)])
         }
     }
 

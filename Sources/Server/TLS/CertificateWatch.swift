@@ -1,5 +1,6 @@
 // CertificateWatch: certificates end while brokers run on, so what is left of one is looked at once a day.
 
+import Core
 import Glibc
 import TLS
 
@@ -25,7 +26,7 @@ struct CertificateWatch {
     }
 
     /// Whose it is, and from when to when it is good.
-    static func facts(_ validity: TLSValidity) -> [(key: String, value: String)] {
+    static func facts(_ validity: TLSValidity) -> [LogField] {
         [("subject", validity.subject), ("from", date(validity.begins)), ("until", date(validity.ends))]
     }
 

@@ -62,7 +62,7 @@ extension TLSStream {
     }
 
     /// What was agreed on, for the log.
-    func facts(peer: String) -> [(key: String, value: String)] {
+    func facts(peer: String) -> [LogField] {
         [
             ("peer", peer), ("version", version), ("cipher", cipher), ("kernel", String(usesKernel)),
             ("certificate", peerCertificate?.subject ?? ""),
