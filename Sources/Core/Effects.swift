@@ -27,8 +27,8 @@ public struct ConnectionID: Hashable, Sendable {
 /// A particular of a line of the log.
 public typealias LogField = (key: String, value: any LogValue)
 
-/// What a field may hold: a text, or a whole number, which is one in JSON too. What is a number but no quantity, and may
-/// have more digits than readers of JSON keep, such as an epoch, is given as a text.
+/// What a field may hold: a text, or a whole number, which is one in JSON too. What may have more digits than readers of
+/// JSON keep, such as an epoch, is given as a text.
 public protocol LogValue: Sendable {}
 
 extension String: LogValue {}
@@ -66,6 +66,23 @@ public struct LogRecord: Sendable {
     }
 }
 
+/// What came of looking at all that is open once there were other permissions.
+public struct Review: Sendable {
+    /// By which it was looked at.
+    public let access: AccessTable
+    /// Streams, and connections of RSocket, that ended for them; or that earlier permissions had ended when these came.
+    public internal(set) var streams = 0
+    public internal(set) var connections = 0
+
+    init(_ access: AccessTable) { self.access = access }
+
+    /// Goes on with what another one, that will not come to its end, has counted.
+    mutating func takeOver(_ other: Review?) {
+        streams += other?.streams ?? 0
+        connections += other?.connections ?? 0
+    }
+}
+
 /// What the driver must carry out. The arrays are drained by the driver after each batch of inputs and reused.
 public struct Effects {
     /// Connections with output: `gather`, write, `wrote`.
@@ -83,6 +100,8 @@ public struct Effects {
     /// the message on its way to other shards.
     public var lateMail: [[Mail]]
     public var log: [LogRecord] = []
+    /// All that is open was looked at by new permissions.
+    public var reviewed: Review?
     /// Credentials to be looked at, on another thread if it takes long: `authenticated` takes each answer.
     public var logins: [LoginRequest] = []
 

@@ -98,6 +98,8 @@ struct Sweep {
     var place = 0
     /// Streams of the connection there that are left; nil before it has had its turn.
     var streams: Int?
+    /// What has come of it so far, where permissions are the reason.
+    var review: Review?
 }
 
 extension Shard {
@@ -168,8 +170,13 @@ extension Shard {
 
     /// Has all connections or topics gone over, from the first on, some of them at once.
     func sweep(_ reason: Sweep.Reason, now: Instant) {
+        var sweep = Sweep(reason: reason)
+        if reason == .permissions {
+            sweep.review = Review(access)
+            sweep.review?.takeOver(work.sweeps.first { $0.reason == reason }?.review)
+        }
         work.sweeps.removeAll { $0.reason == reason }
-        work.sweeps.insert(Sweep(reason: reason), at: 0)
+        work.sweeps.insert(sweep, at: 0)
         goOnSweeping(now: now)
     }
 
@@ -193,14 +200,19 @@ extension Shard {
             case .holdingBack: connections.at(sweep.place).map { limitHoldingBack($0, now: now) }
             case .permissions:
                 guard let connection = connections.at(sweep.place) else { break }
-                if sweep.streams == nil { reload(connection) }
-                sweep.streams = review(connection, sweep.streams ?? connection.streams.count, most: &left, now: now)
+                if sweep.streams == nil { reload(connection, &sweep.review) }
+                sweep.streams = review(
+                    connection, sweep.streams ?? connection.streams.count, &sweep.review, most: &left, now: now)
                 if sweep.streams != nil { continue }
             }
             sweep.place += 1
         }
         work.spent += (Work.sweep - left) * Work.ending
-        if sweep.place < places(of: sweep) { work.sweeps.append(sweep) }
+        if sweep.place < places(of: sweep) {
+            work.sweeps.append(sweep)
+        } else if let review = sweep.review {
+            effects.reviewed = review
+        }
     }
 
     private func places(of sweep: Sweep) -> Int {

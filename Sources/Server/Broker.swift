@@ -62,7 +62,8 @@ public enum Broker {
         let configuration = try Server.Configuration(loaded.options, path: path, machine: machine)
         if invocation.action == .run {
             do throws(SystemError) {
-                let start = Reloader(invocation, path: path, loaded: loaded, machine: machine)
+                let start = Reloader(
+                    invocation, path: path, loaded: loaded, access: configuration.access.settings, machine: machine)
                 return try serve(start, configuration) ? 0 : 1
             } catch {
                 complain(error.description)

@@ -55,6 +55,8 @@ struct LoopContext: Sendable {
     var log: Log
     /// Lines of it that anybody can cause.
     var frequent = FrequentRecords()
+    /// What other permissions ended.
+    var reviews = Reviews()
     /// What those get whose listener speaks TLS.
     var tls: TLSServer?
     /// Answered by shards and acceptor.

@@ -44,11 +44,16 @@ struct Reloader {
     private(set) var loaded: Loaded
     /// What the machine gives, found when the broker was started.
     let machine: MachineLimits
+    /// Who may do what, with the contents of the files that are named.
+    private var access: AccessSettings
 
-    init(_ invocation: Invocation, path: String?, loaded: Loaded, machine: MachineLimits) {
+    init(
+        _ invocation: Invocation, path: String?, loaded: Loaded, access: AccessSettings, machine: MachineLimits
+    ) {
         self.invocation = invocation
         self.path = path
         self.loaded = loaded
+        self.access = access
         self.machine = machine
     }
 
@@ -58,12 +63,13 @@ struct Reloader {
         let read: String?
         var merged = loaded
         let changes: [Change]
+        let configuration: Server.Configuration
         do throws(UsageError) {
             (new, read) = try ConfigurationFile.load(invocation, former: path)
             changes = merged.adopt(new)
-            let configuration = try Server.Configuration(merged.options, path: read, machine: machine)
+            configuration = try Server.Configuration(merged.options, path: read, machine: machine)
             do throws(StartError) {
-                try server.reload(configuration)
+                try server.check(configuration)
             } catch {
                 throw UsageError(error.description)
             }
@@ -73,17 +79,36 @@ struct Reloader {
             }
             return
         }
-        (loaded, path) = (merged, read)
-        log.level = loaded.options.logLevel
+        log.level = merged.options.logLevel
+        // Ahead of what comes of it.
+        let details =
+            AccessChanges.lines(from: access, to: configuration.access.settings)
+            + Reloader.topicRules(from: loaded.options, to: merged.options)
+        log.write(.info, all: details, timeout: 1_000_000_000)
+        (loaded, path, access) = (merged, read, configuration.access.settings)
+        server.reload(configuration)
         tell(changes, log)
+    }
+
+    /// Rules of topics that were added, removed or put into another order.
+    static func topicRules(from old: Options, to new: Options) -> [AccessChanges.Line] {
+        let before = old.limits.topicRules
+        let after = new.limits.topicRules
+        let removed = before.filter { !after.contains($0) }
+        let added = after.filter { !before.contains($0) }
+        if before != after, removed.isEmpty, added.isEmpty { return [("topic rules in another order", [])] }
+        func line(_ message: String, _ rule: TopicRule) -> AccessChanges.Line {
+            (message, [("rule", Setting.writeTopicRule(rule).joined(separator: ", "))])
+        }
+        return removed.map { line("topic rule removed", $0) } + added.map { line("topic rule added", $0) }
     }
 
     private func tell(_ changes: [Change], _ log: Log) {
         for warning in loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
         for change in changes where change.isApplied {
-            log.write(
-                .info, "setting changed",
-                [("key", change.name), ("from", change.former), ("to", change.new), ("origin", change.origin)])
+            // So many elements as before: other lines tell what they are.
+            let values: [LogField] = change.former == change.new ? [] : [("from", change.former), ("to", change.new)]
+            log.write(.info, "setting changed", [("key", change.name)] + values + [("origin", change.origin)])
         }
         for change in changes where !change.isApplied {
             log.write(

@@ -186,17 +186,22 @@ public final class Server: Sendable {
         return true
     }
 
+    /// - Throws: a sentence, when with a changed configuration nobody would have to say who it is although clients of
+    ///   other machines can connect.
+    public func check(_ configuration: Configuration) throws(StartError) {
+        try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound, admin: adminAddresses)
+    }
+
     /// Brings a changed configuration into force, as far as that can be done while connections go on: limits, what
     /// topics retain, the time for a drain, who may do what, and what the files of TLS hold now; streams that are no
     /// longer allowed end. Listeners and threads stay as they are.
-    /// - Throws: a sentence, with everything as it was, when nobody would have to say who it is although clients of
-    ///   other machines can connect.
-    public func reload(_ configuration: Configuration) throws(StartError) {
-        try Server.checkOpen(configuration.access, allowsAnonymous: allowsAnonymous, bound, admin: adminAddresses)
+    /// `check` has found nothing against it.
+    public func reload(_ configuration: Configuration) {
         context.memory.limit = configuration.limits.memory
         context.connections.limit = configuration.limits.connections
         context.acceptor.push(.drainTime(configuration.drainTime))
         let limits = Server.limits(configuration, admin: adminAddresses)
+        context.reviews.begin(configuration.access.table, shards: context.inboxes.count)
         for inbox in context.inboxes {
             inbox.push(.limits(limits))
             inbox.push(.access(configuration.access.table))

@@ -234,6 +234,11 @@ final class ShardLoop<Shard: Engine> {
         }
         shard.effects.close.removeAll(keepingCapacity: true)
         if !shard.effects.logins.isEmpty { submitLogins() }
+        if let review = shard.effects.reviewed {
+            shard.effects.reviewed = nil
+            let ended = context.reviews.add(review, from: index)
+            if let ended { context.log.write(.info, "permissions in force", ended) }
+        }
         for record in shard.effects.log {
             if record.isFrequent {
                 context.frequent.write(record, now: now.monotonic, log: context.log)

@@ -41,6 +41,39 @@ import Testing
         #expect(client.received().filter { $0.contains("may not") }.count == 2)
     }
 
+    @Test func whatEndsIsCounted() {
+        let broker = TestBroker(access: before)
+        let clients = ["alice", "alice", "bob"].map { broker.logIn($0, of: before) }
+        for client in clients {
+            client.subscribe("a", stream: 11)
+            client.channel("b", "1", stream: 13)
+        }
+        func reviewed(_ table: AccessTable) -> [Int] {
+            broker.reload(table)
+            broker.runAll()
+            let review = broker.shards[0].effects.reviewed
+            broker.shards[0].effects.reviewed = nil
+            return review.map { $0.access === table ? [$0.streams, $0.connections] : [] } ?? []
+        }
+        #expect(reviewed(AccessTable.users(["alice": .all, "bob": .all])) == [0, 0])
+        #expect(reviewed(AccessTable.users(["alice": Permissions(subscribe: topics("a")), "bob": .all])) == [2, 0])
+        #expect(reviewed(AccessTable.users(["bob": .all])) == [2, 2])
+        #expect(reviewed(AccessTable.users(["bob": .all])) == [0, 0])
+    }
+
+    /// One that comes while the one before is under way tells for both.
+    @Test func whatEndedForEarlierPermissionsIsCountedWithTheNext() {
+        let broker = TestBroker(access: before)
+        let client = broker.logIn("alice", of: before)
+        for stream in 0..<300 { client.subscribe("a", stream: UInt32(11 + 2 * stream)) }
+        let shard = broker.shards[0]
+        shard.reload(AccessTable.users(["alice": .none]), now: broker.now)
+        #expect(shard.hasWork && shard.effects.reviewed == nil)
+        shard.reload(AccessTable.users(["alice": .none]), now: broker.now)
+        broker.runAll()
+        #expect(shard.effects.reviewed?.streams == 300)
+    }
+
     @Test func whoPublishedBeforeIsAskedAgain() {
         let broker = TestBroker(access: before)
         let client = broker.logIn("alice", of: before)

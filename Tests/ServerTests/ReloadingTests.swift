@@ -35,6 +35,21 @@ import Testing
         #expect(inForce.adopt(new).map(\.name) == ["listen", "threads"], "told again, as it still needs a restart")
     }
 
+    @Test func rulesOfTopicsThatChangeAreTold() throws {
+        func told(_ old: String, _ new: String) throws -> [String] {
+            let lines = Reloader.topicRules(
+                from: try load("topics: [\(old)]").options, to: try load("topics: [\(new)]").options)
+            return lines.map { ([$0.message] + $0.fields.map { "\($0.value)" }).joined(separator: ": ") }
+        }
+        let (a, b) = ("{match: a, retain: 5}", "{match: b, retain-age: 5m}")
+        #expect(try told(a, a).isEmpty)
+        #expect(
+            try told("\(a), \(b)", "\(b), {match: a, retain: 6}") == [
+                "topic rule removed: match: a, retain: 5", "topic rule added: match: a, retain: 6",
+            ])
+        #expect(try told("\(a), \(b)", "\(b), \(a)") == ["topic rules in another order"])
+    }
+
     /// Every setting that says it can be reloaded reaches the running broker: it is one of those that `Server.reload`
     /// hands on.
     @Test(arguments: Sample.all)

@@ -248,6 +248,37 @@ def test_secrets_are_in_no_log_page_or_list(start, tmp_path, hashed):
     assert [secret for secret in secrets if secret in everything] == []
 
 
+# What a reload changed
+
+
+def test_a_reload_tells_who_may_do_what_from_now_on(start, tmp_path, hashed):
+    settings = users(hashed)
+    broker = start("-c", str(write(tmp_path, settings)))
+    peer, subscription, _ = subscribed(broker, "t.reload")
+    before = {user["name"]: user for user in settings["users"]}
+    before["blocker"]["subscribe"] = ["other"]
+    before["nobody"].update(publish=[">"], control=[">", "$SYS.>"])
+    settings["users"].append(dict(name="dave", password=hashed, subscribe=["a", "b.*"]))
+    write(tmp_path, settings)
+    os.kill(broker.pid, signal.SIGHUP)
+    assert once(broker, "user added")["user"] == "dave"
+    assert once(broker, "user added")["subscribe-added"] == "a,b.*"
+    everything = once(broker, "user changed", user="nobody")
+    assert (everything["publish-added"], everything["control-added"]) == (">", "$SYS.>,>")
+    assert once(broker, "user changed", user="blocker")["subscribe-added"] == "other"
+    assert "may not subscribe" in subscription.end().text
+    ended = once(broker, "permissions in force")
+    assert (ended["streams-ended"], ended["connections-ended"]) == (1, 0)
+    settings["users"] = [user for user in settings["users"] if user["name"] not in ("blocker", "dave")]
+    write(tmp_path, settings)
+    os.kill(broker.pid, signal.SIGHUP)
+    assert eventually(lambda: told(broker, "permissions in force"), lambda lines: len(lines) == 2)[1][
+        "connections-ended"] == 1
+    assert {line["user"] for line in told(broker, "user removed")} == {"blocker", "dave"}
+    peer.end()
+    broker.stop()
+
+
 # In the clear
 
 

@@ -15,26 +15,30 @@ extension Shard {
     }
 
     /// Finds out anew who a connection's peer is.
-    func reload(_ connection: Connection) {
+    func reload(_ connection: Connection, _ review: inout Review?) {
         connection.allowedTargets = AllowedTargets()
         timers.touch(connection)
         if let http = connection.http {
             reload(http, of: connection)
         } else if let principal = connection.principal {
-            connection.principal = access.current(principal) ?? .nobody
-            connection.isExpelled = access.current(principal) == nil
+            let current = access.current(principal)
+            if current == nil, !connection.isExpelled { review?.connections += 1 }
+            connection.principal = current ?? .nobody
+            connection.isExpelled = current == nil
         }
     }
 
     /// Looks at the first `count` streams of a connection, from the last of them on, at most `most`. Returns how many
     /// are left; nil if none.
-    func review(_ connection: Connection, _ count: Int, most: inout Int, now: Instant) -> Int? {
+    func review(
+        _ connection: Connection, _ count: Int, _ review: inout Review?, most: inout Int, now: Instant
+    ) -> Int? {
         var left = Swift.min(count, connection.streams.count)
         while most > 0, left > 0 {
             most -= 1
             left -= 1
             // One that ends has another take its place, which was looked at before.
-            review(connection.streams[left], now: now)
+            if self.review(connection.streams[left], now: now) { review?.streams += 1 }
             left = Swift.min(left, connection.streams.count)
         }
         return left > 0 ? left : nil
@@ -48,9 +52,9 @@ extension Shard {
         }
     }
 
-    /// Ends a stream that would not be opened any more.
-    private func review(_ stream: BoundStream, now: Instant) {
-        guard streams[stream.handle] === stream else { return }
+    /// Ends a stream that would not be opened any more. Returns whether it did.
+    private func review(_ stream: BoundStream, now: Instant) -> Bool {
+        guard streams[stream.handle] === stream else { return false }
         let principal = stream.exchange?.principal ?? stream.connection.principal ?? .nobody
         let isGone = stream.principal.user != nil && principal === Principal.nobody
         stream.principal = principal
@@ -68,8 +72,10 @@ extension Shard {
             // A list leaves out what may not be seen any more; a call is all but answered.
             case .listing, .call: break
             }
+            return false
         } catch {
             revoke(stream, error, now: now)
+            return true
         }
     }
 

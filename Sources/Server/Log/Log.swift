@@ -37,6 +37,16 @@ public final class Log: Sendable {
         writer.append(format.line(wall: Clock.wall(), level: level, message: message, fields: fields))
     }
 
+    /// Writes lines of which none is to be lost for there being many: waits for whoever reads the log, `timeout`
+    /// nanoseconds in all. Not for threads that serve.
+    func write(_ level: LogRecord.Level, all lines: [(message: String, fields: [LogField])], timeout: UInt64) {
+        let deadline = Clock.monotonic() + timeout
+        for line in lines {
+            writer.waitForRoom(until: deadline)
+            write(level, line.message, line.fields)
+        }
+    }
+
     public func write(_ record: LogRecord) {
         write(record.level, record.message, record.fields)
     }

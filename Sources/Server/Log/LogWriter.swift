@@ -32,6 +32,9 @@ final class LogWriter: Sendable {
         state.append(line)
     }
 
+    /// Waits until the buffer is half empty, at most until `deadline` on the monotonic clock.
+    func waitForRoom(until deadline: UInt64) { state.waitForRoom(until: deadline) }
+
     /// Waits until everything is written, or `timeout` nanoseconds have passed; nothing is taken after that. The
     /// descriptor may be closed when this returns true, and not before.
     @discardableResult
@@ -114,6 +117,7 @@ private final class LogBuffer: @unchecked Sendable {
             defer {
                 bytes = []
                 dropped = 0
+                pthread_cond_broadcast(changed)
             }
             return (bytes, dropped)
         }
@@ -134,13 +138,21 @@ private final class LogBuffer: @unchecked Sendable {
     }
 
     func waitFinished(timeout: UInt64) -> Bool {
-        let deadline = Clock.monotonic() + min(timeout, 1 << 62)
+        wait(until: Clock.monotonic() + min(timeout, 1 << 62)) { finished }
+    }
+
+    func waitForRoom(until deadline: UInt64) {
+        wait(until: deadline) { bytes.count <= LogWriter.limit / 2 || closed }
+    }
+
+    @discardableResult
+    private func wait(until deadline: UInt64, for isSo: () -> Bool) -> Bool {
         var time = timespec()
         time.tv_sec = time_t(deadline / 1_000_000_000)
         time.tv_nsec = Int(deadline % 1_000_000_000)
         return locked {
-            while !finished, pthread_cond_timedwait(changed, mutex, &time) == 0 {}
-            return finished
+            while !isSo(), pthread_cond_timedwait(changed, mutex, &time) == 0 {}
+            return isSo()
         }
     }
 }

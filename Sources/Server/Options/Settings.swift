@@ -264,7 +264,7 @@ extension Setting {
         return rule
     }
 
-    private static func writeTopicRule(_ rule: TopicRule) -> [String] {
+    static func writeTopicRule(_ rule: TopicRule) -> [String] {
         var lines = ["match: \(quoted(rule.match.description))"]
         if let retain = rule.retain { lines.append("retain: \(retain)") }
         if let bytes = rule.retainBytes { lines.append("retain-bytes: \(formatByteSize(bytes))") }
