@@ -27,8 +27,8 @@ public struct ConnectionID: Hashable, Sendable {
 /// A particular of a line of the log.
 public typealias LogField = (key: String, value: any LogValue)
 
-/// What a field may hold: a text, or a whole number, which is one in JSON too. What may have more digits than readers of
-/// JSON keep, such as an epoch, is given as a text.
+/// What a field may hold: a text, or a whole number, which is one in JSON too. What may have more digits than readers
+/// of JSON keep, such as an epoch, is given as a text.
 public protocol LogValue: Sendable {}
 
 extension String: LogValue {}
@@ -58,11 +58,19 @@ public struct LogRecord: Sendable {
     /// A login that came to nothing.
     /// - Parameters:
     ///   - cause: what the client was told; there is no secret in it, and nothing of what the client sent.
+    ///   - listener: the one it came to.
     ///   - peer: address and port.
-    public static func loginRefused(_ cause: String, peer: String) -> LogRecord {
-        LogRecord(
-            level: .warning, message: "login refused",
-            fields: [("cause", cause), ("address", Connection.address(of: peer))], isFrequent: true)
+    public static func loginRefused(
+        _ cause: String, _ claim: LoginClaim, over listener: String, _ peer: String
+    ) -> LogRecord {
+        var fields: [LogField] = [("cause", cause)]
+        switch claim {
+        case .user(let name): fields.append(("user", name))
+        case .unknown: fields.append(("unknown-user", "yes"))
+        case .none: break
+        }
+        fields += [("protocol", listener), ("address", Connection.address(of: peer))]
+        return LogRecord(level: .warning, message: "login refused", fields: fields, isFrequent: true)
     }
 }
 

@@ -19,6 +19,7 @@ protocol Engine: AnyObject {
     func receive(_ mail: [Mail], now: Instant)
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant)
     func reload(_ access: AccessTable, now: Instant)
+    func count(_ result: LoginResult)
     func fire(now: Instant)
     func beginTurn()
     func goOn(now: Instant)

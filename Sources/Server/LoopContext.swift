@@ -14,6 +14,8 @@ enum InboxItem: Sendable {
     case handedOver(MovedSocket, Handover)
     /// What became of credentials.
     case authenticated(LoginTicket, LoginOutcome)
+    /// What came of a login at the admin listener, to be counted with the others.
+    case login(LoginResult)
     /// Who may do what from now on.
     case access(AccessTable)
     /// What the engine is bounded by from now on.

@@ -27,6 +27,7 @@ extension ShardLoop {
             adopt(fd, peer: peer, face: face, isSecure: isSecure)
         case .handedOver(let socket, let handover): arrivals.append((socket, handover))
         case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
+        case .login(let result): shard.count(result)
         case .access(let table): shard.reload(table, now: now)
         case .limits(let limits):
             context.limits = limits

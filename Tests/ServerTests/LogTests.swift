@@ -26,7 +26,8 @@ struct LogTests {
         let frequent = FrequentRecords()
         let second: UInt64 = 1_000_000_000
         func refuse(_ number: Int, _ now: UInt64) {
-            frequent.write(.loginRefused("reason \(number)", peer: "10.0.0.\(number):99"), now: now, log: log)
+            frequent.write(
+                .loginRefused("reason \(number)", .none, over: "http", "10.0.0.\(number):99"), now: now, log: log)
         }
         refuse(1, 10 * second)
         for number in 2..<200 { refuse(number % 100, 10 * second + UInt64(number)) }
@@ -42,9 +43,9 @@ struct LogTests {
         let lines = pipe.readAll().split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1)[1] }
         #expect(
             lines == [
-                "warn login refused attempts=1 cause=\"reason 1\" address=10.0.0.1",
-                "warn login refused attempts=198 cause=\"reason 99\" address=10.0.0.99",
-                "warn login refused attempts=1 cause=\"reason 7\" address=10.0.0.7",
+                "warn login refused attempts=1 cause=\"reason 1\" protocol=http address=10.0.0.1",
+                "warn login refused attempts=198 cause=\"reason 99\" protocol=http address=10.0.0.99",
+                "warn login refused attempts=1 cause=\"reason 7\" protocol=http address=10.0.0.7",
             ])
     }
 

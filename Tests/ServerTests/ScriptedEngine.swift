@@ -76,6 +76,7 @@ final class ScriptedEngine: Engine {
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {}
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID { handover.from }
     func reload(_ access: AccessTable, now: Instant) {}
+    func count(_ result: LoginResult) {}
     func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
         record.secured.append(certificate)
     }

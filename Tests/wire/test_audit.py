@@ -4,6 +4,7 @@ see them; and warnings of passwords in the clear."""
 import datetime
 import json
 import os
+import re
 import signal
 
 import jwt
@@ -135,6 +136,42 @@ def test_refused_logins_are_told_once_a_second_and_without_secrets(start, tmp_pa
     assert not [line for line in broker.log if "hunter" in line]
     slowed = told(broker, "logins slowed")
     assert all("user" not in line for line in slowed)
+    broker.stop()
+
+
+def counted(admin) -> dict[str, int]:
+    """Logins, by what came of them."""
+    text = admin("metrics", auth=("root", PASSWORD)).text
+    return {name: int(count) for name, count in re.findall(r'forebay_logins_total{result="(.*)"} (\d+)', text)}
+
+
+def test_a_page_left_open_without_a_login_is_no_login_refused(start, tmp_path, hashed):
+    broker = start("--admin", "127.0.0.1:0", "-c", str(write(tmp_path, dict(users(hashed), anonymous={}))))
+    admin, http = Admin(broker), Curl(broker.http, VERSIONS["1.1"])
+    for _ in range(3):
+        assert admin("api/v1/overview").status_code == 401 and http(path("t"), "-I").status in (401, 403)
+    eventually(lambda: counted(admin)["missing"], lambda count: count >= 3)
+    assert counted(admin)["refused"] == 0 and not told(broker, "login refused")
+    broker.stop()
+
+
+def test_logins_at_the_admin_listener_are_counted_and_logged(start, tmp_path, hashed):
+    broker = start("--admin", "127.0.0.1:0", "-c", str(write(tmp_path, users(hashed))))
+    admin = Admin(broker)
+    # One connection: its login counts once.
+    for _ in range(3):
+        counted(admin)
+    assert eventually(lambda: counted(admin)["accepted"], bool) == 1
+    for name in ("root", "hunter2"):
+        assert admin("metrics", auth=(name, "guess")).status_code == 401
+    assert admin("metrics", headers={"authorization": "Bearer nobody"}).status_code == 403
+    lines = eventually(lambda: told(broker, "login refused"),
+                       lambda lines: sum(line["attempts"] for line in lines) == 2)
+    assert (lines[0]["user"], lines[0]["protocol"]) == ("root", "admin") and "unknown-user" not in lines[0]
+    assert lines[-1].get("unknown-user") == "yes" and "user" not in lines[-1]
+    eventually(lambda: counted(admin)["refused"], lambda count: count == 2)
+    assert "forebay_requests_denied_total 1" in admin("metrics", auth=("root", PASSWORD)).text
+    assert not [line for line in broker.log if "hunter2" in line]
     broker.stop()
 
 

@@ -16,6 +16,36 @@ public struct LoginTicket: Sendable, Hashable {
     var exchange: UInt32
     /// Never given out twice.
     public var number: UInt64
+    /// Whose login it is said to be.
+    public var claim = LoginClaim.none
+}
+
+/// Whose login something is said to be, for the log: a name that no user has may be a password, typed into the wrong
+/// field, and is not kept.
+public enum LoginClaim: Sendable, Hashable {
+    case user(String)
+    /// A name that no user has.
+    case unknown
+    /// There is no name with a token.
+    case none
+
+    init(_ credential: Credential, _ access: AccessTable) {
+        switch credential {
+        case .password(let name, _): self = access.user(name).map { .user($0.name) } ?? .unknown
+        case .token: self = .none
+        }
+    }
+}
+
+/// What came of what somebody said of who it is, as it is counted.
+public enum LoginResult: Sendable {
+    case accepted, refused
+    /// Not looked at, as too many had failed.
+    case slowed
+    /// Nothing was said, where that is not enough.
+    case missing
+    /// It is known who it is, and that it may not do what it asks for.
+    case denied
 }
 
 /// Credentials to be looked at; to be answered by `Shard.authenticated`, whatever comes of it.
@@ -28,14 +58,18 @@ public struct LoginRequest: Sendable {
 
 extension LoginRequest {
     /// The `authorization` of a request that is none of the engine's; `number` is its asker's own.
-    /// - Parameter peer: address and port.
-    public init(number: UInt64, authorization: String, peer: String) throws(Problem) {
+    /// - Parameters:
+    ///   - peer: address and port.
+    ///   - access: who is known.
+    public init(number: UInt64, authorization: String, peer: String, access: AccessTable) throws(Problem) {
         do throws(Refusal) {
             credential = try Credential(authorization: authorization)
         } catch {
             throw error.problem
         }
-        ticket = LoginTicket(connection: ConnectionID(index: 0, generation: 0), exchange: 0, number: number)
+        ticket = LoginTicket(
+            connection: ConnectionID(index: 0, generation: 0), exchange: 0, number: number,
+            claim: LoginClaim(credential, access))
         address = Connection.address(of: peer)
     }
 }
@@ -60,6 +94,15 @@ extension LoginOutcome {
         switch result {
         case .success(let principal): return principal
         case .failure(let refusal): throw refusal.problem
+        }
+    }
+
+    /// Of one that nobody was let in by.
+    public var counted: LoginResult {
+        switch self {
+        case .accepted: .accepted
+        case .slowed: .slowed
+        case .wrong, .expired, .notYetValid, .busy: .refused
         }
     }
 
@@ -103,11 +146,13 @@ extension Shard {
                 connection.ticket = ask(credential, connection, exchange: .max)
                 return
             }
-            guard let principal = unasked(connection) else { throw LoginOutcome.neededRefusal }
+            guard let principal = unasked(connection) else {
+                return turnAway(connection, missing(connection), now: now)
+            }
             try welcome(connection, principal)
         } catch {
             // Who has reached a limit is known.
-            if error.kind == .unauthenticated { refused(connection, error) }
+            if error.kind == .unauthenticated { refused(connection, error, .none) }
             turnAway(connection, error, now: now)
         }
     }
@@ -128,30 +173,52 @@ extension Shard {
     }
 
     /// A login came to nothing.
-    private func refused(_ connection: Connection, _ refusal: Refusal) {
-        if refusal.isSlowing { counters.loginsSlowed += 1 } else { counters.loginsRefused += 1 }
-        effects.log.append(.loginRefused(refusal.message, peer: connection.peer))
+    private func refused(_ connection: Connection, _ refusal: Refusal, _ claim: LoginClaim) {
+        count(refusal.isSlowing ? .slowed : .refused)
+        effects.log.append(
+            .loginRefused(refusal.message, claim, over: connection.http == nil ? "rsocket" : "http", connection.peer))
+    }
+
+    /// Nothing was said of who it is. That is no login; unless there is a certificate, by which nobody is known.
+    private func missing(_ connection: Connection) -> Refusal {
+        let refusal = LoginOutcome.neededRefusal
+        if connection.certificate == nil { count(.missing) } else { refused(connection, refusal, .unknown) }
+        return refusal
+    }
+
+    /// Somebody, here or at the admin listener, said who it is, or did not.
+    public func count(_ result: LoginResult) {
+        switch result {
+        case .accepted: counters.loginsAccepted += 1
+        case .refused: counters.loginsRefused += 1
+        case .slowed: counters.loginsSlowed += 1
+        case .missing: counters.loginsMissing += 1
+        case .denied: counters.denied += 1
+        }
     }
 
     // HTTP: for each request
 
     /// Finds out who makes a request. False: it waits for the answer, and `admit` goes on with it.
     func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
+        guard let authorization, !access.isOpen else {
+            guard let principal = exchange.connection.principal else { throw missing(exchange.connection) }
+            try admit(exchange, as: principal)
+            return true
+        }
         do throws(Refusal) {
             return try lookUp(exchange, authorization, http)
         } catch {
-            if error.kind == .unauthenticated { refused(exchange.connection, error) }
+            if error.kind == .unauthenticated {
+                let login = http.login.flatMap { isSameSecret($0.authorization, authorization) ? $0.principal : nil }
+                refused(exchange.connection, error, login?.user.map { .user($0) } ?? .none)
+            }
             throw error
         }
     }
 
-    private func lookUp(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
+    private func lookUp(_ exchange: Exchange, _ authorization: String, _ http: HTTPFace) throws(Refusal) -> Bool {
         let connection = exchange.connection
-        guard let authorization, !access.isOpen else {
-            guard let principal = connection.principal else { throw LoginOutcome.neededRefusal }
-            try admit(exchange, as: principal)
-            return true
-        }
         // Most clients say the same in every request of a connection.
         if let login = http.login, isSameSecret(login.authorization, authorization) {
             try admit(exchange, as: login.principal)
@@ -195,7 +262,8 @@ extension Shard {
 
     private func ask(_ credential: Credential, _ connection: Connection, exchange: UInt32) -> UInt64 {
         lastTicket += 1
-        let ticket = LoginTicket(connection: connection.id, exchange: exchange, number: lastTicket)
+        let ticket = LoginTicket(
+            connection: connection.id, exchange: exchange, number: lastTicket, claim: LoginClaim(credential, access))
         effects.logins.append(LoginRequest(ticket: ticket, credential: credential, address: connection.address))
         return lastTicket
     }
@@ -213,20 +281,22 @@ extension Shard {
         }
         if let http = connection.http {
             guard let exchange = http.exchange(at: ticket.exchange), exchange.ticket == ticket.number else { return }
-            answered(exchange, http, result, now: now)
+            answered(exchange, http, result, ticket.claim, now: now)
         } else if connection.ticket == ticket.number {
             connection.ticket = nil
-            answered(connection, result, now: now)
+            answered(connection, result, ticket.claim, now: now)
         }
         charge(connection)
         settle(now)
     }
 
-    private func answered(_ connection: Connection, _ result: Result<Principal, Refusal>, now: Instant) {
+    private func answered(
+        _ connection: Connection, _ result: Result<Principal, Refusal>, _ claim: LoginClaim, now: Instant
+    ) {
         guard case .new = connection.phase else { return }
         switch result {
         case .success(let principal):
-            counters.loginsAccepted += 1
+            count(.accepted)
             connection.lastHeard = now.monotonic
             do throws(Refusal) {
                 try welcome(connection, principal)
@@ -235,20 +305,20 @@ extension Shard {
             }
             resume(connection, now: now)
         case .failure(let refusal):
-            refused(connection, refusal)
+            refused(connection, refusal, claim)
             turnAway(connection, refusal, now: now)
         }
     }
 
     private func answered(
-        _ exchange: Exchange, _ http: HTTPFace, _ result: Result<Principal, Refusal>, now: Instant
+        _ exchange: Exchange, _ http: HTTPFace, _ result: Result<Principal, Refusal>, _ claim: LoginClaim, now: Instant
     ) {
         exchange.ticket = nil
         let authorization = exchange.authorization
         exchange.authorization = nil
         switch result {
         case .success(let principal):
-            counters.loginsAccepted += 1
+            count(.accepted)
             do throws(Refusal) {
                 try admit(exchange, as: principal)
             } catch {
@@ -260,7 +330,7 @@ extension Shard {
             guard let plain = exchange.plain else { return admit(exchange, http, now: now) }
             admit(exchange, plain, http, now: now)
         case .failure(let refusal):
-            refused(exchange.connection, refusal)
+            refused(exchange.connection, refusal, claim)
             finish(exchange, refusal)
         }
     }

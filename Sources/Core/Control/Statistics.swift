@@ -25,10 +25,12 @@ public struct ShardCounters: Sendable {
     public var protocolErrors: UInt64 = 0
     public var connectionsOpened: UInt64 = 0
     /// Credentials that were looked at and were right; logins that came to nothing; those of them that were not looked
-    /// at, as too many had failed, are counted by themselves. And requests that were not allowed.
+    /// at, as too many had failed, are counted by themselves, and so is who brought none where they are needed. And
+    /// requests that were not allowed.
     public var loginsAccepted: UInt64 = 0
     public var loginsRefused: UInt64 = 0
     public var loginsSlowed: UInt64 = 0
+    public var loginsMissing: UInt64 = 0
     public var denied: UInt64 = 0
     /// Connections that were secured by TLS, and those that were not to be.
     public var handshakes: UInt64 = 0
@@ -66,6 +68,7 @@ public struct ShardCounters: Sendable {
         loginsAccepted &+= other.loginsAccepted
         loginsRefused &+= other.loginsRefused
         loginsSlowed &+= other.loginsSlowed
+        loginsMissing &+= other.loginsMissing
         denied &+= other.denied
         handshakes &+= other.handshakes
         handshakeFailures &+= other.handshakeFailures
@@ -144,6 +147,7 @@ struct Statistics {
         object.add("logins_accepted", total.loginsAccepted)
         object.add("logins_refused", total.loginsRefused)
         object.add("logins_slowed", total.loginsSlowed)
+        object.add("logins_missing", total.loginsMissing)
         object.add("denied", total.denied)
         object.add("resumptions_accepted", total.resumptionsAccepted)
         object.add("resumptions_refused", total.resumptionsRefused)

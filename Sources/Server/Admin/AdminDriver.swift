@@ -21,6 +21,8 @@ final class AdminClient {
     var authority: String?
     /// What it says of who asks.
     var authorization: String?
+    /// The `authorization` by which it was counted as let in.
+    var counted: String?
     /// The question to the shards that it waits for.
     var job: UInt64?
     /// A script asks, and deals with a refusal itself.

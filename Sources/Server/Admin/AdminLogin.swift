@@ -12,7 +12,14 @@ struct AdminLogin {
         case goOn(user: String?)
         /// The answer of a thread that looks at its credentials, under this number.
         case wait(UInt64)
-        case refuse(Problem)
+        case refuse(Refusal)
+    }
+
+    struct Refusal: Error {
+        let problem: Problem
+        /// What it is counted as.
+        let result: LoginResult?
+        var claim = LoginClaim.none
     }
 
     var access: AccessTable
@@ -29,43 +36,55 @@ struct AdminLogin {
 
     mutating func check(_ call: AdminCall, of client: AdminClient, now: UInt64) -> Verdict {
         guard let needed = call.permitted else { return .goOn(user: nil) }
-        do throws(Problem) {
-            guard let authorization = client.authorization, !access.isOpen else {
-                guard let principal = access.unasked(client.certificate) else {
-                    throw Problem(.unauthenticated, "Say who asks, by Basic or Bearer authorization.")
-                }
-                try check(principal, needed)
-                return .goOn(user: principal.user)
+        guard let authorization = client.authorization, !access.isOpen else {
+            guard let principal = access.unasked(client.certificate) else {
+                let problem = Problem(.unauthenticated, "Say who asks, by Basic or Bearer authorization.")
+                // A certificate says who it is, too.
+                let isNobodys = client.certificate != nil
+                return .refuse(
+                    Refusal(
+                        problem: problem, result: isNobodys ? .refused : .missing,
+                        claim: isNobodys ? .unknown : .none))
             }
-            number += 1
-            let request = try LoginRequest(number: number, authorization: authorization, peer: client.peer)
-            guard let service, service.submit(request, from: place, now: now) else {
-                throw Problem(.busy, "Too many wait for their credentials to be looked at; try again later.")
-            }
-            return .wait(number)
-        } catch {
-            return .refuse(error)
+            return check(principal, needed)
         }
+        number += 1
+        let request: LoginRequest
+        do throws(Problem) {
+            request = try LoginRequest(number: number, authorization: authorization, peer: client.peer, access: access)
+        } catch {
+            return .refuse(Refusal(problem: error, result: .refused))
+        }
+        guard let service, service.submit(request, from: place, now: now) else {
+            let problem = Problem(.busy, "Too many wait for their credentials to be looked at; try again later.")
+            return .refuse(Refusal(problem: problem, result: nil))
+        }
+        return .wait(number)
     }
 
     /// The credentials were looked at.
-    func check(_ outcome: LoginOutcome, for call: AdminCall) -> Verdict {
+    func check(_ outcome: LoginOutcome, _ claim: LoginClaim, for call: AdminCall) -> Verdict {
+        let admitted: Principal
         do throws(Problem) {
-            // There may have been a reload since.
-            guard let principal = access.current(try outcome.admitted()) else {
-                throw Problem(.unauthenticated, "The user is no longer known here.")
-            }
-            if let needed = call.permitted { try check(principal, needed) }
-            return .goOn(user: principal.user)
+            admitted = try outcome.admitted()
         } catch {
-            return .refuse(error)
+            return .refuse(Refusal(problem: error, result: outcome.counted, claim: claim))
         }
+        // There may have been a reload since.
+        guard let principal = access.current(admitted) else {
+            let problem = Problem(.unauthenticated, "The user is no longer known here.")
+            return .refuse(Refusal(problem: problem, result: .refused, claim: claim))
+        }
+        return call.permitted.map { check(principal, $0) } ?? .goOn(user: principal.user)
     }
 
-    private func check(_ principal: Principal, _ needed: String) throws(Problem) {
-        guard !principal.permissions.allow(.control, needed) else { return }
-        throw Problem(
-            principal.user == nil && !access.isOpen ? .unauthenticated : .forbidden,
+    private func check(_ principal: Principal, _ needed: String) -> Verdict {
+        guard !principal.permissions.allow(.control, needed) else { return .goOn(user: principal.user) }
+        // Who has not said who it is may be allowed it once it does.
+        let isMissing = principal.user == nil && !access.isOpen
+        let problem = Problem(
+            isMissing ? .unauthenticated : .forbidden,
             "\(principal.title) may not control \(needed), which this takes.")
+        return .refuse(Refusal(problem: problem, result: isMissing ? .missing : .denied))
     }
 }

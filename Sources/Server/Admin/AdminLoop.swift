@@ -141,12 +141,14 @@ final class AdminLoop {
             guard let client = unknown.removeValue(forKey: ticket.number), case .success(let call)? = client.call else {
                 return
             }
-            switch login.check(outcome, for: call) {
+            let verdict = login.check(outcome, ticket.claim, for: call)
+            if case .accepted = outcome { noteLogin(of: client) }
+            switch verdict {
             case .goOn(let user): enqueue(client, user: user)
             case .wait: break
-            case .refuse(let problem):
+            case .refuse(let refusal):
                 client.job = nil
-                refuse(client, problem)
+                refuse(client, refusal)
                 driver.resume(client.micro)
             }
         case .access(let access): login.access = access
@@ -241,16 +243,30 @@ final class AdminLoop {
             case .wait(let number):
                 client.job = 0
                 unknown[number] = client
-            case .refuse(let problem): refuse(client, problem)
+            case .refuse(let refusal): refuse(client, refusal)
             }
         }
     }
 
-    private func refuse(_ client: AdminClient, _ problem: Problem) {
-        client.set(AdminAnswer(problem))
-        guard problem.kind == .unauthenticated || problem.kind == .overLimit else { return }
-        context.frequent.write(.loginRefused(problem.detail, peer: client.peer), now: now, log: context.log)
+    private func refuse(_ client: AdminClient, _ refusal: AdminLogin.Refusal) {
+        client.set(AdminAnswer(refusal.problem))
+        guard let result = refusal.result else { return }
+        count(result)
+        guard result == .refused || result == .slowed else { return }
+        let cause = refusal.problem.detail
+        context.frequent.write(
+            .loginRefused(cause, refusal.claim, over: AdminThread.name, client.peer), now: now, log: context.log)
     }
+
+    /// Credentials were right. Like elsewhere over HTTP they are counted once a connection, not with each request.
+    private func noteLogin(of client: AdminClient) {
+        guard client.authorization != client.counted else { return }
+        client.counted = client.authorization
+        count(.accepted)
+    }
+
+    /// One of the shards counts the logins here, too.
+    private func count(_ result: LoginResult) { context.inboxes[0].push(.login(result)) }
 
     private func enqueue(_ client: AdminClient, user: String?) {
         if case .success(.control(var call))? = client.call {

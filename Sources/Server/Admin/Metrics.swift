@@ -180,10 +180,11 @@ enum Metrics {
             counters.protocolErrors)
         out.family(
             "forebay_logins_total", .counter,
-            "Logins, by what came of them: accepted, refused, or slowed (not looked at).")
+            "Logins, by what came of them: accepted, refused, slowed (not looked at), or missing (no credentials).")
         out.sample(["result": "accepted"], counters.loginsAccepted)
         out.sample(["result": "refused"], counters.loginsRefused)
         out.sample(["result": "slowed"], counters.loginsSlowed)
+        out.sample(["result": "missing"], counters.loginsMissing)
         out.single(
             "forebay_requests_denied_total", .counter, "Requests that their user had no permission for.",
             counters.denied)

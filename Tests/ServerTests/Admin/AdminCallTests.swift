@@ -136,10 +136,10 @@ struct AdminCallTests {
                 connections: ConnectionCount(limit: 1), log: log))
         let outcome = LoginOutcome.accepted(Principal(user: "gone", permissions: .all, proof: .password("hash")))
         login.access = AccessTable(users: [], anonymous: nil, keys: ["another's"])
-        guard case .refuse(let problem) = login.check(outcome, for: .stats) else {
+        guard case .refuse(let problem) = login.check(outcome, .none, for: .stats) else {
             Issue.record("It was taken.")
             return
         }
-        #expect(problem.kind == .unauthenticated)
+        #expect(problem.problem.kind == .unauthenticated)
     }
 }
