@@ -48,6 +48,7 @@ final class Acceptor {
     private var failures = FailureTally(.warning, "cannot accept connections")
     /// Connections that are refused, and what the log is told of them, by reason.
     private var refused = RefusedSockets()
+    private var spare = SpareFiles()
     private var refusals: [String: FailureTally] = [:]
     private let scratch: UnsafeMutableRawBufferPointer
 
@@ -70,9 +71,13 @@ final class Acceptor {
         self.context = context
         self.drainTime = drainTime
         self.poller = poller
+        spare.refill()
     }
 
-    deinit { scratch.deallocate() }
+    deinit {
+        spare.closeAll()
+        scratch.deallocate()
+    }
 
     /// Runs until the broker has ended; the shards have been told to stop then. Does not close the listeners when it
     /// throws.
@@ -105,6 +110,7 @@ final class Acceptor {
             if drainDeadline == nil { try watch(.read) }
         }
         refused.expire(now: now)
+        spare.refill()
         // Those that have been sent an answer may still have to read it.
         if idleShards == context.inboxes.count, !refused.isLingering { outcome = outcome ?? .drained }
         if let drainDeadline, drainDeadline <= now, outcome == nil { outcome = .timedOut }
@@ -143,24 +149,37 @@ final class Acceptor {
     }
 
     private func accept(from listener: Listener, now: UInt64) throws(SystemError) {
+        /// The next connection has a descriptor that was kept to refuse it.
+        var isSpare = false
         for _ in 0..<Acceptor.quantum {
             let accepted: (fd: Int32, peer: SocketAddress)?
             do throws(SystemError) {
                 accepted = try Socket.accept(listener.socket)
             } catch {
-                // Refused connections give way to those that are served.
-                if error.code == EMFILE || error.code == ENFILE, refused.count > 0 {
-                    refused.closeAll()
+                let isShort = error.code == EMFILE || error.code == ENFILE
+                // Who was refused gives way to who is to be told so now.
+                if isShort, !isSpare, spare.release() || refused.giveWay() {
+                    isSpare = true
                     continue
                 }
-                let advice = error.code == EMFILE ? "; raise the limit on open files (ulimit -n)" : ""
-                failures.count(error.cause + advice)
+                failures.count(error.cause + advice(error.code))
                 context.connections.noteShortage()
                 resumeAt = now + Acceptor.pause
                 try watch([])
                 return
             }
             guard let (fd, peer) = accepted else { return }
+            if isSpare {
+                isSpare = false
+                failures.count(SystemError.text(of: EMFILE) + advice(EMFILE))
+                context.connections.note(.files)
+                refuse(
+                    RefusedConnection(
+                        fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure,
+                        cause: .files),
+                    now: now)
+                continue
+            }
             guard context.connections.add() else {
                 let cause = ConnectionRefusal.connections(limit: context.connections.limit)
                 refuse(
@@ -176,6 +195,10 @@ final class Acceptor {
                 .accepted(fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure))
             nextShard = (nextShard + 1) % context.inboxes.count
         }
+    }
+
+    private func advice(_ code: Int32) -> String {
+        code == EMFILE ? "; raise the limit on open files (ulimit -n, LimitNOFILE= of a unit)" : ""
     }
 
     private func refuse(_ connection: RefusedConnection, now: UInt64) {

@@ -41,6 +41,7 @@ final class ConnectionCount: Sendable {
         switch refusal {
         case .connections: overQuota.add(1, ordering: .relaxed)
         case .connectionsPerAddress: overAddress.add(1, ordering: .relaxed)
+        case .files: noteShortage()
         case .draining: drained.add(1, ordering: .relaxed)
         }
     }

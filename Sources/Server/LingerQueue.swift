@@ -70,12 +70,16 @@ struct LingerQueue {
         while count > 0 { closeOldest() }
     }
 
-    private mutating func closeOldest() {
+    /// False when there is none.
+    @discardableResult
+    mutating func closeOldest() -> Bool {
+        guard count > 0 else { return false }
         Glibc.close(sockets[head].fd)
         sockets[head].fd = -1
         sockets[head].tls = nil
         count -= 1
         trim()
+        return true
     }
 
     /// Keeps an open socket at the head, and gives the front back once it is the larger part.

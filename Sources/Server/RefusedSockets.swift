@@ -127,6 +127,14 @@ struct RefusedSockets {
         lingering.linger(fd, nil, until: now + limits.closeTime, poller)
     }
 
+    /// Gives up one of them, for its descriptor. False when there is none.
+    mutating func giveWay() -> Bool {
+        if lingering.closeOldest() { return true }
+        guard !waiting.isEmpty else { return false }
+        closeOldest()
+        return true
+    }
+
     private mutating func closeOldest() { if waiting[oldest] != nil { drop(oldest) } }
 
     private mutating func drop(_ number: UInt32) {

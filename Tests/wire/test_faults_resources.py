@@ -33,7 +33,8 @@ def logged(broker, message: str) -> list[dict]:
 
 
 def test_descriptors_run_out(begin):
-    """Whoever is connected goes on, whoever is not waits, and is let in as soon as there are descriptors again."""
+    """Whoever is connected goes on, whoever is not is told so in its protocol, and is let in as soon as there are
+    descriptors again."""
     broker = begin("--admin", "127.0.0.1:0")
     waiting, began = [], time.monotonic()
     with beside(broker, "rsocket", "grpc", growth=8 * MIB), requests.Session() as session:
@@ -48,6 +49,11 @@ def test_descriptors_run_out(begin):
             for _ in range(40):
                 waiting.append(socket.create_connection(address, timeout=DEADLINE))
         eventually(lambda: descriptors(broker.pid), lambda count: count >= most)
+        sentence = "no open file left for a connection"
+        with socket.create_connection(broker.address, timeout=DEADLINE) as one:
+            assert sentence in one.recv(4096).decode(errors="replace")
+        answer = requests.get("http://%s:%d/v1/topics/t/messages" % broker.http, timeout=DEADLINE)
+        assert answer.status_code == 503 and sentence in answer.text
         eventually(lambda: logged(broker, "cannot accept connections"), bool)
         # The listener without a descriptor is asked anew a few times a second, and costs nothing but that.
         began_wait, spent = time.monotonic(), processor_time(broker.pid)

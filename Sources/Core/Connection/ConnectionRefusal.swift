@@ -8,6 +8,8 @@ import HTTP2
 public enum ConnectionRefusal: Error, Equatable, Sendable {
     case connections(limit: Int)
     case connectionsPerAddress(limit: Int)
+    /// There are no more file descriptors.
+    case files
     case draining
 
     /// As metrics and the log name it: the limit's name, or `draining`.
@@ -15,6 +17,7 @@ public enum ConnectionRefusal: Error, Equatable, Sendable {
         switch self {
         case .connections: LimitReached.connections.name
         case .connectionsPerAddress: LimitReached.connectionsPerAddress.name
+        case .files: "files"
         case .draining: RefusalReason.unavailable.name
         }
     }
@@ -26,6 +29,7 @@ public enum ConnectionRefusal: Error, Equatable, Sendable {
             "The broker has \(counted(limit, "connection")), its limit; connect again later."
         case .connectionsPerAddress(let limit):
             "Your address has \(counted(limit, "connection")), the most allowed; close some."
+        case .files: "The broker has no open file left for a connection; connect again later."
         case .draining: Shard.drainingRefusal.message
         }
     }
@@ -33,7 +37,7 @@ public enum ConnectionRefusal: Error, Equatable, Sendable {
     /// The same as an answer over HTTP.
     public var problem: Problem {
         switch self {
-        case .connections, .connectionsPerAddress: Problem(.tooManyConnections, message)
+        case .connections, .connectionsPerAddress, .files: Problem(.tooManyConnections, message)
         case .draining: Problem(.draining, message)
         }
     }
