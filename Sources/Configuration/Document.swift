@@ -115,6 +115,11 @@ private struct Reader: ~Copyable {
     private func scalar() throws(Fault) -> Node.Content {
         let scalar = event.pointee.data.scalar
         try refuse(anchor: scalar.anchor, tag: scalar.tag)
+        // No value has several lines; > alone is one that somebody forgot to quote.
+        if scalar.style == YAML_FOLDED_SCALAR_STYLE || scalar.style == YAML_LITERAL_SCALAR_STYLE {
+            let sign = scalar.style == YAML_FOLDED_SCALAR_STYLE ? ">" : "|"
+            throw fault("\(sign) begins a text of several lines; put it in quotes, \"\(sign)\", if it is the value")
+        }
         let text = String(decoding: UnsafeBufferPointer(start: scalar.value, count: scalar.length), as: UTF8.self)
         if scalar.style == YAML_PLAIN_SCALAR_STYLE, ["", "~", "null"].contains(text) { return .nothing }
         if text.utf8.contains(0) { throw fault("there is a NUL character in this text; leave it out") }

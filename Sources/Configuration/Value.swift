@@ -21,7 +21,8 @@ public enum Value {
     public static func size(_ text: String, in range: ClosedRange<Int>) throws(ValueFault) -> Int {
         guard let size = parseByteSize(text), range.contains(size) else {
             let bounds = "\(formatByteSize(range.lowerBound)) to \(formatByteSize(range.upperBound))"
-            throw ValueFault("is no size from \(bounds), for example 64M or 1G")
+            let examples = [("4K", 4 << 10), ("64K", 64 << 10), ("64M", 64 << 20), ("1G", 1 << 30)]
+            throw ValueFault("is no size from \(bounds)" + told(examples.filter { range.contains($0.1) }.map(\.0)))
         }
         return size
     }
@@ -30,9 +31,17 @@ public enum Value {
     public static func time(_ text: String, in range: ClosedRange<UInt64>) throws(ValueFault) -> UInt64 {
         guard let time = parseTime(text), range.contains(time) else {
             let bounds = "\(formatTime(range.lowerBound)) to \(formatTime(range.upperBound))"
-            throw ValueFault("is no time from \(bounds), for example 500ms, 30s or 5m")
+            let examples = ["500ms", "30s", "5m"].filter { parseTime($0).map(range.contains) == true }
+            throw ValueFault("is no time from \(bounds)" + told(examples))
         }
         return time
+    }
+
+    /// ", for example 30s or 5m", of what would be taken; nothing if that is nothing.
+    private static func told(_ examples: [String]) -> String {
+        guard let last = examples.last else { return "" }
+        let others = examples.dropLast().joined(separator: ", ")
+        return ", for example " + (others.isEmpty ? last : "\(others) or \(last)")
     }
 
     public static func truth(_ text: String) throws(ValueFault) -> Bool {

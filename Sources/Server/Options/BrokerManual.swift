@@ -164,7 +164,7 @@ enum BrokerManual {
 
     private static let values =
         "HOST:PORT may be off; port 0 picks a free one. A SIZE is a number of bytes, or of K, M or G (1K = 1024). A "
-        + "TIME has a unit: 500ms, 30s, 5m, 2h, 7d."
+        + "TIME has a unit, ms, s, m, h or d: 30s."
 
     private static func option(_ setting: Setting) -> ManualOption {
         var help = about(setting)

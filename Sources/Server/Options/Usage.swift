@@ -29,7 +29,7 @@ let usage =
         \(recordsUsage)
 
         HOST:PORT may be "off"; port 0 picks a free one, which the log's "listening" line tells. A SIZE
-        is a number of bytes, or of K, M or G (1K = 1024), a TIME has a unit: 500ms, 30s, 5m, 2h, 7d. The
+        is a number of bytes, or of K, M or G (1K = 1024), a TIME has a unit, ms, s, m, h or d: 30s. The
         first SIGTERM or SIGINT drains: no new streams, what is buffered is delivered; the second ends at
         once. SIGHUP reads the file again; what cannot change at once is told in the log.
 
