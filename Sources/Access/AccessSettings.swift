@@ -138,12 +138,22 @@ extension AccessSettings {
             throw AccessError("users", "there are \(users.count); at most \(AccessSettings.mostUsers) are allowed")
         }
         var table: [AccessTable.User] = []
-        var seen: Set<String> = []
+        var seen: [String: String] = [:]
         for (index, user) in users.enumerated() {
             let place = "users[\(index)]"
             let compiled = try user.compiled("\(place).")
-            for word in user.unique(compiled) where !seen.insert(word).inserted {
-                throw AccessError(place, "another user has the same name, token or certificate; give each its own")
+            guard !jwt.keys.isEmpty || user.password ?? user.token ?? user.certificate != nil else {
+                throw AccessError(
+                    place,
+                    "'\(user.name)' has no password, token or certificate, and no jwt key is there; give it one")
+            }
+            for (key, value) in user.unique(compiled) {
+                guard let other = seen.updateValue(user.name, forKey: "\(key) \(value)") else { continue }
+                throw AccessError(
+                    "\(place).\(key)",
+                    key == "name"
+                        ? "another user is '\(user.name)' already; give each its own name, or write both as one"
+                        : "'\(user.name)' and '\(other)' have the same \(key); give each its own")
             }
             table.append(compiled)
         }
@@ -193,9 +203,9 @@ extension UserSettings {
     }
 
     /// What no two users may have in common.
-    fileprivate func unique(_ user: AccessTable.User) -> [String] {
-        ["name \(name)"] + (user.token.map { ["token \($0)"] } ?? [])
-            + (certificate.map { ["certificate \($0)"] } ?? [])
+    fileprivate func unique(_ user: AccessTable.User) -> [(key: String, value: String)] {
+        [("name", name)] + (user.token.map { [("token", Digest.hex($0))] } ?? [])
+            + (certificate.map { [("certificate", $0)] } ?? [])
     }
 
     /// Whether that can be a user's name. RFC 7617 leaves out the colon.

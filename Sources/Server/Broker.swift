@@ -59,12 +59,12 @@ public enum Broker {
             complain(error.description)
             return 1
         }
-        let configuration = try Server.Configuration(loaded.options, path: path, machine: machine)
+        let configuration = try Server.Configuration(loaded, path: path, machine: machine)
         if invocation.action == .run {
             do throws(SystemError) {
                 let start = Reloader(
                     invocation, path: path, loaded: loaded, access: configuration.access.settings, machine: machine)
-                return try serve(start, configuration) ? 0 : 1
+                return try serve(start, configuration)
             } catch {
                 complain(error.description)
                 return 1
@@ -72,15 +72,11 @@ public enum Broker {
         }
         for warning in loaded.warnings { complain(warning) }
         if invocation.action == .check {
-            if let validity = configuration.tls?.validity,
-                let fault = CertificateWatch.fault(validity, wall: Clock.wall())
-            {
-                complain("the certificate of \(validity.subject) needs renewal: \(fault)")
-            }
+            try checkCertificate(configuration)
             do throws(StartError) {
                 try Server.checkOpen(configuration)
             } catch {
-                throw UsageError(error.description)
+                throw UsageError(explain(error, loaded))
             }
             print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
         } else {
@@ -89,9 +85,22 @@ public enum Broker {
         return 0
     }
 
+    private static func checkCertificate(_ configuration: Server.Configuration) throws(UsageError) {
+        guard let validity = configuration.tls?.validity else { return }
+        let now = Clock.wall()
+        if CertificateWatch.hasEnded(validity, wall: now) {
+            let end = CertificateWatch.date(validity.ends)
+            throw UsageError(
+                "the certificate of \(validity.subject) ended at \(end): no client that looks takes it; renew it")
+        }
+        if let fault = CertificateWatch.fault(validity, wall: now) {
+            complain("the certificate of \(validity.subject) needs renewal: \(fault)")
+        }
+    }
+
     private static func serve(
         _ start: Reloader, _ configuration: Server.Configuration
-    ) throws(SystemError) -> Bool {
+    ) throws(SystemError) -> Int32 {
         var reloader = start
         let options = reloader.loaded.options
         // Before any thread is there, so that all of them have the signals blocked.
@@ -109,8 +118,8 @@ public enum Broker {
         } catch {
             // Behind what the log has told already.
             log.close()
-            complain(explain(error, options))
-            return false
+            complain(explain(error, start.loaded))
+            return isUsage(error, options) ? 2 : 1
         }
         var poller = try Poller()
         try poller.add(signals.descriptor, token: 0, interest: .read)
@@ -118,10 +127,13 @@ public enum Broker {
         manager.ready(server.status)
         var certificate = CertificateWatch(now: Clock.monotonic())
         var memory = MemoryReturn(now: Clock.monotonic())
+        var clock = ClockWatch(moment())
         var running = true
         while running {
             let now = Clock.monotonic()
-            let timeout = min(manager.timeout() ?? .max, certificate.timeout(now: now), memory.timeout(now: now))
+            let timeout = min(
+                manager.timeout() ?? .max, certificate.timeout(now: now), memory.timeout(now: now),
+                clock.timeout(now: now))
             for event in 0..<(try poller.wait(timeout: timeout)) where poller[event].token == 1 {
                 running = false
             }
@@ -135,9 +147,15 @@ public enum Broker {
             manager.beat { server.hasPulse() }
             if certificate.look(now: Clock.monotonic()) { server.warnOfCertificate() }
             server.returnMemory(&memory)
+            if let jump = clock.look(moment()) {
+                log.write(.warning, "the clock was set", [("by-ms", jump / 1_000_000)])
+                server.warnOfCertificate()
+            }
         }
-        return server.wait()
+        return server.wait() ? 0 : 1
     }
+
+    private static func moment() -> Instant { Instant(monotonic: Clock.monotonic(), wall: Clock.wall()) }
 
     /// The sockets that systemd opened; each must have the name of a listener.
     private static func passedSockets() throws(SystemError) -> PassedSockets {
@@ -181,48 +199,13 @@ public enum Broker {
                 ("open-files", start.machine.openFiles),
                 ("connections", configuration.limits.connections),
             ])
+        if let shortage = start.machine.shortage(start.loaded.options, configuration) {
+            log.write(.warning, "few open files", shortage)
+        }
         for warning in start.loaded.warnings { log.write(.warning, "suspicious setting", [("cause", warning)]) }
         if start.loaded.options.tls.usesKernel {
             let offered = Machine.kernelSpeaksTLS ? "yes" : "no, OpenSSL encrypts"
             log.write(.info, "kernel TLS", [("offered", offered)])
-        }
-    }
-
-    /// A failure to start, as a sentence that says what to do.
-    static func explain(_ error: StartError, _ options: Options) -> String {
-        if error.isAdmin, let endpoint = options.admin { return explainAdmin(error.cause, endpoint) }
-        guard let face = error.listener, let endpoint = face == .http ? options.http : options.listen else {
-            return error.description
-        }
-        let port = endpoint.port
-        switch error.cause.code {
-        case EADDRINUSE where face == .http && port > 0 && port == options.listen?.port:
-            return "--listen and --http both want port \(port): give them different ones"
-        case EADDRINUSE:
-            return "port \(port) for \(face.title) is taken: stop the other process or choose \(face.option) "
-                + "\(Endpoint(host: endpoint.host, port: 0))"
-        case EADDRNOTAVAIL:
-            return "this machine has no address \(endpoint.host): choose \(face.option) 127.0.0.1:\(port)"
-        case EACCES where port > 0 && port < 1024:
-            let unprivileged = Endpoint(host: endpoint.host, port: face.defaultEndpoint.port)
-            return "port \(port) needs privileges: choose \(face.option) \(unprivileged)"
-        default:
-            return error.description
-        }
-    }
-
-    private static func explainAdmin(_ cause: SystemError, _ endpoint: Endpoint) -> String {
-        switch cause.code {
-        case EADDRINUSE:
-            return "port \(endpoint.port) for the admin listener is taken: stop the other process, choose --admin "
-                + "\(Endpoint(host: endpoint.host, port: 0)), or turn it off with --admin off"
-        case EADDRNOTAVAIL:
-            return "this machine has no address \(endpoint.host): choose --admin 127.0.0.1:\(endpoint.port)"
-        case EACCES where endpoint.port < 1024:
-            let unprivileged = Endpoint(host: endpoint.host, port: Options.defaultAdmin.port)
-            return "port \(endpoint.port) needs privileges: choose --admin \(unprivileged)"
-        default:
-            return "--admin: \(cause)"
         }
     }
 

@@ -90,6 +90,8 @@ public struct StartError: Error, CustomStringConvertible, Sendable {
     public var listener: Face?
     /// It was the admin listener.
     public var isAdmin = false
+    /// The configuration asks for what is not done, whatever the machine has.
+    public var isConfiguration = false
     public var cause: SystemError
 
     public var description: String {

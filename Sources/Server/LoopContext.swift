@@ -57,6 +57,7 @@ struct LoopContext: Sendable {
     var log: Log
     /// Lines of it that anybody can cause.
     var frequent = FrequentRecords()
+    var reloads = ReloadCount()
     /// What other permissions ended.
     var reviews = Reviews()
     /// What those get whose listener speaks TLS.

@@ -1,5 +1,6 @@
 // MachineLimits: what a configuration leaves to the machine, and what the machine cuts short.
 
+import Access
 import Core
 import EventLoop
 import HTTP2
@@ -30,6 +31,29 @@ struct MachineLimits: Equatable, Sendable {
         32 + 8 * threads + files / 64 + AdminLimits.files
     }
 
+    /// Open files that so many connections take.
+    static func files(for connections: Int, threads: Int) -> Int {
+        var files = connections + reservedFiles(of: connections, threads: threads)
+        while files - reservedFiles(of: files, threads: threads) < connections { files += 1 }
+        return files
+    }
+
+    /// For the log, where there are to be more connections than the open files allow; else nil.
+    func shortage(_ options: Options, _ configuration: Server.Configuration) -> [LogField]? {
+        let wanted = options.limits.connections
+        guard configuration.limits.connections < wanted else { return nil }
+        let needed = MachineLimits.files(for: wanted, threads: configuration.threads)
+        return [
+            ("max-connections", wanted), ("connections", configuration.limits.connections), ("open-files", openFiles),
+            ("needed", needed),
+            (
+                "advice",
+                "raise the limit on open files (ulimit -n \(needed), LimitNOFILE=\(needed) of a unit), or lower "
+                    + "max-connections"
+            ),
+        ]
+    }
+
     /// What settings come to here where that is not what is written.
     func effective(_ options: Options, _ configuration: Server.Configuration) -> [String: String] {
         var effective: [String: String] = [:]
@@ -47,10 +71,21 @@ extension Server.Configuration {
     /// is made at the start, by -t and at each reload before anything changes, and what it throws is told and changes
     /// nothing.
     init(_ options: Options, path: String?, machine: MachineLimits) throws(UsageError) {
+        var loaded = Loaded()
+        loaded.options = options
+        try self.init(loaded, path: path, machine: machine)
+    }
+
+    init(_ loaded: Loaded, path: String?, machine: MachineLimits) throws(UsageError) {
+        let options = loaded.options
         self.init(listen: options.listen, http: options.http, limits: options.limits, drainTime: options.drainTime)
         admin = options.admin
         hostNames = options.hostNames
-        access = try options.access.rules(beside: path)
+        do throws(AccessError) {
+            access = try options.access.rules(beside: path)
+        } catch {
+            throw UsageError(loaded.place(of: error))
+        }
         // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
         if access.table.anonymous != nil { limits.hosts = HostPolicy(hostNames) }
         allowsAnonymous = options.access.allowsAnonymous

@@ -4,6 +4,7 @@
 
 import Access
 import Core
+import Synchronization
 
 /// A setting whose value is another one after a reload.
 struct Change: Equatable {
@@ -30,9 +31,25 @@ extension Loaded {
             guard isSame || setting.isReloadable else { continue }
             setting.copy(new.options, &options)
             origins[setting.name] = new.origins[setting.name]
+            for key in Set(lines.keys).union(new.lines.keys)
+            where key == setting.name || key.hasPrefix("\(setting.name).") { lines[key] = new.lines[key] }
         }
         warnings = new.warnings
         return changes
+    }
+}
+
+/// How often the configuration was read again. Any thread may ask.
+final class ReloadCount: Sendable {
+    private let accepted = Atomic<UInt64>(0)
+    private let refused = Atomic<UInt64>(0)
+
+    func note(isAccepted: Bool) {
+        if isAccepted { accepted.add(1, ordering: .relaxed) } else { refused.add(1, ordering: .relaxed) }
+    }
+
+    var value: (accepted: UInt64, refused: UInt64) {
+        (accepted.load(ordering: .relaxed), refused.load(ordering: .relaxed))
     }
 }
 
@@ -67,18 +84,20 @@ struct Reloader {
         do throws(UsageError) {
             (new, read) = try ConfigurationFile.load(invocation, former: path)
             changes = merged.adopt(new)
-            configuration = try Server.Configuration(merged.options, path: read, machine: machine)
+            configuration = try Server.Configuration(merged, path: read, machine: machine)
             do throws(StartError) {
                 try server.check(configuration)
             } catch {
-                throw UsageError(error.description)
+                throw UsageError(Broker.explain(error, merged))
             }
         } catch {
             for fault in error.faults {
                 log.write(.error, "reload refused", [("cause", fault), ("in-force", "the former settings")])
             }
+            server.noteReload(isAccepted: false)
             return
         }
+        server.noteReload(isAccepted: true)
         log.level = merged.options.logLevel
         // Ahead of what comes of it.
         let details =

@@ -220,6 +220,8 @@ public final class Server: Sendable {
         }
     }
 
+    func noteReload(isAccepted: Bool) { context.reloads.note(isAccepted: isAccepted) }
+
     /// Tells of the certificate that new connections are shown, and warns of it, if there is TLS.
     private func tellCertificate() {
         guard let validity = context.tls?.validity else { return }
@@ -264,17 +266,15 @@ public final class Server: Sendable {
         guard access.settings.isOpen, !allowsAnonymous else { return }
         for address in admin where !address.isLoopback {
             throw StartError(
-                isAdmin: true,
+                isAdmin: true, isConfiguration: true,
                 cause: SystemError(
                     "\(address) would have everybody on the network end and see everything",
-                    cause: "there are no users; configure some, choose 127.0.0.1, or give --allow-anonymous"))
+                    cause: "there are no users"))
         }
         for (face, _, address) in bound where !address.isLoopback {
             throw StartError(
-                listener: face,
-                cause: SystemError(
-                    "\(address) would serve everybody on the network",
-                    cause: "there are no users; configure some, listen on 127.0.0.1, or give --allow-anonymous"))
+                listener: face, isConfiguration: true,
+                cause: SystemError("\(address) would serve everybody on the network", cause: "there are no users"))
         }
     }
 

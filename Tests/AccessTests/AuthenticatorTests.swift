@@ -309,9 +309,13 @@ import Testing
         let cases: [([UserSettings], String)] = [
             ([UserSettings(name: "")], "users[0].name"), ([UserSettings(name: "a:b")], "users[0].name"),
             ([UserSettings(name: String(repeating: "x", count: 129))], "users[0].name"),
-            ([UserSettings(name: "a"), UserSettings(name: "a")], "users[1]"),
-            ([UserSettings(name: "a", token: token), UserSettings(name: "b", token: token)], "users[1]"),
-            ([UserSettings(name: "a", certificate: "x"), UserSettings(name: "b", certificate: "x")], "users[1]"),
+            ([UserSettings(name: "a")], "users[0]"),
+            ([UserSettings(name: "a", token: token), UserSettings(name: "a", certificate: "x")], "users[1].name"),
+            ([UserSettings(name: "a", token: token), UserSettings(name: "b", token: token)], "users[1].token"),
+            (
+                [UserSettings(name: "a", certificate: "x"), UserSettings(name: "b", certificate: "x")],
+                "users[1].certificate"
+            ),
             ([UserSettings(name: "a", token: "secret")], "users[0].token"),
             ([UserSettings(name: "a", token: "sha256:zz")], "users[0].token"),
             ([UserSettings(name: "a", certificate: "")], "users[0].certificate"),

@@ -75,15 +75,49 @@ import Testing
         #expect(fault.contains(words) && !fault.contains("secret"), "\(fault)")
     }
 
-    @Test func usersThatAreTheSameAreRefused() throws {
-        let loaded = try load("users: [{name: a}, {name: a}]")
-        #expect(throws: UsageError.self) { try loaded.options.access.rules(beside: nil) }
+    /// Of what is found once all is read, with the line.
+    private func lateFault(_ text: String) throws -> String {
+        let loaded = try load(text)
+        let machine = MachineLimits(openFiles: 1_000_000, cpus: 2, memory: 1 << 30)
+        do throws(UsageError) {
+            _ = try Server.Configuration(loaded, path: "/nowhere/b.yaml", machine: machine)
+            return "none"
+        } catch {
+            return error.description
+        }
     }
 
-    @Test func aKeyThatIsNotThereIsRefused() throws {
-        let loaded = try load("jwt: {keys: [{id: a, algorithm: HS256, file: nowhere.pem}]}")
-        let error = #expect(throws: UsageError.self) { try loaded.options.access.rules(beside: "/nowhere/b.yaml") }
-        #expect(error?.description.contains("/nowhere/nowhere.pem cannot be read") == true)
+    @Test func usersThatAreTheSameAreToldWithTheirLine() throws {
+        let token = "token: \"\(AccessOptionsTests.digest)\""
+        #expect(
+            try lateFault("users:\n- {name: a, \(token)}\n- {name: a, certificate: b}")
+                == "/etc/b.yaml:3: users.name: another user is 'a' already; give each its own "
+                + "name, or write both as one")
+        #expect(
+            try lateFault("users:\n- {name: a, \(token)}\n- name: b\n  \(token)")
+                == "/etc/b.yaml:3: users.token: 'b' and 'a' have the same token; give each its own")
+    }
+
+    @Test func aUserWithoutCredentialsIsRefusedUnlessTokensNameIt() throws {
+        #expect(
+            try lateFault("retain: 5\nusers:\n- name: a\n  publish: [x]")
+                == "/etc/b.yaml:3: users: 'a' has no password, token or certificate, and no jwt key is there; "
+                + "give it one")
+        #expect(throws: Never.self) {
+            var settings = AccessSettings()
+            settings.users = [UserSettings(name: "a")]
+            settings.jwt.keys = [JWTKeySettings(id: "k", algorithm: .hs256, material: Array(repeating: 1, count: 32))]
+            _ = try AccessRules(settings)
+        }
+    }
+
+    @Test func aKeyThatIsNotThereIsToldWithItsLine() throws {
+        #expect(
+            try lateFault("jwt:\n  keys:\n  - {id: a, algorithm: HS256, file: nowhere.pem}").hasPrefix(
+                "/etc/b.yaml:3: jwt.keys.file: /nowhere/nowhere.pem cannot be read: No such file"))
+        #expect(
+            try lateFault("jwt:\n  keys:\n  - {id: a, algorithm: EdDSA, file: /dev/null}").hasPrefix(
+                "/etc/b.yaml:3: jwt.keys.file: /dev/null is empty"))
     }
 
     /// Each with all that a user can have, and a few patterns.

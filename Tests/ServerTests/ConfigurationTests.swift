@@ -226,8 +226,16 @@ struct Sample: Sendable, CustomTestStringConvertible {
         ("nothing-like-it: 1", "/etc/b.yaml:1:1: nothing-like-it is no key"),
         ("\"a\\e[2J\": 1", "a\u{FFFD}[2J is no key"),
         ("listen: off\nhttp: off", "listen: off (/etc/b.yaml:1) and http: off (/etc/b.yaml:2) leave nothing"),
-        ("listen: 127.0.0.1:7691", "listen: 127.0.0.1:7691 (/etc/b.yaml:1) and --http 127.0.0.1:7691 are the same"),
-        ("max-payload: 16M", "max-payload: 16M (/etc/b.yaml:1) is more than --max-unfinished 4M"),
+        (
+            "listen: 127.0.0.1:7691",
+            "listen: 127.0.0.1:7691 (/etc/b.yaml:1) and http: 127.0.0.1:7691 (default) are the same"
+        ),
+        (
+            "admin: 127.0.0.1:7690",
+            "listen: 127.0.0.1:7690 (default) and admin: 127.0.0.1:7690 (/etc/b.yaml:1) are the same"
+        ),
+        ("http: 0.0.0.0:7690", "listen: 127.0.0.1:7690 (default) and http: 0.0.0.0:7690 (/etc/b.yaml:1) are the same"),
+        ("max-payload: 16M", "max-payload: 16M (/etc/b.yaml:1) is more than max-unfinished: 4M (default)"),
     ])
     func refusesFiles(file: String, why: String) {
         let told = faults(file: file)
@@ -272,6 +280,10 @@ struct Sample: Sendable, CustomTestStringConvertible {
     @Test(arguments: [
         ("topics: [{retain: 5}]", "1:10: topics: there is no match; every element needs one"),
         ("topics: [{match: a.>.b}]", "1:18: topics.match: a.>.b is no pattern of topics: '>' is not its last token"),
+        (
+            "topics:\n- match: >\n  retain: 5",
+            "2:10: > begins a text of several lines; put it in quotes, \">\", if it is"
+        ),
         ("topics: [{match: a, retain: 0}]", "1:29: topics.retain: 0 is no number"),
         ("topics: [{match: a, retain-age: 0}]", "or off"),
         ("topics: [{match: [a]}]", "1:18: topics.match: this is a list"),

@@ -61,7 +61,7 @@ struct ListenerTests {
             _ = server.wait()
             return "it started"
         } catch {
-            return Broker.explain(error, options)
+            return Broker.explain(error, loaded(options))
         }
     }
 
@@ -105,7 +105,39 @@ struct ListenerTests {
         var options = Options()
         options.listen = listen
         options.http = Endpoint(host: "0.0.0.0", port: port)
-        #expect(try refusal(of: options) == "--listen and --http both want port \(port): give them different ones")
+        #expect(
+            try refusal(of: options)
+                == "--listen 127.77.0.3:\(port) and --http 0.0.0.0:\(port) both want port \(port): give "
+                + "them different ones")
+    }
+
+    private func loaded(_ options: Options) -> Loaded {
+        var loaded = Loaded()
+        loaded.options = options
+        return loaded
+    }
+
+    /// A value from the file is told as the file has it, and so is what to write instead.
+    @Test func whatIsWrongWithAnAddressOfTheFileNamesItsLine() {
+        var loaded = Loaded()
+        loaded.options.listen = Endpoint(host: "a", port: 70)
+        loaded.origins["listen"] = .file(path: "b.yaml", line: 7)
+        var error = StartError(listener: .rsocket, cause: SystemError("cannot listen", code: EACCES))
+        #expect(Broker.explain(error, loaded) == "port 70 needs privileges: choose listen: a:7690")
+        error.cause = SystemError("cannot listen", code: ENOBUFS)
+        #expect(Broker.explain(error, loaded).hasPrefix("listen: a:70 (b.yaml:7): cannot listen"))
+        (error.isConfiguration, error.cause) = (true, SystemError("it would", cause: "there are no users"))
+        let sentence = Broker.explain(error, loaded)
+        #expect(sentence.hasSuffix("listen on 127.0.0.1, or write allow-anonymous: true") && !sentence.contains("--"))
+        #expect(Broker.isUsage(error, loaded.options))
+        loaded.origins["listen"] = .variable("FOREBAY_LISTEN")
+        #expect(Broker.explain(error, loaded).hasSuffix("or write FOREBAY_ALLOW_ANONYMOUS=true"))
+        // Another listener's, that nobody set, is told as the file would have it.
+        loaded.origins["listen"] = .file(path: "b.yaml", line: 7)
+        error = StartError(isAdmin: true, cause: SystemError("cannot listen", code: EADDRINUSE))
+        #expect(
+            Broker.explain(error, loaded) == "port 7692 for the admin listener is taken: stop the other process or "
+                + "choose admin: 127.0.0.1:0, or turn it off with admin: off")
     }
 
     @Test(arguments: [
@@ -113,7 +145,7 @@ struct ListenerTests {
         (.http, EADDRNOTAVAIL, "this machine has no address b: choose --http 127.0.0.1:80"),
         (.rsocket, EACCES, "port 70 needs privileges: choose --listen a:7690"),
         (.http, EACCES, "port 80 needs privileges: choose --http b:7691"),
-        (.http, ENOBUFS, "--http: cannot listen: No buffer space available"),
+        (.http, ENOBUFS, "--http b:80: cannot listen: No buffer space available"),
         (nil, EMFILE, "cannot listen: Too many open files"),
     ])
     func whatIsWrongWithAnAddressNamesItsOption(listener: Face?, code: Int32, sentence: String) {
@@ -121,7 +153,8 @@ struct ListenerTests {
         options.listen = Endpoint(host: "a", port: 70)
         options.http = Endpoint(host: "b", port: 80)
         let error = StartError(listener: listener, cause: SystemError("cannot listen", code: code))
-        #expect(Broker.explain(error, options) == sentence)
+        #expect(Broker.explain(error, loaded(options)) == sentence)
+        #expect(!Broker.isUsage(error, options))
     }
 
     @Test func aNameThatDoesNotResolveIsToldWithItsOption() throws {
@@ -130,7 +163,7 @@ struct ListenerTests {
         // No name: longer than any may be, so that no name server is asked.
         let host = String(repeating: "x", count: 300)
         options.http = Endpoint(host: host, port: 1)
-        #expect(try refusal(of: options).hasPrefix("--http: cannot resolve \(host): "))
+        #expect(try refusal(of: options).hasPrefix("--http \(host):1: cannot resolve \(host): "))
     }
 
     @Test func aConnectionHasTheFaceOfItsListener() throws {

@@ -48,11 +48,11 @@ class Broker:
     executable = staticmethod(executable)
     begun: list[subprocess.Popen] = []
 
-    def __init__(self, *options: str, threads: int = 0, variables: dict[str, str] | None = None):
+    def __init__(self, *options: str, threads: int = 0, variables: dict[str, str] | None = None, launcher=()):
         threads = threads or int(os.environ.get("FOREBAY_THREADS", 2))
         standard = {"--listen": "127.0.0.1:0", "--http": "127.0.0.1:0", "--admin": "off",
                     "--log-format": "json", "--threads": str(threads)}
-        command = [executable(), *options]
+        command = [*launcher, executable(), *options]
         for option, value in standard.items():
             if option not in options:
                 command += [option, value]

@@ -316,7 +316,7 @@ def test_it_tells_the_limits_in_force(begin, tmp_path):
 def test_it_is_for_this_machine_where_there_are_no_users(start, begin):
     options = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin", "0.0.0.0:0")
     code, words = start.refusal(*options)
-    assert code == 1 and words.startswith("forebayd: --admin: 0.0.0.0:") and "there are no users" in words
+    assert code == 2 and words.startswith("forebayd: --admin 0.0.0.0:0: 0.0.0.0:") and "there are no users" in words
     broker = begin("--admin", "0.0.0.0:0", "--allow-anonymous")
     broker.admin = "127.0.0.1", broker.admin[1]
     assert Admin(broker)("healthz").text == "ok\n"

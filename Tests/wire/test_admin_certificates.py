@@ -1,5 +1,6 @@
 """Certificates and the admin listener: the broker's own, whose end is told, and those that say who asks."""
 
+import datetime
 import json
 import shutil
 import signal
@@ -7,9 +8,12 @@ import socket
 import ssl
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 import requests
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 import access
 import tls
@@ -79,6 +83,21 @@ def test_a_new_certificate_cuts_nobody_and_its_end_is_told(begin, tmp_path):
     broker.process.send_signal(signal.SIGHUP)
     until(lambda: told(broker, "reload refused"), "it is refused")
     assert expiry() == ends(new) and len(told(broker, "TLS certificate")) == 2
+
+
+def test_the_check_of_the_settings_refuses_a_certificate_that_has_ended(start, tmp_path):
+    """Whoever checks a configuration before a restart is to see it."""
+    pair = tls.authority().issue()
+    ended, key = tmp_path / "ended.pem", serialization.load_pem_private_key(Path(pair.key).read_bytes(), None)
+    name, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "old")]), datetime.datetime.now(datetime.UTC)
+    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, now - datetime.timedelta(days=9),
+                                          now - datetime.timedelta(minutes=1)).sign(key, hashes.SHA256())
+    ended.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    command = [start.executable(), "-t", "--tls-cert", str(ended), "--tls-key", pair.key]
+    done = subprocess.run(command, capture_output=True,
+                          text=True, timeout=30)
+    assert done.returncode == 2 and done.stderr.startswith("forebayd: the certificate of CN=old ended at ")
+    assert done.stdout == ""
 
 
 def test_the_check_of_the_settings_warns_too(start):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import signal
 import subprocess
 import urllib.error
@@ -68,7 +69,10 @@ def test_a_file_in_order_is_told_so(start, file):
 def test_a_check_finds_what_a_start_would_refuse(start, file, listener):
     file.write_text(f"{listener}: 0.0.0.0:7799\n")
     code, out, err = start.run("-t", "-c", str(file))
-    assert (code, out) == (2, "") and f"--{listener}: 0.0.0.0:7799 would" in err and "there are no users" in err
+    assert (code, out) == (2, "") and f"{listener}: 0.0.0.0:7799 ({file}:1): 0.0.0.0:7799 would" in err
+    assert "there are no users" in err and "allow-anonymous: true" in err and "--" not in err
+    # A start refuses it likewise.
+    assert start.refusal("-c", str(file)) == (2, err.rstrip())
     assert start.run("-t", "-c", str(file), "--allow-anonymous")[0] == 0
 
 
@@ -249,6 +253,49 @@ def test_pages_are_allowed_and_connections_limited_by_a_reload(start, connect, f
     reload(own, changed=2)
     eventually(lambda: connect(own).numbers("t", 3, 3), bool)
     peer.numbers("t", 4, 4)
+    own.stop()
+
+
+def test_reloads_are_counted(start, file):
+    file.write_text("retain: 5\n")
+    own = start("-c", str(file), "--admin", "127.0.0.1:0")
+
+    def counted() -> list[str]:
+        with urllib.request.urlopen("http://%s:%d/metrics" % own.admin, timeout=30) as answer:
+            return re.findall(r'(?m)^forebay_reloads_total.* (\d+)$', answer.read().decode())
+
+    assert counted() == ["0", "0"]
+    reload(own)
+    file.write_text("retain: none\n")
+    reload(own, "reload refused")
+    reload(own, "reload refused")
+    eventually(counted, lambda counts: counts == ["1", "2"])
+    own.stop()
+
+
+# What the machine has
+
+
+@pytest.mark.parametrize("wanted, files", [(1000, 1100), (1000, 2000)])
+def test_few_open_files_are_told(start, wanted, files):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < files:
+        pytest.skip("the machine has too few open files")
+    own = start("--max-connections", str(wanted), launcher=["prlimit", f"--nofile={files}"])
+    lines = told(own, "few open files")
+    if files == 2000:
+        assert not lines
+    else:
+        (line,) = lines
+        assert line["level"] == "warn" and line["max-connections"] == wanted and line["open-files"] == files
+        assert 0 < line["connections"] < wanted < line["needed"] < 2000
+        assert f"ulimit -n {line['needed']}" in line["advice"] and "LimitNOFILE" in line["advice"]
+        # That many are enough, and one less is not.
+        needed = line["needed"]
+        for count, expected in ((needed, wanted), (needed - 1, wanted - 1)):
+            other = start("--max-connections", str(wanted), launcher=["prlimit", f"--nofile={count}"])
+            assert told(other, "starting")[0]["connections"] == expected
+            other.stop()
     own.stop()
 
 

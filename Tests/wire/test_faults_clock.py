@@ -112,6 +112,8 @@ def test_the_clock_is_set(broker, clock, step):
         for well in wells:
             well.moves()
         events.take(4)
+        jumps = eventually(lambda: [json.loads(line) for line in list(broker.log) if "the clock was set" in line], bool)
+        assert len(jumps) == 1 and abs(jumps[0]["by-ms"] - 1000 * step) < 1000, jumps
         for line in (json.loads(line) for line in list(broker.log)):
             assert line["message"] not in ("stood still", "a thread does not answer"), line
         clock.step(0)

@@ -49,6 +49,13 @@ def test_a_taken_port_is_named_with_its_option(start, broker, option, other, nam
         1, f"forebayd: port {port} for {name} is taken: stop the other process or choose {option} 127.0.0.1:0")
 
 
+def test_a_taken_port_of_the_file_is_named_by_its_key(start, broker, tmp_path):
+    file, port = tmp_path / "b.yaml", broker.address[1]
+    file.write_text(f"listen: 127.0.0.1:{port}\n")
+    assert start.refusal("-c", str(file), "--http", "off", "--admin", "off") == (
+        1, f"forebayd: port {port} for RSocket is taken: stop the other process or choose listen: 127.0.0.1:0")
+
+
 def test_nothing_to_listen_on_is_wrong_usage(start):
     code, words = start.refusal("--listen", "off", "--http", "off")
     assert code == 2 and "nothing to listen on" in words

@@ -330,7 +330,8 @@ final class AdminLoop {
                 connectionLimit: context.connections.limit,
                 refusedConnections: context.connections.refused,
                 connectionsOverLimit: context.connections.limitReached,
-                handshakes: gate.handshakes, certificateEnds: context.tls?.validity?.ends)
+                handshakes: gate.handshakes, reloads: context.reloads.value,
+                certificateEnds: context.tls?.validity?.ends)
             let info = BrokerInfo(
                 limits: context.limits, listeners: settings.listeners,
                 httpOrigin: settings.httpOrigin(for: client.authority))

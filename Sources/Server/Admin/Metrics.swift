@@ -22,6 +22,8 @@ struct ProcessFigures: Sendable {
     var connectionsOverLimit: UInt64
     /// Those of the admin listener.
     var handshakes = HandshakeCounts()
+    /// Attempts to read the configuration again.
+    var reloads: (accepted: UInt64, refused: UInt64) = (0, 0)
     /// When the certificate of the listeners that speak TLS ends, in seconds since 1970.
     var certificateEnds: Int64?
     var resources = ProcessResources()
@@ -51,6 +53,10 @@ enum Metrics {
             "forebay_uptime_seconds", .gauge, "Time since the broker began.", nanoseconds: process.uptime)
         out.single(
             "forebay_draining", .gauge, "1 while the broker shuts down gently, else 0.", process.isDraining ? 1 : 0)
+        out.family(
+            "forebay_reloads_total", .counter, "Reloads of the configuration: accepted, or refused for a fault in it.")
+        out.sample(["result": "accepted"], process.reloads.accepted)
+        out.sample(["result": "refused"], process.reloads.refused)
         out.family("forebay_shard_responding", .gauge, "1 if the shard answered this scrape in time, else 0.")
         for (index, shard) in broker.shards.enumerated() {
             out.sample(["shard": String(index)], shard.isResponding ? 1 : 0)

@@ -41,32 +41,32 @@ public struct JWTOptions: Equatable, Sendable {
 extension AccessOptions {
     /// Everything checked, the files of keys read.
     /// - Parameter path: the configuration file, beside which files lie that are named by a relative path.
-    func rules(beside path: String?) throws(UsageError) -> AccessRules {
+    func rules(beside path: String?) throws(AccessError) -> AccessRules {
         var settings = AccessSettings()
         settings.users = users
         settings.anonymous = anonymous.first
         if let jwt = jwt.first {
             settings.jwt.audience = jwt.audience
             settings.jwt.issuer = jwt.issuer
-            for key in jwt.keys {
-                settings.jwt.keys.append(
-                    JWTKeySettings(
-                        id: key.id, algorithm: key.algorithm, material: try AccessOptions.read(key.file, path)))
+            for (index, key) in jwt.keys.enumerated() {
+                let material = try AccessOptions.read(key.file, path, "jwt.keys[\(index)].file")
+                settings.jwt.keys.append(JWTKeySettings(id: key.id, algorithm: key.algorithm, material: material))
             }
         }
-        do throws(AccessError) {
-            return try AccessRules(settings)
-        } catch {
-            throw UsageError(error.description)
-        }
+        return try AccessRules(settings)
     }
 
     private static let longestKey = 64 << 10
 
-    private static func read(_ file: String, _ path: String?) throws(UsageError) -> [UInt8] {
+    private static func read(_ file: String, _ path: String?, _ place: String) throws(AccessError) -> [UInt8] {
         let name = path.map { Loader.beside($0, file) } ?? file
+        do throws(ValueFault) {
+            try ConfigurationFile.check(name)
+        } catch {
+            throw AccessError(place, "\(shown(name)) \(error.words)")
+        }
         guard let bytes = Machine.bytes(ofFile: name, limit: longestKey), !bytes.isEmpty else {
-            throw UsageError("jwt.keys: the file \(shown(name)) cannot be read, or is empty")
+            throw AccessError(place, "\(shown(name)) is empty, or has more than \(longestKey >> 10) KiB")
         }
         return bytes
     }

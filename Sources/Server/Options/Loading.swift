@@ -1,6 +1,7 @@
 // Loading: settings from the file, the environment and the command line, each over the one before, and where each of
 // them came from. Pure, so that tests are tables; ConfigurationFile.swift reads the file.
 
+import Access
 import Configuration
 
 /// Where a setting's value came from.
@@ -27,18 +28,53 @@ struct Loaded: Equatable, Sendable {
     var origins: [String: Origin] = [:]
     /// What is suspicious and no fault, each as a sentence.
     var warnings: [String] = []
+    /// Lines of the file at which the elements of lists begin, by the key: `users`, `jwt.keys`.
+    var lines: [String: [Int]] = [:]
 
     func origin(_ setting: Setting) -> Origin { origins[setting.name] ?? .standard }
 
-    /// A setting as whoever set it wrote it: "--listen off", "FOREBAY_LISTEN=off", "listen: off in forebayd.yaml:3".
+    /// A setting as whoever set it wrote it: "--listen off", "FOREBAY_LISTEN=off", "listen: off (forebayd.yaml:3)". A
+    /// default is told as it would be written where other settings are.
     func subject(_ name: String) -> String {
         guard let setting = Setting.named(name) else { return name }
         let value = setting.line(options)
         return switch origin(setting) {
+        case .standard where hasFile: "\(name): \(value) (default)"
         case .standard, .option: "\(setting.option) \(value)"
         case .variable(let variable): "\(variable)=\(value)"
         case .file(let path, let line): "\(name): \(value) (\(path):\(line))"
         }
+    }
+
+    /// How a value is written for a setting, in the place where `other`, or else the setting itself, was set.
+    func written(_ name: String, _ value: String, like other: String? = nil) -> String {
+        guard let setting = Setting.named(name), let place = Setting.named(other ?? name) else { return name }
+        return switch origin(place) {
+        case .file: "\(name): \(value)"
+        case .standard where hasFile: "\(name): \(value)"
+        case .variable: "\(setting.variable)=\(value)"
+        case .standard, .option: setting.shape == .truth ? setting.option : "\(setting.option) \(value)"
+        }
+    }
+
+    /// Something was set in a file.
+    private var hasFile: Bool {
+        origins.values.contains { origin in
+            if case .file = origin { return true }
+            return false
+        }
+    }
+
+    /// What is wrong about who may do what, with the line of the file where it is known.
+    func place(of error: AccessError) -> String {
+        let path = origins[String(error.place.prefix { $0 != "[" && $0 != "." })]
+        let parts = error.place.split(separator: "[", maxSplits: 1)
+        let number = parts.count == 2 ? Int(parts[1].prefix { $0 != "]" }) : nil
+        guard let number, case .file(let path, _) = path, let lines = lines[String(parts[0])],
+            lines.indices.contains(number)
+        else { return error.description }
+        let key = parts[1].drop { $0 != "]" }.dropFirst()
+        return "\(path):\(lines[number]): \(parts[0])\(key): \(error.fault)"
     }
 }
 
@@ -117,7 +153,9 @@ struct Loader {
 
     private mutating func read(_ setting: Setting, _ node: Node, folder path: String) throws(Fault) {
         switch setting.reading {
-        case .node(let read): try read(node, &loaded.options)
+        case .node(let read):
+            try read(node, &loaded.options)
+            note(node, setting.name)
         case .text:
             let text = try node.text(of: setting.name)
             do throws(ValueFault) {
@@ -142,6 +180,20 @@ struct Loader {
                 try set(setting, texts)
             } catch {
                 throw Fault(node.place, "\(setting.name): this list \(error.words)")
+            }
+        }
+    }
+
+    /// Where the elements of a list begin, and those of lists in it.
+    private mutating func note(_ node: Node, _ name: String) {
+        guard let elements = try? node.list(of: name, most: .max) else { return }
+        loaded.lines[name, default: []] += elements.map(\.place.line)
+        for element in elements {
+            guard case .mapping(let entries) = element.content else { continue }
+            for entry in entries {
+                if case .list(let nodes) = entry.value.content, case .mapping? = nodes.first?.content {
+                    note(entry.value, "\(name).\(entry.key)")
+                }
             }
         }
     }

@@ -45,8 +45,9 @@ public struct Options: Equatable, Sendable {
             faults.append(
                 "\(subject("listen")) and \(subject("http")) leave nothing to listen on: give one of them an address")
         }
-        if let listen, listen == http, listen.port != 0 {
-            faults.append("\(subject("listen")) and \(subject("http")) are the same: give them different ports")
+        for (one, other) in [("listen", "http"), ("listen", "admin"), ("http", "admin")] {
+            guard let a = self[listener: one], let b = self[listener: other], a.overlaps(b) else { continue }
+            faults.append("\(subject(one)) and \(subject(other)) are the same: give them different ports")
         }
         faults += tls.faults(subject)
         if limits.payload > limits.reassembly {
@@ -55,5 +56,13 @@ public struct Options: Equatable, Sendable {
                     + "never be complete")
         }
         return faults
+    }
+}
+
+extension Endpoint {
+    /// One of them alone can be listened on.
+    fileprivate func overlaps(_ other: Endpoint) -> Bool {
+        guard port != 0, port == other.port, host.contains(":") == other.host.contains(":") else { return false }
+        return host == other.host || [host, other.host].contains { $0 == "0.0.0.0" || $0 == "::" }
     }
 }

@@ -30,6 +30,8 @@ struct CertificateWatch {
         [("subject", validity.subject), ("from", date(validity.begins)), ("until", date(validity.ends))]
     }
 
+    static func hasEnded(_ validity: TLSValidity, wall: Int64) -> Bool { wall / 1_000_000_000 > validity.ends }
+
     /// What is wrong with it, or soon will be, as a sentence without a full stop.
     /// - Parameter wall: nanoseconds since 1970.
     static func fault(_ validity: TLSValidity, wall: Int64) -> String? {

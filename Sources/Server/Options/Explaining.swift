@@ -1,0 +1,65 @@
+// Explaining: why a broker did not start, as a sentence that says what to do, with settings as they were written.
+
+import Core
+import EventLoop
+import Glibc
+
+extension StartError {
+    /// The key of the listener that is at fault.
+    var key: String? { isAdmin ? "admin" : listener.map { $0 == .http ? "http" : "listen" } }
+}
+
+extension Options {
+    subscript(listener key: String) -> Endpoint? {
+        switch key {
+        case "listen": listen
+        case "http": http
+        default: admin
+        }
+    }
+}
+
+extension Broker {
+    /// It is what was written that is wrong, and not what the machine has.
+    static func isUsage(_ error: StartError, _ options: Options) -> Bool {
+        error.isConfiguration || rival(error, options) != nil
+    }
+
+    static func explain(_ error: StartError, _ loaded: Loaded) -> String {
+        let options = loaded.options
+        guard let key = error.key, let endpoint = options[listener: key] else { return error.description }
+        let title = error.listener?.title ?? "the admin listener"
+        let port = endpoint.port
+        func choose(_ host: String, _ port: UInt16) -> String {
+            loaded.written(key, Endpoint(host: host, port: port).description)
+        }
+        if error.isConfiguration {
+            let open = loaded.written("allow-anonymous", "true", like: key)
+            return "\(loaded.subject(key)): \(error.cause); configure some, listen on 127.0.0.1, or write \(open)"
+        }
+        if let rival = rival(error, options) {
+            return
+                "\(loaded.subject(rival)) and \(loaded.subject(key)) both want port \(port): give them different ones"
+        }
+        switch error.cause.code {
+        case EADDRINUSE:
+            let off = error.isAdmin ? ", or turn it off with \(loaded.written(key, "off"))" : ""
+            return
+                "port \(port) for \(title) is taken: stop the other process or choose \(choose(endpoint.host, 0))\(off)"
+        case EADDRNOTAVAIL:
+            return "this machine has no address \(endpoint.host): choose \(choose("127.0.0.1", port))"
+        case EACCES where port > 0 && port < 1024:
+            let unprivileged = (error.listener?.defaultEndpoint ?? Options.defaultAdmin).port
+            return "port \(port) needs privileges: choose \(choose(endpoint.host, unprivileged))"
+        default: return "\(loaded.subject(key)): \(error.cause)"
+        }
+    }
+
+    /// Another listener that was bound first, and has the port.
+    private static func rival(_ error: StartError, _ options: Options) -> String? {
+        guard error.cause.code == EADDRINUSE, let key = error.key, let endpoint = options[listener: key],
+            endpoint.port > 0
+        else { return nil }
+        return ["listen", "http", "admin"].first { $0 != key && options[listener: $0]?.port == endpoint.port }
+    }
+}
