@@ -93,7 +93,8 @@ extension Server.Configuration {
         limits.memory = options.memory ?? machine.memory
         let files = Int(clamping: machine.openFiles)
         let reserved = MachineLimits.reservedFiles(of: files, threads: threads)
-        limits.connections = max(1, min(limits.connections, files - reserved))
+        // Where what is reserved would leave next to nothing, not all of it is in use.
+        limits.connections = max(1, min(limits.connections, max(files / 4, files - reserved)))
         cleartext = Set(options.tls.cleartext)
         do throws(TLSError) {
             tls = try options.tls.settings.map { (settings) throws(TLSError) in try TLSServer(settings) }

@@ -47,6 +47,25 @@ import Testing
         #expect(throws: ValueFault("is no number from 1 to 256")) { try Value.number(text, in: 1...256) }
     }
 
+    /// What is offered instead would be taken.
+    @Test func examplesAreInRange() {
+        let second: UInt64 = 1_000_000_000
+        for (range, examples) in [
+            (0...3600 * second, "500ms, 30s or 5m"), (second...3600 * second, "30s or 5m"),
+            (second...60 * second, "30s"),
+        ] {
+            #expect {
+                try Value.time("x", in: range)
+            } throws: {
+                ($0 as? ValueFault)?.words.hasSuffix(", for example \(examples)") == true
+            }
+        }
+        #expect(throws: ValueFault("is no time from 7s to 8s")) { try Value.time("x", in: 7 * second...8 * second) }
+        #expect(throws: ValueFault("is no size from 1K to 24K, for example 4K")) {
+            try Value.size("x", in: 1 << 10...24 << 10)
+        }
+    }
+
     @Test(arguments: [("true", true), ("Yes", true), ("on", true), ("false", false), ("no", false), ("OFF", false)])
     func readsSwitches(text: String, value: Bool) throws {
         #expect(try Value.truth(text) == value)

@@ -75,6 +75,9 @@ import Testing
             machine.effective(Options(), configuration) == [
                 "threads": "3 here", "memory": "1073741824 bytes here", "max-connections": "673 for want of open files",
             ])
+        let few = MachineLimits(openFiles: 200, cpus: 2, memory: 1 << 30)
+        #expect(try Server.Configuration(Options(), path: nil, machine: few).limits.connections == 50)
+        #expect(few.shortage(Options(), try Server.Configuration(Options(), path: nil, machine: few)) != nil)
         var options = Options()
         (options.threads, options.memory, options.limits.connections) = (1, 16 << 20, 5)
         #expect(machine.effective(options, try Server.Configuration(options, path: nil, machine: machine)).isEmpty)

@@ -175,6 +175,10 @@ final class AdminLoop {
                 try gate.take(fd, peer: peer.description, now: now, deadline: now + time, poller)
             }
         } catch {
+            let record = LogRecord(
+                level: .warning, message: "cannot accept connections to the admin listener",
+                fields: [("cause", error.cause)], isFrequent: true)
+            context.frequent.write(record, now: now, log: context.log)
             resumeAt = now + AdminLoop.pause
             try watch([])
         }
