@@ -25,10 +25,15 @@ deps: ## install the Debian packages that are missing, and check for Swift
 
 build: deps release ## build .build/release/forebayd (the broker) and .build/release/forebay (the client)
 
+# What ships is the same bytes whatever folder it was built in. (Debug information, which the package leaves out, is not.)
+RELEASE_FLAGS := --static-swift-stdlib -Xlinker -z -Xlinker now -Xlinker --build-id=none \
+	-Xswiftc -file-prefix-map -Xswiftc $(CURDIR)=/forebay \
+	-Xcc -ffile-prefix-map=$(CURDIR)=/forebay -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen
+
 # As build, where it is known what is there.
 release:
 	@sources=$$(Packaging/sources) && \
-		swift build -c release --static-swift-stdlib -Xlinker -z -Xlinker now $(SWIFT_FLAGS) && \
+		swift build -c release $(RELEASE_FLAGS) $(SWIFT_FLAGS) && \
 		echo "$$sources" >.build/release/sources
 
 # Where make install puts things; DESTDIR is put before every path.
@@ -89,7 +94,7 @@ faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell wha
 	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new) $(if $(SIM),--simulator)
 
 simulate: deps ## run the simulator with new seeds, a process for each core: make simulate SECONDS=600
-	@swift build -c release --product forebay-sim $(SWIFT_FLAGS)
+	@swift build -c release $(RELEASE_FLAGS) --product forebay-sim $(SWIFT_FLAGS)
 	@.ci/simulate $(or $(SECONDS),60)
 
 coverage: deps ## run the Swift tests and tell which share of the lines they reach; MISSING=Core lists what Core's do not

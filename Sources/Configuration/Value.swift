@@ -72,10 +72,8 @@ public func parseByteSize(_ text: String) -> Int? {
 
 /// The size in the largest unit that leaves no rest: "16M".
 public func formatByteSize(_ bytes: Int) -> String {
-    for (shift, unit) in [(30, "G"), (20, "M"), (10, "K")] where bytes > 0 && bytes & ((1 << shift) - 1) == 0 {
-        return "\(bytes >> shift)\(unit)"
-    }
-    return String(bytes)
+    let unit = bytes > 0 ? min(bytes.trailingZeroBitCount / 10, 3) : 0
+    return String(bytes >> (10 * unit)) + ["", "K", "M", "G"][unit]
 }
 
 private let units: [(name: String, nanoseconds: UInt64)] = [

@@ -92,12 +92,12 @@ final class MicroConnection {
 
     /// Goes over the fields of the request's head.
     func forEachField(_ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Void) {
-        withoutActuallyEscaping(body) { body in
-            var visitor = FieldVisitor(body: body)
-            withUnsafeMutablePointer(to: &visitor) {
-                _ = MHD_get_connection_values_n(handle, .HEADER_KIND, visitField, UnsafeMutableRawPointer($0))
-            }
+        // Not by `withoutActuallyEscaping`, which puts the length of this file's whole path into the program.
+        var fields: [Field] = []
+        withUnsafeMutablePointer(to: &fields) {
+            _ = MHD_get_connection_values_n(handle, .HEADER_KIND, visitField, UnsafeMutableRawPointer($0))
         }
+        for field in fields { body(field.name, field.value) }
     }
 
     /// Gives the library the answer.
@@ -119,16 +119,19 @@ final class MicroConnection {
     }
 }
 
-private struct FieldVisitor {
-    let body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Void
+/// A field of a head, in the library's memory.
+private struct Field {
+    let name: UnsafeRawBufferPointer
+    let value: UnsafeRawBufferPointer
 }
 
 private func visitField(
     _ context: UnsafeMutableRawPointer?, _ kind: MHD_ValueKind, _ name: UnsafePointer<CChar>?, _ nameCount: Int,
     _ value: UnsafePointer<CChar>?, _ valueCount: Int
 ) -> MHD_Result {
-    let visitor = context!.assumingMemoryBound(to: FieldVisitor.self)
-    visitor.pointee.body(
-        UnsafeRawBufferPointer(start: name, count: nameCount), UnsafeRawBufferPointer(start: value, count: valueCount))
+    context!.assumingMemoryBound(to: [Field].self).pointee.append(
+        Field(
+            name: UnsafeRawBufferPointer(start: name, count: nameCount),
+            value: UnsafeRawBufferPointer(start: value, count: valueCount)))
     return .YES
 }
