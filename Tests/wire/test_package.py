@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+import tls
 from common import *
+from conftest import Broker
 
 pytestmark = pytest.mark.rsocket
 
@@ -80,6 +82,13 @@ def test_the_same_programs_make_the_same_package(built, package, tmp_path):
     assert hashlib.sha256(package.read_bytes()).digest() == hashlib.sha256(Path(again).read_bytes()).digest()
 
 
+def test_the_programs_do_not_tell_where_they_were_built(built):
+    """So that another folder makes the same package."""
+    for program in ("forebayd", "forebay"):
+        assert str(ROOT).encode() not in (built / program).read_bytes(), program
+        assert "build-id" not in run("readelf", "-SW", built / program), program
+
+
 def test_dependencies_are_those_that_the_programs_load(package, unpacked):
     depends = fields(package)["Depends"]
     for program in ("forebayd", "forebay"):
@@ -104,7 +113,8 @@ def test_every_file_is_roots_and_old(package):
                  "usr/share/bash-completion/completions/forebay", "usr/share/zsh/vendor-completions/_forebay",
                  "usr/share/fish/vendor_completions.d/forebay.fish", "usr/share/man/man8/forebayd.8.gz",
                  "usr/share/man/man5/forebayd.yaml.5.gz", "usr/share/bash-completion/completions/forebayd",
-                 "etc/forebay/forebayd.yaml", "usr/share/doc/forebay/copyright"):
+                 "etc/forebay/forebayd.yaml", "usr/share/doc/forebay/copyright",
+                 "usr/share/forebay/grafana-dashboard.json", "usr/share/forebay/alerts.yaml"):
         assert "./" + name in names, name
 
 
@@ -190,6 +200,13 @@ def test_removing_and_purging(scripts):
     assert isinstance(scripts("postrm", "purge"), list)
 
 
+# make run
+
+def test_what_is_built_is_run_as_it_is(built):
+    done = run("make", "-C", ROOT, "--no-print-directory", "run", "ARGS=-V")
+    assert done.endswith("forebayd 0.1.0\n") and "Compiling" not in done and "Linking" not in done
+
+
 # make install
 
 def test_make_install_has_the_same_files_elsewhere(built, tmp_path):
@@ -258,19 +275,34 @@ def test_the_image_is_built_with_what_the_broker_needs():
 
 
 def test_the_health_check_tells_a_broker_from_none(built, start, tmp_path):
-    """Also one that lets in nobody without a password: that is well."""
+    """Wherever it listens; also one that lets in nobody without a password: that is well."""
     text = (ROOT / "Docker/Dockerfile").read_text()
-    check = json.loads(re.search(r"^HEALTHCHECK .*\\\n +CMD (.*)$", text, re.MULTILINE)[1])
+    (command,) = json.loads(re.search(r"^HEALTHCHECK .*\\\n +CMD (.*)$", text, re.MULTILINE)[1])
+    assert re.search(rf"^COPY --from=build /src/Packaging/healthcheck {command}$", text, re.MULTILINE)
+    check, how = ROOT / "Packaging/healthcheck", dict(capture_output=True, timeout=60, env={
+        "PATH": f"{built}:/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no"})
     guarded = tmp_path / "guarded.yaml"
     guarded.write_text(f"users:\n  - {{name: a, token: 'sha256:{'ab' * 32}'}}\n")
-    for options in ((), ("-c", str(guarded))):
+    for options in ((), ("-c", str(guarded)), ("--listen", "off"), ("--listen", "127.3.2.1:0", "--http", "off"),
+                    ("--listen", "[::1]:0", "--http", "off"), ("--listen", "0.0.0.0:0", "--allow-anonymous"),
+                    tls.server().options):
         broker = start(*options)
-        how = dict(capture_output=True, timeout=60, env={
-            "PATH": f"{built}:/usr/bin:/bin", "SWIFT_BACKTRACE": "enable=no",
-            "FOREBAY_URL": "rsocket://%s:%d" % broker.address})
-        assert subprocess.run(check, **how).returncode == 0, options
+        done = subprocess.run([check, str(broker.pid)], **how)
+        assert done.returncode == 0, (options, done)
+        # Of all that there are, it is one.
+        assert subprocess.run([check], **how).returncode == 0
         broker.stop()
-        assert subprocess.run(check, **how).returncode != 0
+        assert subprocess.run([check, str(broker.pid)], **how).returncode == 1
+
+
+def test_the_ports_of_the_image_can_be_reached():
+    """For users, that is: the broker does not start where everybody could come."""
+    text = (ROOT / "Docker/Dockerfile").read_text()
+    exposed = re.search(r"^EXPOSE (.*)$", text, re.MULTILINE)[1].split()
+    variables = dict(one.split("=") for one in re.search(r"^ENV (.*)$", text, re.MULTILINE)[1].split())
+    assert list(variables.values()) == [f"0.0.0.0:{port}" for port in exposed]
+    code, words = Broker.refusal(env=dict(variables, SWIFT_BACKTRACE="enable=no"))
+    assert code == 2 and "FOREBAY_ALLOW_ANONYMOUS=true" in words
 
 
 def test_the_compose_file_fits_what_lies_beside_it():
