@@ -18,7 +18,6 @@ import yaml
 
 import tls
 from common import *
-from conftest import Broker
 
 pytestmark = pytest.mark.rsocket
 
@@ -295,13 +294,13 @@ def test_the_health_check_tells_a_broker_from_none(built, start, tmp_path):
         assert subprocess.run([check, str(broker.pid)], **how).returncode == 1
 
 
-def test_the_ports_of_the_image_can_be_reached():
+def test_the_ports_of_the_image_can_be_reached(start):
     """For users, that is: the broker does not start where everybody could come."""
     text = (ROOT / "Docker/Dockerfile").read_text()
     exposed = re.search(r"^EXPOSE (.*)$", text, re.MULTILINE)[1].split()
     variables = dict(one.split("=") for one in re.search(r"^ENV (.*)$", text, re.MULTILINE)[1].split())
     assert list(variables.values()) == [f"0.0.0.0:{port}" for port in exposed]
-    code, words = Broker.refusal(env=dict(variables, SWIFT_BACKTRACE="enable=no"))
+    code, words = start.refusal(env=dict(variables, SWIFT_BACKTRACE="enable=no"))
     assert code == 2 and "FOREBAY_ALLOW_ANONYMOUS=true" in words
 
 
