@@ -128,7 +128,7 @@ public struct Authenticator: ~Copyable {
         } catch {
             switch error {
             case .wrong: return .wrong
-            case .expired: return .expired
+            case .expired(let user): return .expired(user: user)
             case .notYetValid: return .notYetValid
             }
         }

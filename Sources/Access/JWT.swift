@@ -24,7 +24,8 @@ struct JWTClaims {
 enum JWTFault: Error, Equatable {
     /// It is no JWT, or none that counts here.
     case wrong
-    case expired
+    /// It was this user's.
+    case expired(user: String)
     case notYetValid
 }
 
@@ -74,7 +75,7 @@ struct JWTVerifier: Sendable {
         let claims = document.root
         if let expected = issuer, claims["iss"]?.string != expected { throw .wrong }
         guard isMeant(claims["aud"]) else { throw .wrong }
-        guard wall < expires else { throw .expired }
+        guard wall < expires else { throw .expired(user: user) }
         if let claim = claims["nbf"] {
             guard let begins = JWTVerifier.time(claim) else { throw .wrong }
             guard wall >= begins - JWTVerifier.leeway else { throw .notYetValid }

@@ -106,6 +106,10 @@ struct Reloader {
         log.write(.info, all: details, timeout: 1_000_000_000)
         (loaded, path, access) = (merged, read, configuration.access.settings)
         server.reload(configuration)
+        let isMore = changes.contains { $0.name == "max-connections" }
+        if isMore, let shortage = machine.shortage(loaded.options, configuration) {
+            log.write(.warning, "few open files", shortage)
+        }
         tell(changes, log)
     }
 

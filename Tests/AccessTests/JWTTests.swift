@@ -142,8 +142,10 @@ func base64url(_ bytes: some Collection<UInt8>) -> String {
     @Test func timesAreKept() throws {
         let verifier = try JWTTests.verifier(.hs256)
         for (claims, seconds, expected) in [
-            (#""exp":2000"#, 1999, "alice"), (#""exp":2000"#, 2000, "expired"), (#""exp":1999.5"#, 1999, "alice"),
-            (#""exp":-1"#, 1, "expired"), (#""exp":1e300"#, 1999, "alice"), (#""exp":"2000""#, 1, "wrong"),
+            (#""exp":2000"#, 1999, "alice"), (#""exp":2000"#, 2000, "expired(user: \"alice\")"),
+            (#""exp":1999.5"#, 1999, "alice"),
+            (#""exp":-1"#, 1, "expired(user: \"alice\")"), (#""exp":1e300"#, 1999, "alice"),
+            (#""exp":"2000""#, 1, "wrong"),
             (#""iat":1"#, 1, "wrong"), (#""exp":2000,"nbf":1000"#, 1000, "alice"),
             // As far as clocks may differ.
             (#""exp":2000,"nbf":1000"#, 995, "alice"), (#""exp":2000,"nbf":1000"#, 994, "notYetValid"),

@@ -42,7 +42,8 @@ import Testing
     }
 
     @Test(arguments: [
-        (LoginOutcome.wrong, "0:! 3 The credentials are not right"), (.expired, "0:! 3 The token has expired"),
+        (LoginOutcome.wrong, "0:! 3 The credentials are not right"),
+        (.expired(user: "x"), "0:! 3 The token has expired"),
         (.notYetValid, "0:! 3 The token is not valid yet"), (.slowed(seconds: 7), "0:! 3 Too many logins failed"),
         (.busy, "0:! 3 The broker has too many logins"),
     ])
@@ -207,7 +208,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [(LoginOutcome.wrong, 401), (.slowed(seconds: 7), 429), (.expired, 401)])
+    @Test(arguments: [(LoginOutcome.wrong, 401), (.slowed(seconds: 7), 429), (.expired(user: nil), 401)])
     func aRequestThatIsNotLetInIsAnswered(_ outcome: LoginOutcome, _ status: Int) throws {
         let broker = HTTP1Broker(access: table)
         let peer = HTTP1Peer(broker)
@@ -247,22 +248,25 @@ import Testing
         client.call(.publishOne, open)
         client.call(.publishOne, open, authorization: "Basic !")
         client.call(.publishOne, open, authorization: "Bearer hunter2")
+        broker.answerLogin(.expired(user: "carol"))
+        client.call(.publishOne, open, authorization: "Bearer hunter2")
         broker.answerLogin(.slowed(seconds: 7))
         _ = broker.logIn("alice", of: table)
         let lines = refusals(broker)
         // Where there is such a user it is named; any other name may be a password.
         let ends = [
             ("are not right", " unknown-user=yes protocol=rsocket"), ("are not right", " user=bob protocol=rsocket"),
-            ("cannot be read", " protocol=http"), ("Too many logins", " protocol=http"),
+            ("cannot be read", " protocol=http"), ("has expired", " user=carol protocol=http"),
+            ("Too many logins", " protocol=http"),
         ]
         #expect(lines.count == ends.count)
         for (line, (cause, end)) in zip(lines, ends) {
             #expect(line.hasPrefix("cause=") && line.contains(cause), "\(line)")
             #expect(line.hasSuffix("\(end) address=127.0.0.1") && !line.contains("hunter"), "\(line)")
         }
-        #expect(lines.count { $0.contains("user=") } == 2)
+        #expect(lines.count { $0.contains("user=") } == 3)
         let counters = broker.shards[0].counters
-        #expect(counters.loginsAccepted == 1 && counters.loginsRefused == 3 && counters.loginsSlowed == 1)
+        #expect(counters.loginsAccepted == 1 && counters.loginsRefused == 4 && counters.loginsSlowed == 1)
         // Who says nothing of who it is does not log in.
         #expect(counters.loginsMissing == 2)
     }

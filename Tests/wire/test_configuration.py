@@ -299,6 +299,16 @@ def test_few_open_files_are_told(start, wanted, files):
     own.stop()
 
 
+def test_few_open_files_are_told_when_connections_become_more(start, file):
+    file.write_text("max-connections: 10\n")
+    own = start("-c", str(file), launcher=["prlimit", "--nofile=1100"])
+    assert not told(own, "few open files")
+    file.write_text("max-connections: 1000\n")
+    reload(own)
+    assert [line["max-connections"] for line in told(own, "few open files")] == [1000]
+    own.stop()
+
+
 # What stands in documents
 
 

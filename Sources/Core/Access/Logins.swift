@@ -80,7 +80,7 @@ public enum LoginOutcome: Sendable {
     /// No more is told than that, so that nobody learns which users there are.
     case wrong
     /// A token with a good signature is no longer valid, or not yet.
-    case expired
+    case expired(user: String?)
     case notYetValid
     /// Too many failed from this address: seconds after which the next are looked at.
     case slowed(seconds: Int)
@@ -95,6 +95,12 @@ extension LoginOutcome {
         case .success(let principal): return principal
         case .failure(let refusal): throw refusal.problem
         }
+    }
+
+    /// Whose login it was, where that was found out; else as it was said to be.
+    public func claim(or claim: LoginClaim) -> LoginClaim {
+        if case .expired(let user?) = self { return .user(user) }
+        return claim
     }
 
     /// Of one that nobody was let in by.
@@ -281,10 +287,10 @@ extension Shard {
         }
         if let http = connection.http {
             guard let exchange = http.exchange(at: ticket.exchange), exchange.ticket == ticket.number else { return }
-            answered(exchange, http, result, ticket.claim, now: now)
+            answered(exchange, http, result, outcome.claim(or: ticket.claim), now: now)
         } else if connection.ticket == ticket.number {
             connection.ticket = nil
-            answered(connection, result, ticket.claim, now: now)
+            answered(connection, result, outcome.claim(or: ticket.claim), now: now)
         }
         charge(connection)
         settle(now)

@@ -68,7 +68,7 @@ struct AdminLogin {
         do throws(Problem) {
             admitted = try outcome.admitted()
         } catch {
-            return .refuse(Refusal(problem: error, result: outcome.counted, claim: claim))
+            return .refuse(Refusal(problem: error, result: outcome.counted, claim: outcome.claim(or: claim)))
         }
         // There may have been a reload since.
         guard let principal = access.current(admitted) else {

@@ -115,7 +115,7 @@ final class FuzzBroker {
         let outcome: LoginOutcome =
             switch choice & 7 {
             case 0: .wrong
-            case 1: .expired
+            case 1: .expired(user: nil)
             case 2: .slowed(seconds: 3)
             case 3: .busy
             case 4: user("mallory", expires: now.wall + 5_000_000_000)
