@@ -101,6 +101,27 @@ public final class ResumeStore {
         return true
     }
 
+    /// Why `rewind` refuses a position.
+    public enum Fault: Sendable {
+        /// What followed there is acknowledged, or was given up.
+        case gone
+        /// So much was never sent: `upTo` is how much was, in whole frames.
+        case ahead(upTo: UInt64)
+        /// It is within a frame.
+        case within
+    }
+
+    /// What is wrong with a position that `rewind` has refused.
+    public func fault(of position: UInt64) -> Fault {
+        if position < self.position { return .gone }
+        var (offset, reached) = (0, self.position)
+        while offset < reach, offset + frame(at: offset) <= reach {
+            reached &+= UInt64(frame(at: offset) - Wire.lengthSize)
+            offset += frame(at: offset)
+        }
+        return position > reached ? .ahead(upTo: reached) : .within
+    }
+
     /// Drops the frames at the front until `isEnd` (a frame's offset and its size) says so.
     private func drop(until isEnd: (Int, Int) -> Bool) {
         var offset = 0

@@ -240,6 +240,19 @@ import Testing
         }
     }
 
+    @Test func whatIsWrongWithAPositionIsTold() {
+        let store = store([8, 10, 12])
+        store.took(27)
+        store.acknowledge(8)
+        func fault(_ position: UInt64) -> String {
+            store.rewind(to: position) ? "none" : "\(store.fault(of: position))"
+        }
+        #expect(fault(7) == "gone" && fault(9) == "within" && fault(17) == "within")
+        // The third frame has only begun to be sent.
+        #expect(fault(19) == "ahead(upTo: 18)" && fault(30) == "ahead(upTo: 18)")
+        #expect(fault(18) == "none" && fault(8) == "gone")
+    }
+
     /// A RESUME that was late takes the store back; the client goes on behind what it had by then all the same.
     @Test func itGoesOnBehindWhatAnySocketHasTaken() {
         for again in 0...34 {

@@ -117,8 +117,8 @@ def test_what_cannot_be_resumed_is_refused(broker, b, topic):
     this.close()
     refused(this, "no such session", token=secrets.token_bytes(16))
     refused(this, "no such session", token=this.token + b"x")
-    refused(this, "cannot go on from position 8", server=8)
-    refused(this, "cannot go on from position 21", server=21)
+    refused(this, "cannot go on from position 8, where no frame begins", server=8)
+    refused(this, "cannot go on from position 21, which is ahead: what was sent ends at 14", server=21)
     refused(this, f"from position {len(request) - 3} on", client=len(request) - 2)
     # None of that harmed it; and rsocket-js says version 0.1.
     this.resume(version=(0, 1))
@@ -126,7 +126,7 @@ def test_what_cannot_be_resumed_is_refused(broker, b, topic):
     this.until(lambda: this.count(1) == 3)
     # What it has said that it has it cannot have again.
     this.greet()
-    refused(this, "cannot go on from position 7", server=7)
+    refused(this, "cannot go on from position 7, as what was sent from there on is not kept any more", server=7)
     this.resume()
     this.end()
 

@@ -212,6 +212,13 @@ extension Output {
         return true
     }
 
+    /// Why the peer cannot go on from there.
+    func fault(of position: UInt64) -> ResumeStore.Fault {
+        // What passes is kept nowhere.
+        guard let kept, !isPassing else { return .gone }
+        return kept.store.fault(of: position)
+    }
+
     mutating func dropUnsent(_ kept: KeptOutput) {
         kept.store.dropUnsent()
         count = kept.store.unsent

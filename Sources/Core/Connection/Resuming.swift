@@ -200,10 +200,20 @@ extension Shard {
         guard handover.firstAvailableClientPosition <= received else {
             throw Shard.resumeRefusal("The client gave up what it sent from position \(received) on")
         }
-        guard connection.output.rewind(to: handover.lastReceivedServerPosition) else {
-            throw Shard.resumeRefusal("The session cannot go on from position \(handover.lastReceivedServerPosition)")
+        let position = handover.lastReceivedServerPosition
+        guard connection.output.rewind(to: position) else {
+            let fault = Shard.words(connection.output.fault(of: position))
+            throw Shard.resumeRefusal("The session cannot go on from position \(position), \(fault)")
         }
         return connection
+    }
+
+    private static func words(_ fault: ResumeStore.Fault) -> String {
+        switch fault {
+        case .gone: "as what was sent from there on is not kept any more"
+        case .ahead(let sent): "which is ahead: what was sent ends at \(sent)"
+        case .within: "where no frame begins"
+        }
     }
 
     private func attach(_ connection: Connection, to handover: Handover, now: Instant) {

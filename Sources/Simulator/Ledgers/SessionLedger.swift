@@ -240,8 +240,10 @@ final class SessionLedger {
         referee.expect(
             wire.refusal != nil || !claim.isNamed || !claim.wasLive || state == .ended,
             "\(name) was refused as unknown, and lives")
+        // Behind the position is what is wrong with it.
         referee.expect(
-            text == (wire.refusal ?? unknown) + ": connect anew with SETUP.", "\(name) was refused with '\(text)'")
+            text.hasPrefix(wire.refusal ?? unknown) && text.hasSuffix(": connect anew with SETUP."),
+            "\(name) was refused with '\(text)'")
     }
 
     /// A wire that came with RESUME has become that of a connection: of this one, or of one to be refused.
