@@ -1,21 +1,24 @@
-// Reports: what shards tell each other that can wait and be told together – how far views are, and events. Each shard
-// has one report under way to each other one; what comes meanwhile goes with the next. So a shard that is busy for long
-// is not sent ever more: of a view the latest counts, and of events there are so many bytes.
+// Reports: what shards tell each other that can wait and be told together – how far views are, events, and publishes
+// that came to nothing before they reached their topic's owner. Each shard has one report under way to each other one;
+// what comes meanwhile goes with the next. So a shard that is busy for long is not sent ever more: of a view the latest
+// counts, of events there are so many bytes, and of losses so many topics.
 //
-//     view moved, event ─▶ pending ──nothing under way──▶ report ──▶ heard ──▶ the next one
+//     view moved, event, loss ─▶ pending ──nothing under way──▶ report ──▶ heard ──▶ the next one
 
 struct Reports {
     /// Bytes of events that wait for one shard, and what each is charged beside its own.
     static let eventBytes = 1 << 20
     static let eventOverhead = 64
-    /// Views and events, each, that one report tells of.
+    /// Views, events, and topics with losses, each, that one report tells of.
     static let most = 1024
 
     /// Those to one shard.
     fileprivate struct Pending {
         var views: [Mirror] = []
         var events: [[UInt8]] = []
+        var losses: [String: TopicLosses] = [:]
         var bytes = 0
+        var count: Int { views.count + events.count + losses.count }
         /// Bytes of events that are on their way; nil while no report is.
         var underWay: Int?
     }
@@ -48,9 +51,19 @@ struct Reports {
         return true
     }
 
+    /// The owner of a topic is to count publishes to it that came to nothing here. Where as many topics wait as may,
+    /// those to others are counted in all alone.
+    mutating func add(_ losses: TopicLosses, of topic: String, to shard: Int) {
+        if pending[shard].losses[topic] != nil {
+            pending[shard].losses[topic]?.add(losses)
+        } else if pending[shard].losses.count < Reports.most {
+            pending[shard].losses[topic] = losses
+            note(shard)
+        }
+    }
+
     private mutating func note(_ shard: Int) {
-        let isFirst = pending[shard].views.count + pending[shard].events.count == 1
-        if isFirst, pending[shard].underWay == nil { due.append(shard) }
+        if pending[shard].count == 1, pending[shard].underWay == nil { due.append(shard) }
     }
 
     /// What a shard is told next.
@@ -63,6 +76,7 @@ struct Reports {
         for view in views {
             if let progress = view.takeReport() { report.progress.append((view.epoch, progress)) }
         }
+        swap(&report.losses, &pending[shard].losses)
         let bytes = report.events.reduce(0) { $0 + $1.count + Reports.eventOverhead }
         pending[shard].underWay = bytes
         pending[shard].bytes -= bytes
@@ -72,7 +86,7 @@ struct Reports {
     fileprivate mutating func heard(_ shard: Int, _ memory: MemoryBudget) {
         charge(-(pending[shard].underWay ?? 0), memory)
         pending[shard].underWay = nil
-        if !pending[shard].views.isEmpty || !pending[shard].events.isEmpty { due.append(shard) }
+        if pending[shard].count > 0 { due.append(shard) }
     }
 
     private mutating func charge(_ bytes: Int, _ memory: MemoryBudget) {
@@ -86,6 +100,8 @@ struct Report: Sendable {
     /// How far views are, by their topics' epochs.
     var progress: [(epoch: UInt64, MirrorProgress)] = []
     var events: [[UInt8]] = []
+    /// By topic.
+    var losses: [String: TopicLosses] = [:]
 }
 
 extension Shard {
@@ -102,6 +118,7 @@ extension Shard {
     /// Another shard told something.
     func take(_ report: Report, from shard: Int, now: Instant) {
         for (epoch, progress) in report.progress { topics[epoch]?.heard(progress, from: shard, now: now) }
+        for (topic, losses) in report.losses { names[topic]?.losses.add(losses) }
         for event in report.events { publishSystem(SystemTopic.events, event, now: now) }
         send(.reportHeard(by: index), to: shard)
     }

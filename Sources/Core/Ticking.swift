@@ -337,7 +337,8 @@ extension Shard {
         if owner == index {
             statistics.take(counters, from: index)
             publishSystem(
-                SystemTopic.stats, statistics.object(memory: memory.used, now: now).bytes(), now: now)
+                SystemTopic.stats, statistics.object(memory: memory.used, limit: memory.limit, now: now).bytes(),
+                now: now)
             if let loss = statistics.loss { effects.log.append(loss) }
         } else {
             send(.stats(shard: index, counters), to: owner)

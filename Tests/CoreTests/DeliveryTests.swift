@@ -112,7 +112,7 @@ import Testing
             }
         }
         let topic = broker.shards[0].names["t"]!
-        #expect(topic.published == 3 && topic.fireDropped == 3 && topic.overshoot == 0)
+        #expect(topic.published == 3 && topic.losses.dropped == 3 && topic.overshoot == 0)
         #expect(client.received() == ["1:1|", "3:t"])
     }
 

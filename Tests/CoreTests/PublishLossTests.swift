@@ -37,7 +37,7 @@ import Testing
         broker.memory.add(-taken)
         for _ in 0..<12 { broker.advance(seconds: 0.25) }
         #expect(told(broker) == [["limit=memory", "dropped=5", "refused=2", "topic=t"]], "once")
-        #expect(watcher.received().contains { $0.contains("\"lost\":7,\"lost_to_memory\":7,\"lost_per_s\":") })
+        #expect(watcher.received().contains { $0.contains("\"lost\":7,\"lost_to_memory\":7,\"lost_to_room\":0,") })
     }
 
     /// Each shard tells its counters once a second, by its own ticks.
@@ -45,7 +45,7 @@ import Testing
         var statistics = Statistics(shards: 2)
         let now = Instant(monotonic: 1_000_000_000, wall: 1)
         func topics() -> String? {
-            _ = statistics.object(memory: 0, now: now)
+            _ = statistics.object(memory: 0, limit: 1, now: now)
             return statistics.loss?.fields.first { $0.key == "topic" }.map { "\($0.value)" }
         }
         var counters = ShardCounters()
@@ -59,6 +59,61 @@ import Testing
         counters.publishesDropped[.room] = 4
         statistics.take(counters, from: 1)
         #expect(topics() == "", "not that of another second")
+    }
+
+    /// Whatever it was lost to, and on whichever shard.
+    @Test(arguments: [1, 3])
+    func theTopicCountsAllThatWasLostOnItsWay(_ shards: Int) throws {
+        var limits = Limits()
+        limits.publishRate = 10
+        let broker = TestBroker(shards: shards, limits: limits)
+        let client = broker.connect()
+        client.publish("t", "x", stream: 1)
+        for _ in 0..<15 { client.fire("t", "x") }
+        broker.advance(seconds: 2)
+        client.publish("$SYS.topic.complete?name=t", "", stream: 41)
+        for _ in 0..<3 { client.fire("t", "x") }
+        client.publish("t", "x", stream: 43)
+        broker.memory.add(2 * broker.memory.limit)
+        client.fire("t", "x")
+        broker.memory.add(-2 * broker.memory.limit)
+        broker.advance(seconds: 1)
+        let topic = try #require(broker.shards.compactMap { $0.names["t"] }.first)
+        #expect(topic.published == 10 && topic.losses.dropped == 6 + 3 + 1 && topic.losses.refused == 1)
+        #expect(counters(broker).fireDropped == 10 && counters(broker).publishesDropped[.rate] == 6)
+        client.publish("$SYS.topic.info?name=t", "", stream: 45)
+        let info = client.received().last ?? ""
+        #expect(info.contains("\"fire_dropped\":10,\"publishes_refused\":1,"), "\(info)")
+    }
+
+    /// The log names the topic, whatever publishes to it were lost to.
+    @Test func theTopicIsNamedForEachShortage() {
+        var limits = Limits()
+        limits.topics = 3
+        limits.publishRate = 1
+        limits.parkTime = Limits.second / 2
+        let broker = TestBroker(limits: limits)
+        let client = broker.connect()
+        client.publish("a", "x", stream: 1)
+        client.publish("b", "x", stream: 3)
+        broker.advance(seconds: 5)
+        #expect(told(broker) == [["limit=publish-rate", "dropped=0", "refused=1", "topic=b"]])
+        client.fire("a", "x")
+        broker.advance(seconds: 2)
+        client.fire("one-too-many", "x")
+        broker.advance(seconds: 2)
+        #expect(told(broker).last == ["limit=limit", "dropped=1", "refused=0", "topic=one-too-many"])
+    }
+
+    @Test func whatWaitsWhenTheBrokerShutsDownIsCounted() {
+        var limits = Limits()
+        limits.publishRate = 1
+        let broker = TestBroker(limits: limits)
+        let client = broker.connect()
+        for stream in [1, 3, 5] as [UInt32] { client.publish("a", "x", stream: stream) }
+        broker.shards[0].drain(now: broker.now)
+        broker.advance(seconds: 1)
+        #expect(counters(broker).publishesRefused[.draining] == 2 && counters(broker).lost == 0)
     }
 
     @Test func reasonsAreToldApart() {

@@ -45,14 +45,14 @@ extension Shard {
             break
         case .refuse(let stream, let handle, let error):
             if let limit = LimitReached(error.bound) { reached(limit) }
-            if error.bound == .memory { refusedUnfinished() }
+            if let loss = PublishLoss(unfinished: error.bound) { refusedUnfinished(loss) }
             if let handle, let bound = self.stream(handle, nil) {
                 revoke(bound, Refusal(error), now: now)
             } else {
                 sayRefused(Refusal(error), on: connection, stream: stream)
             }
         case .drop(_, let error):
-            dropped(error.bound == .memory ? .memory : .tooLarge, of: nil)
+            dropped(PublishLoss(unfinished: error.bound) ?? .tooLarge, of: nil)
         case .fatal(let error):
             fatal(connection, error, now: now)
         case .closedByPeer(_, let message):
@@ -78,6 +78,7 @@ extension Shard {
         _ connection: Connection, _ stream: UInt32, _ kind: Interaction, initialN: UInt32,
         complete: Bool, _ content: Content, now: Instant
     ) {
+        var topic: String?
         do throws(Refusal) {
             if draining { throw Shard.drainingRefusal }
             let tags = try routeTags(content.metadata, of: connection)
@@ -86,6 +87,7 @@ extension Shard {
                 guard let target = try target(tags, isAnswered: kind == .response) else {
                     return try call(connection, stream: stream, try ControlCall.read(Route(tags)), now: now)
                 }
+                topic = target.name
                 try expectPublish(to: target, connection)
                 let metadata = tags.isAlone ? nil : try carried(content.metadata, of: connection)
                 if kind == .response {
@@ -105,7 +107,7 @@ extension Shard {
             }
         } catch {
             guard kind != .fireAndForget else {
-                return dropped(PublishLoss(error), of: nil)
+                return dropped(PublishLoss(error), of: topic)
             }
             connection.rsocket.closeStream(stream)
             sayRefused(error, on: connection, stream: stream)

@@ -100,6 +100,13 @@ public struct TopicFigures: Sendable {
     public var overshoot: UInt64
     public var parked: Int
     public var parkedBytes: Int
+    public var refused: UInt64
+    /// Those of them that were lost for each shortage, and nanoseconds since the last one; nil if there was none.
+    public var short: InlineArray<4, UInt64>
+    public var lostSince: UInt64?
+    /// How many messages the subscription is behind that is furthest so.
+    public var lag: Int
+    var activity: Activity
     /// Publishers that wait for room, and nanoseconds for which any did: in all, and without a pause until now.
     public var blockedPublishers: Int
     public var blocked: UInt64
@@ -127,6 +134,8 @@ public struct TopicFigures: Sendable {
         object.add("overshoot", overshoot)
         object.add("parked", parked)
         object.add("publishers_blocked", blockedPublishers)
+        object.add("publishes_refused", refused)
+        object.add("lost", PublishLoss.shortages.reduce(0) { $0 &+ lost(to: $1) })
         object.add("blocked_ms", blocked / 1_000_000)
         return object
     }
@@ -134,6 +143,8 @@ public struct TopicFigures: Sendable {
     public var json: String { object.finished() }
 
     /// With what its subscriptions have.
+    public func lost(to shortage: PublishLoss) -> UInt64 { shortage.isShortage ? short[shortage.rawValue] : 0 }
+
     public func json(with sums: SubscriptionSums) -> String {
         var object = object
         sums.add(to: &object)
@@ -246,7 +257,10 @@ extension Shard {
             bytes: topic.log.bytes,
             memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
             published: topic.published, delivered: topic.delivered, dropped: topic.dropped,
-            fireDropped: topic.fireDropped, overshoot: topic.overshoot, parked: topic.parked.count,
+            fireDropped: topic.losses.dropped, refused: topic.losses.refused, short: topic.losses.short,
+            lostSince: topic.losses.shortAt == 0 ? nil : now.monotonic - Swift.min(topic.losses.shortAt, now.monotonic),
+            lag: topic.log.end - topic.mirrors.reduce(topic.log.end) { Swift.min($0, $1.progress.needed) },
+            activity: topic.activity, overshoot: topic.overshoot, parked: topic.parked.count,
             parkedBytes: topic.parked.bytes, blockedPublishers: topic.blockedCount,
             blocked: topic.blocked(now: now.monotonic),
             blockedNow: topic.blockedSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0)

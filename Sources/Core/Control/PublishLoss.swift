@@ -1,6 +1,8 @@
 // PublishLoss: publishes that came to nothing, counted by reason – those that are never answered as dropped, all others
 // as refused. What is lost for a shortage of the broker is told in the log as well, once a second.
 
+import RSocket
+
 /// Why a publish came to nothing.
 public enum PublishLoss: Int, TallyKey {
     case memory, room, rate, limit
@@ -22,6 +24,16 @@ public enum PublishLoss: Int, TallyKey {
 
     /// Those for which the broker, and not the publish, was at fault.
     public static let shortages: [PublishLoss] = [.memory, .room, .rate, .limit]
+    /// What `$SYS.stats` calls those that were lost to a shortage.
+    var field: String {
+        switch self {
+        case .memory: "lost_to_memory"
+        case .room: "lost_to_room"
+        case .rate: "lost_to_publish_rate"
+        default: "lost_to_limit"
+        }
+    }
+    public var isShortage: Bool { rawValue <= PublishLoss.limit.rawValue }
 
     init(_ refusal: Refusal) {
         switch refusal.kind {
@@ -33,6 +45,15 @@ public enum PublishLoss: Int, TallyKey {
         case .forbidden, .unauthenticated: self = .denied
         case .unavailable: self = .draining
         case .invalid, .beyondCredit, .notFound, .gap, .overflow, .cutOff: self = .invalid
+        }
+    }
+
+    /// What a message that is not complete is lost to; nil where it is at fault itself.
+    init?(unfinished bound: RSocketError.Bound?) {
+        switch bound {
+        case .memory: self = .memory
+        case .reassembly: self = .limit
+        default: return nil
         }
     }
 }
@@ -67,23 +88,69 @@ extension ShardCounters {
     }
 }
 
+/// Publishes to one topic that came to nothing.
+struct TopicLosses: Sendable {
+    /// Fire publishes that were not taken.
+    var dropped: UInt64 = 0
+    /// Others that were refused.
+    var refused: UInt64 = 0
+    /// When one of them was lost to a shortage last, on the monotonic clock; 0 if none was.
+    var shortAt: UInt64 = 0
+    /// Those that were, by the shortage.
+    var short = InlineArray<4, UInt64>(repeating: 0)
+
+    mutating func add(_ other: TopicLosses) {
+        dropped &+= other.dropped
+        refused &+= other.refused
+        shortAt = Swift.max(shortAt, other.shortAt)
+        for index in short.indices { short[index] &+= other.short[index] }
+    }
+}
+
+/// The last publish that was lost for a shortage.
+public struct LastLoss: Sendable {
+    /// On the monotonic clock.
+    public var at: UInt64
+    public var topic: String
+    public var reason: PublishLoss
+}
+
 extension Shard {
     /// Fire publishes were not taken.
     /// - Parameter topic: nil where that is not known.
     func dropped(_ loss: PublishLoss, of topic: String?, count: Int = 1) {
         counters.publishesDropped[loss] &+= UInt64(count)
-        if let topic { counters.lostTopic = topic }
+        note(loss, of: topic, TopicLosses(dropped: UInt64(count)))
     }
 
     /// A publish was refused.
-    func refusedPublish(_ refusal: Refusal, of topic: String) {
-        countRefusal(PublishLoss(refusal))
-        counters.lostTopic = topic
+    func refusedPublish(_ refusal: Refusal, of topic: String) { refusedPublish(PublishLoss(refusal), of: topic) }
+
+    func refusedPublish(_ loss: PublishLoss, of topic: String) {
+        countRefusal(loss)
+        note(loss, of: topic, TopicLosses(refused: 1))
     }
 
-    /// A message was refused before it was complete, for want of memory. What takes so much room is a publish, of a
-    /// topic that is not known here.
-    func refusedUnfinished() { countRefusal(.memory) }
+    /// The topic's owner counts it, too.
+    private func note(_ loss: PublishLoss, of topic: String?, _ losses: TopicLosses) {
+        var losses = losses
+        if loss.isShortage {
+            losses.shortAt = moment.monotonic
+            losses.short[loss.rawValue] = losses.dropped &+ losses.refused
+            counters.lastLoss = LastLoss(at: moment.monotonic, topic: topic ?? "", reason: loss)
+        }
+        guard let topic else { return }
+        if loss.isShortage { counters.lostTopic = topic }
+        let owner = owner(of: topic)
+        if owner == index { names[topic]?.losses.add(losses) } else { reports.add(losses, of: topic, to: owner) }
+    }
+
+    /// A message was refused before it was complete. What takes so much room is a publish, of a topic that is not known
+    /// here.
+    func refusedUnfinished(_ loss: PublishLoss) {
+        countRefusal(loss)
+        note(loss, of: nil, TopicLosses())
+    }
 
     private func countRefusal(_ loss: PublishLoss) {
         counters.publishesRefused[loss] &+= 1

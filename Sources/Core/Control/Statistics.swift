@@ -12,8 +12,11 @@ public struct ShardCounters: Sendable {
     /// Publishes that were not taken: those that nobody waits for the answer of, and all others.
     public var publishesDropped = Tally<PublishLoss>()
     public var publishesRefused = Tally<PublishLoss>()
-    /// The topic of one of them.
+    /// The topic of one that was lost for a shortage since this was told last, if it is known; and the last one of all.
     var lostTopic = ""
+    public var lastLoss: LastLoss?
+    /// When a subscription lost a message last that it had not chosen to do without, on the monotonic clock.
+    public var lastDrop: UInt64 = 0
     /// Messages that went past a `block` subscription's buffer.
     public var overshoot: UInt64 = 0
     /// Nanoseconds for which publishers of a topic waited for room, summed over topics.
@@ -57,6 +60,8 @@ public struct ShardCounters: Sendable {
         publishesDropped.add(other.publishesDropped)
         publishesRefused.add(other.publishesRefused)
         if !other.lostTopic.isEmpty { lostTopic = other.lostTopic }
+        if let loss = other.lastLoss, loss.at >= lastLoss?.at ?? 0 { lastLoss = loss }
+        lastDrop = Swift.max(lastDrop, other.lastDrop)
         overshoot &+= other.overshoot
         blocked &+= other.blocked
         streamErrors &+= other.streamErrors
@@ -112,7 +117,7 @@ struct Statistics {
     }
 
     /// One object: totals, and rates since the last one.
-    mutating func object(memory: Int, now: Instant) -> JSONObject {
+    mutating func object(memory: Int, limit: Int, now: Instant) -> JSONObject {
         var total = ShardCounters()
         for counters in latest { total.add(counters) }
         let seconds = beforeAt == 0 ? 1 : Double(now.monotonic - beforeAt) / 1e9
@@ -126,6 +131,7 @@ struct Statistics {
         object.add("subscriptions", total.subscriptions)
         object.add("topics", total.topics)
         object.add("memory", memory)
+        object.add("memory_limit", limit)
         object.add("published", total.published)
         object.add("published_per_s", rate(total.published, before.published))
         object.add("delivered", total.delivered)
@@ -135,8 +141,11 @@ struct Statistics {
         object.add("fire_dropped", total.fireDropped)
         object.add("publishes_refused", total.publishesRefused.total)
         object.add("lost", total.lost)
-        object.add("lost_to_memory", total.lost(to: .memory))
+        for shortage in PublishLoss.shortages {
+            object.add(shortage.field, total.lost(to: shortage))
+        }
         object.add("lost_per_s", rate(total.lost, before.lost))
+        if !total.lostTopic.isEmpty { object.add("lost_topic", total.lostTopic) }
         object.add("blocked_ms", total.blocked / 1_000_000)
         object.add("bytes_in", total.bytesIn)
         object.add("bytes_in_per_s", rate(total.bytesIn, before.bytesIn))

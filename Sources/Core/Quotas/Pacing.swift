@@ -263,12 +263,11 @@ extension Shard {
             left -= 1
             let limit = shortage(meter, now: now)
             reached(.parkTime)
-            counters.publishesRefused[.rate] &+= 1
             let most =
                 limit == .publishRate
                 ? counted(limits.publishRate, "message") : counted(limits.publishBytes, "byte")
             refuseFirst(
-                meter,
+                meter, .rate,
                 Refusal(
                     .limit, "\(meter.account.title) may publish \(most) a second, and has more waiting; send slower.",
                     retryAfter: 1), now: now)
@@ -278,15 +277,16 @@ extension Shard {
     private func refuseParked(_ meter: Meter, _ left: inout Int, now: Instant) {
         while left > 0, meter.parked.first != nil {
             left -= 1
-            refuseFirst(meter, Shard.drainingRefusal, now: now)
+            refuseFirst(meter, .draining, Shard.drainingRefusal, now: now)
         }
     }
 
-    private func refuseFirst(_ meter: Meter, _ refusal: Refusal, now: Instant) {
+    private func refuseFirst(_ meter: Meter, _ loss: PublishLoss, _ refusal: Refusal, now: Instant) {
         guard let key = meter.parked.first?.key else { return }
         meter.parked.removeFirst()
         guard let stream = streams[key.handle], stream.kind == .publisher else { return }
         let publisher = unsafeDowncast(stream, to: Publisher.self)
+        refusedPublish(loss, of: publisher.name)
         revoke(publisher, refusal, now: now)
     }
 }

@@ -61,6 +61,7 @@ extension Shard {
         counters.dropped[subscriber.options.overflow] &+= dropped &- subscriber.countedDropped
         subscriber.mirror.dropped &+= dropped &- subscriber.countedDropped
         subscriber.countedDropped = dropped
+        if subscriber.options.overflow != .latest { counters.lastDrop = moment.monotonic }
     }
 
     /// Returns whether there is more to hand over once the output has room.

@@ -68,10 +68,11 @@ extension Shard {
     var unfinishedRefusal: Refusal {
         guard let most = shortReassembly else {
             reached(.reassembly)
+            refusedUnfinished(.limit)
             return Refusal.unfinished(limit: limits.reassembly)
         }
         reached(.memory)
-        refusedUnfinished()
+        refusedUnfinished(.memory)
         return .rejected(
             "The broker's memory is full, and it takes no more of unfinished messages than "
                 + "\(most) bytes of a connection: send it again later.")

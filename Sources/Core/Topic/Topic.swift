@@ -68,8 +68,11 @@ final class Topic: Timed {
 
     // Figures
     var published: UInt64 { log.end.value - 1 }
-    /// Fire publishes that found no room.
-    var fireDropped: UInt64 = 0
+    /// How busy it is, and its place among the busiest of its shard; -1 if it is none of them.
+    var activity: Activity
+    var busyPlace = -1
+    /// Publishes to it that came to nothing, on whichever shard.
+    var losses = TopicLosses()
     /// Messages that went past a `block` subscription's buffer: late use of grants.
     var overshoot: UInt64 = 0
     /// Since when publishers have been waiting for room, on the monotonic clock; nil while none does.
@@ -135,7 +138,6 @@ final class Topic: Timed {
         } catch {
             loss = PublishLoss(error)
         }
-        fireDropped += 1
         shard.dropped(loss, of: name)
     }
 
