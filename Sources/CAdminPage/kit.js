@@ -2,12 +2,23 @@
 
 export const $ = (id) => document.getElementById(id);
 
+const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+const escape = (mark) => SHORT[mark] ?? `\\u{${mark.codePointAt(0).toString(16)}}`;
+
+/// A name with every mark in it that cannot be seen, or that shows others in another order, written out.
+export const visible = (text) => String(text).replace(
+  /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]/gu, escape);
+
+/// A message for a person, who may need its line ends, and marks that belong to its letters.
+export const readable = (text) => text.replace(
+  /(?![\n\t])[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\ufeff\ufff9-\ufffb]/gu, escape);
+
 /// An element with properties, attributes (those with a hyphen, and role) and children.
 export const make = (tag, properties = {}, ...children) => {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
     if (name.includes("-") || name === "role" || name === "scope") element.setAttribute(name, value);
-    else element[name] = value;
+    else element[name] = name === "textContent" ? visible(value) : value;
   }
   element.append(...children);
   return element;
@@ -15,7 +26,27 @@ export const make = (tag, properties = {}, ...children) => {
 
 /// Sets text only where it differs, so that what is selected or read aloud stays.
 export const say = (element, text) => {
-  if (element.textContent !== text) element.textContent = text;
+  const shown = visible(text);
+  if (element.textContent !== shown) element.textContent = shown;
+};
+
+/// The most of a long name's end that is always shown.
+const TAIL = 14;
+
+/// Sets a name. One that finds no room is cut in its middle: both ends tell it from others.
+export const sayName = (element, text) => {
+  const shown = visible(text);
+  if (element.title === shown) return;
+  element.title = shown;
+  const marks = [...shown];
+  const isLong = marks.length > 2 * TAIL;
+  element.classList.toggle("cut", isLong);
+  if (!isLong) element.textContent = shown;
+  else {
+    element.replaceChildren(
+      make("span", { className: "begin", textContent: marks.slice(0, -TAIL).join("") }),
+      make("span", { textContent: marks.slice(-TAIL).join("") }));
+  }
 };
 
 export const count = (n) => {

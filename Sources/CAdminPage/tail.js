@@ -1,7 +1,7 @@
 // Publish and tail, over the broker's own HTTP listener and under its permissions. The slider is a valve: so many
 // messages are kept asked for. At 0 nothing more is, and the subscription shows up among the slow ones.
 
-import { $, headers, make, refusal, say } from "./kit.js";
+import { $, headers, make, readable, refusal, say } from "./kit.js";
 
 const STEPS = [0, 1, 5, 10, 25, 50, 100, 500, 1000];
 /// Lines that the list keeps.
@@ -53,7 +53,7 @@ let isDrawing = false;
 
 const line = (at, what, name = "what") => {
   lines.push(make("li", {}, make("span", { className: "at", textContent: at }),
-    make("span", { className: name, textContent: what })));
+    make("span", { className: name }, readable(what))));
   if (lines.length > LINES) lines.splice(0, lines.length - LINES);
   if (isDrawing) return;
   isDrawing = true;

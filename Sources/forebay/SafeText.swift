@@ -37,7 +37,8 @@ enum SafeText {
     /// A terminal obeys it, or shows text in another order than it stands.
     static func isControl(_ scalar: UInt32) -> Bool {
         switch scalar {
-        case 0..<0x20, 0x7f..<0xa0, 0x200e, 0x200f, 0x2028...0x202e, 0x2066...0x2069, 0xfeff, 0xfff9...0xfffb: true
+        case 0..<0x20, 0x7f..<0xa0, 0x61c, 0x200e, 0x200f, 0x2028...0x202e, 0x2066...0x2069, 0xfeff, 0xfff9...0xfffb:
+            true
         default: false
         }
     }
@@ -71,6 +72,29 @@ enum SafeText {
             clean = index
         }
         out.append(bytes.slice(clean..<bytes.count))
+    }
+
+    /// A name for a terminal: marks that cannot be seen are written out, too, or it could look like another.
+    static func name(_ text: String) -> String {
+        var out = ""
+        for scalar in line(text).unicodeScalars {
+            if isInvisible(scalar) {
+                out += "\\u{\(hex(scalar.value, digits: 1))}"
+            } else {
+                out.unicodeScalars.append(scalar)
+            }
+        }
+        return out
+    }
+
+    private static func isInvisible(_ scalar: Unicode.Scalar) -> Bool {
+        guard scalar.value >= 0x80 else { return false }
+        let properties = scalar.properties
+        switch properties.generalCategory {
+        case .format, .spaceSeparator, .lineSeparator, .paragraphSeparator: return true
+        // Braille's blank.
+        default: return properties.isDefaultIgnorableCodePoint || scalar.value == 0x2800
+        }
     }
 
     /// `text` for a terminal, on one line.
