@@ -113,14 +113,14 @@ struct MirrorProgress: Sendable, Equatable {
     var floor: SequenceNumber?
     var subscriptions: Int
     /// Messages that the view's subscriptions have lost since it was made.
-    var dropped: UInt64
+    var dropped: DropCounts
     /// Messages that they were handed.
     var delivered: UInt64
 }
 
 /// What a view that is no more has had.
 struct MirrorPast: Sendable {
-    var dropped: UInt64 = 0
+    var dropped = DropCounts()
     var delivered: UInt64 = 0
 }
 

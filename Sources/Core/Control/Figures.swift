@@ -95,7 +95,7 @@ public struct TopicFigures: Sendable {
     public var publishers: Int
     public var published: UInt64
     public var delivered: UInt64
-    public var dropped: UInt64
+    public var dropped: DropCounts
     public var fireDropped: UInt64
     public var overshoot: UInt64
     public var parked: Int
@@ -129,7 +129,7 @@ public struct TopicFigures: Sendable {
         object.add("publishers", publishers)
         object.add("published", published)
         object.add("delivered", delivered)
-        object.add("dropped", dropped)
+        object.add("dropped", dropped.total)
         object.add("fire_dropped", fireDropped)
         object.add("overshoot", overshoot)
         object.add("parked", parked)

@@ -59,7 +59,7 @@ extension Shard {
         let dropped = subscriber.cursor.dropped
         guard dropped != subscriber.countedDropped else { return }
         counters.dropped[subscriber.options.overflow] &+= dropped &- subscriber.countedDropped
-        subscriber.mirror.dropped &+= dropped &- subscriber.countedDropped
+        subscriber.mirror.dropped.add(dropped &- subscriber.countedDropped, under: subscriber.options.overflow)
         subscriber.countedDropped = dropped
         if subscriber.options.overflow != .latest { counters.lastDrop = moment.monotonic }
     }

@@ -43,7 +43,7 @@ final class Mirror {
     private var told: MirrorProgress?
     private var pending: MirrorProgress?
     /// Messages that subscriptions here have lost, and were handed, since the view was made.
-    var dropped: UInt64 = 0
+    var dropped = DropCounts()
     var delivered: UInt64 = 0
     /// Bringing members up to the log's end.
     private var round: AdvanceRound

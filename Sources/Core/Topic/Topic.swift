@@ -82,7 +82,7 @@ final class Topic: Timed {
     /// Channels are granted nothing, as memory is short.
     var awaitsMemory = false
     /// Lost by subscriptions that have ended, and by shards that are no longer linked.
-    var pastDropped: UInt64 = 0
+    var pastDropped = DropCounts()
     /// Handed over by shards that are no longer linked.
     var pastDelivered: UInt64 = 0
 
@@ -102,7 +102,7 @@ final class Topic: Timed {
     }
 
     var subscriptions: Int { mirrors.reduce(0) { $0 + $1.progress.subscriptions } }
-    var dropped: UInt64 { mirrors.reduce(pastDropped) { $0 &+ $1.progress.dropped } }
+    var dropped: DropCounts { mirrors.reduce(into: pastDropped) { $0.add($1.progress.dropped) } }
     var delivered: UInt64 { mirrors.reduce(pastDelivered) { $0 &+ $1.progress.delivered } }
 
     /// The oldest message retained for replay.

@@ -219,15 +219,15 @@ extension Topic {
             MirrorLink(
                 shard: shard,
                 progress: MirrorProgress(
-                    seen: log.end, needed: log.head, horizon: nil, floor: nil, subscriptions: 1, dropped: 0,
-                    delivered: 0),
+                    seen: log.end, needed: log.head, horizon: nil, floor: nil, subscriptions: 1,
+                    dropped: DropCounts(), delivered: 0),
                 told: log.end, isEnded: !state.isLive))
         idleSince = nil
     }
 
     func unlink(_ shard: Int, _ past: MirrorPast, now: Instant) {
         guard let index = mirrors.firstIndex(where: { $0.shard == shard }) else { return }
-        pastDropped &+= past.dropped
+        pastDropped.add(past.dropped)
         pastDelivered &+= past.delivered
         mirrors.remove(at: index)
         updateRoom()

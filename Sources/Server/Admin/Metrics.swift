@@ -255,8 +255,24 @@ enum Metrics {
         func sums(_ topic: TopicFigures) -> SubscriptionSums { broker.byTopic[topic.name] ?? SubscriptionSums() }
         family("published_total", .counter, "Messages that the topic took in.") { $0.published }
         family("delivered_total", .counter, "Messages handed over to its subscriptions.") { $0.delivered }
-        family("dropped_total", .counter, "Messages that its subscriptions lost.") { $0.dropped }
-        family("publishes_dropped_total", .counter, "Fire publishes that it did not take.") { $0.fireDropped }
+        out.family(
+            "forebay_topic_dropped_total", .counter,
+            "Messages that its subscriptions lost, by their overflow policy; not there where none was.")
+        for topic in broker.topics {
+            for policy in Overflow.allCases where topic.dropped[policy] > 0 {
+                out.sample(["topic": topic.name, "policy": policy.name], topic.dropped[policy])
+            }
+        }
+        family("publishes_dropped_total", .counter, "Fire publishes that were not taken.") { $0.fireDropped }
+        family("publishes_refused_total", .counter, "Other publishes that were not taken.") { $0.refused }
+        out.family(
+            "forebay_topic_publishes_lost_total", .counter,
+            "Those of both that were lost for a shortage of the broker, by it; not there where none was.")
+        for topic in broker.topics {
+            for shortage in PublishLoss.shortages where topic.lost(to: shortage) > 0 {
+                out.sample(["topic": topic.name, "reason": shortage.name], topic.lost(to: shortage))
+            }
+        }
         family("subscriptions", .gauge, "Its subscriptions.") { $0.subscriptions }
         family("publishers", .gauge, "Its publishing channels.") { $0.publishers }
         family("publishers_blocked", .gauge, "Its publishers that wait for room.") { $0.blockedPublishers }
