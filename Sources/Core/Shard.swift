@@ -63,6 +63,7 @@ public final class Shard {
     /// How many had been at the last one, on all threads.
     var refusedBefore: UInt64 = 0
     var dirtyTopics: [Topic] = []
+    var busiest = BusiestTopics()
     /// Those whose publishers wait for room, and until when the time that they wait is counted.
     private var blockedTopics = 0
     private var blockedCounted: UInt64 = 0

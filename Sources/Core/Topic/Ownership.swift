@@ -20,6 +20,7 @@ extension Shard {
         }
         names[name] = topic
         topics[topic.epoch] = topic
+        busiest.note(topic)
         schedule(topic, now: now.monotonic)
         event("topic-created", topic: name, epoch: topic.epoch)
         return topic
@@ -101,6 +102,7 @@ extension Shard {
             quotas.topics.give()
             topic.account?.topics.give()
             topicPlaces.remove(topic.place)
+            busiest.remove(topic)
         }
         forgetIfUnused(topic)
     }

@@ -93,6 +93,7 @@ final class Topic: Timed {
         self.name = name
         self.epoch = epoch
         madeAt = now
+        activity = Activity(madeAt: now)
         self.place = place
         self.shard = shard
         retention = shard.limits.retention(of: name)

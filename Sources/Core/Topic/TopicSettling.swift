@@ -20,6 +20,7 @@ extension Topic {
         if parked.isEmpty { grant(now: now) }
         noteBlocking(now)
         noteIdleness(now)
+        if activity.note(published: published, now: now.monotonic), !isDeleted { shard.busiest.note(self) }
         shard.schedule(self, now: now.monotonic)
     }
 
