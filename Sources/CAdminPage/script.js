@@ -3,12 +3,11 @@
 import {
   $, api, bytes, count, forgetWho, make, rate, remember, say, signIn, signedIn, sparkline, time,
 } from "./kit.js";
-import { showSubscriptions, showTopics } from "./tables.js";
+import { query, showSubscriptions, showTopics, watch } from "./tables.js";
 import { connect, stop } from "./tail.js";
 
-/// Milliseconds between two pictures, and how many topics and subscriptions one has.
+/// Milliseconds between two pictures.
 const INTERVAL = 1000;
-const PICTURE = "overview?topics=200&subscriptions=500";
 
 // Tiles
 
@@ -37,7 +36,11 @@ const tell = (key, figure, text, note = "", kind = "") => {
 
 let last = null;
 
-const showTiles = (stats, slow) => {
+/// Messages that subscriptions lost which had not asked for the newest alone.
+const droppedUnasked = (stats) => stats.dropped - stats.dropped_by_policy.latest;
+
+const showTiles = (stats) => {
+  const { slow } = stats;
   const seconds = last ? (stats.time_ns - last.time_ns) / 1e9 : 0;
   const per = (name) => (seconds > 0 ? Math.max(0, stats[name] - last[name]) / seconds : 0);
   tell("published", per("published"), rate(per("published")), `${count(stats.published)} in all`);
@@ -110,11 +113,12 @@ const look = async () => {
   const turn = (turns += 1);
   try {
     if (!knows) await meet();
-    const picture = await api(PICTURE);
+    const picture = await api(`overview?${query()}`);
     if (turn !== turns) return;
-    const slow = showSubscriptions(picture);
+    const { slow } = picture.stats;
+    showSubscriptions(picture);
     showTopics(picture);
-    showTiles(picture.stats, slow);
+    showTiles(picture.stats);
     showHealth(picture.stats);
     document.title = slow > 0 ? `(${slow} slow) Forebay` : "Forebay";
   } catch (error) {
@@ -148,7 +152,7 @@ $("sign-in").addEventListener("click", async () => {
   showWho();
   look();
 });
-for (const id of ["filter", "only-slow"]) $(id).addEventListener("input", () => !isPaused && look());
+watch(() => { if (!isLocked) look(); });
 
 // Light, dark, or as the system has it
 
@@ -171,7 +175,7 @@ document.addEventListener("keydown", (event) => {
   if (isWriting || event.ctrlKey || event.metaKey || event.altKey || $("ask").open) return;
   if (event.key === "/") {
     event.preventDefault();
-    $("filter").focus();
+    $("subscriptions-find").focus();
   }
   if (event.key === "p") pause();
 });

@@ -1,17 +1,67 @@
-// The two tables: subscriptions, slow ones first, and topics with their rates. Rows are kept from one picture to the
-// next, so that focus stays where it is.
+// The two tables: subscriptions, slow ones first, and topics with their rates. The broker looks for what they show, puts
+// it in order and tells a page of it. Rows are kept from one picture to the next, so that focus stays where it is.
 
-import { $, api, ask, count, make, rate, remember, say, sparkline, time } from "./kit.js";
+import { $, api, ask, bytes, count, make, rate, remember, say, sayName, sparkline, time, visible } from "./kit.js";
 
 /// From here on a subscription with messages waiting is slow, and not just about to get them.
 const SLOW = 750;
+/// Rows of a page.
+const PAGE = 100;
+/// As far as the broker goes on.
+const REACH = 10_000;
 const STEPS = { credit: 33, waiting: 33, dropped: 33 };
 const client = (row) => (row.user ? `${row.user} at ${row.peer}` : row.peer);
 const isSlow = (row) => row.waits_for !== "nothing" && row.behind_ms >= SLOW;
 
-const STATES = {
-  credit: ["alert", "no credit", "its client has not asked for more"],
-  socket: ["bad", "not reading", "its client does not read what was sent"],
+/// Rows before the page that each table shows.
+const skipped = { subscriptions: 0, topics: 0 };
+
+/// What the broker is asked for.
+export const query = () => {
+  const asked = new URLSearchParams();
+  for (const table of ["subscriptions", "topics"]) {
+    asked.set(table, PAGE);
+    asked.set(`${table}_skip`, skipped[table]);
+    asked.set(`${table}_sort`, $(`${table}-sort`).value);
+    asked.set(`${table}_find`, $(`${table}-find`).value.trim());
+  }
+  if ($("only-slow").checked) asked.set("subscriptions_slow", 1);
+  return asked;
+};
+
+/// Has `look` called when a person wants to see something else.
+export const watch = (look) => {
+  let timer = 0;
+  for (const table of ["subscriptions", "topics"]) {
+    const begin = (delay) => () => {
+      skipped[table] = 0;
+      clearTimeout(timer);
+      timer = setTimeout(look, delay);
+    };
+    // Not with every letter.
+    $(`${table}-find`).addEventListener("input", begin(150));
+    $(`${table}-sort`).addEventListener("input", begin(0));
+    if (table === "subscriptions") $("only-slow").addEventListener("input", begin(0));
+    for (const [name, step] of [["back", -PAGE], ["on", PAGE]]) {
+      $(`${table}-${name}`).addEventListener("click", () => {
+        skipped[table] = Math.max(0, skipped[table] + step);
+        look();
+      });
+    }
+  }
+};
+
+/// Which rows are shown, and of how many.
+const showPlace = (table, shown, found) => {
+  const first = skipped[table];
+  const isPaged = first > 0 || found > shown;
+  const exact = (n) => n.toLocaleString("en");
+  say($(`${table}-place`), isPaged ? `${exact(shown && first + 1)} to ${exact(first + shown)} of ${exact(found)}` : "");
+  $(`${table}-pages`).hidden = !isPaged;
+  $(`${table}-back`).disabled = first === 0;
+  $(`${table}-on`).disabled = first + shown >= found || first + 2 * PAGE > REACH;
+  // Those that were there have gone.
+  if (shown === 0 && first > 0) skipped[table] = Math.max(0, PAGE * Math.floor((found - 1) / PAGE));
 };
 
 /// Gives each item of `items` the row that it had, and puts all of them in order.
@@ -40,7 +90,7 @@ const arrange = (body, rows, items, key, build, update, words) => {
   }
 };
 
-const cell = (name = "number") => make("td", { className: name });
+const cell = (label, name = "number") => make("td", { className: name, role: "cell", "data-label": label });
 
 // Subscriptions
 
@@ -48,36 +98,61 @@ const subscriptionRows = new Map();
 
 const buildSubscription = () => {
   const pill = make("span", { className: "pill" });
-  const topic = cell("topic");
+  const why = make("span", { className: "why" });
+  const topic = make("span", {});
+  const who = make("span", {});
   const strip = make("div", { className: "strip", role: "img" });
   const parts = {};
   for (const name of Object.keys(STEPS)) strip.append((parts[name] = make("i", { className: name })));
   const cut = make("button", { type: "button", className: "plain", textContent: "Cut off" });
   const row = {
-    pill, topic, strip, parts, cut, client: cell("client"), credit: cell(), waiting: cell(), dropped: cell(),
-    behind: cell(), element: null, item: null, last: null,
+    pill, why, topic, who, strip, parts, cut, credit: cell("Credit"), waiting: cell("Waiting"),
+    dropped: cell("Dropped"), behind: cell("Behind for"), element: null, item: null, past: [],
   };
   cut.addEventListener("click", () => cutOff(row.item));
+  row.client = make("td", { className: "client", role: "cell" }, who);
   row.element = make(
-    "tr", {}, make("td", {}, pill), topic, row.client, make("td", { className: "meter" }, strip), row.credit,
-    row.waiting, row.dropped, row.behind, make("td", { className: "number" }, cut));
+    "tr", { role: "row" }, make("td", { className: "state", role: "cell" }, pill, why),
+    make("td", { className: "topic", role: "cell" }, topic), row.client,
+    make("td", { className: "meter", role: "cell" }, strip), row.credit, row.waiting, row.dropped, row.behind,
+    make("td", { className: "act", role: "cell" }, cut));
   return row;
 };
 
 /// 0 to 1, where a million is 1.
 const length = (n) => (n === "unbounded" ? 1 : Math.min(1, Math.log10(1 + n) / 6));
 
+/// What a subscriber asked for and what came for it, each second over the last five pictures; null before there are two.
+const pace = (row, item, at) => {
+  row.past.push({ at, asked: item.requested, came: item.delivered + item.dropped + item.waiting });
+  if (row.past.length > 5) row.past.shift();
+  const [first, last] = [row.past[0], row.past.at(-1)];
+  const seconds = (last.at - first.at) / 1000;
+  if (seconds <= 0 || typeof last.asked !== "number") return null;
+  return { asked: (last.asked - first.asked) / seconds, came: (last.came - first.came) / seconds };
+};
+
+/// The class of a subscription's state, its name, and why it is so.
+const judge = (item, paces) => {
+  if (!isSlow(item)) return ["calm", "keeping up", ""];
+  if (item.waits_for === "socket") return ["bad", "not reading", "does not read what was sent"];
+  // Whoever asked since messages wait for it does ask, and gets what it asks for.
+  if (item.asked_ms >= item.behind_ms) return ["alert", "no credit", `has not asked for more for ${time(item.asked_ms)}`];
+  return ["alert", "asks too little",
+    paces ? `asks for ${rate(paces.asked)} / s, needs ${rate(Math.max(0, paces.came))} / s` : "asks, for too few"];
+};
+
 const updateSubscription = (row, item) => {
   row.item = item;
   const slow = isSlow(item);
-  const [kind, word, why] = slow ? STATES[item.waits_for] : ["calm", "keeping up", "nothing waits for long"];
+  const [kind, word, why] = judge(item, pace(row, item, item.at));
   row.pill.className = `pill ${kind}`;
-  row.pill.title = why;
   say(row.pill, word);
-  say(row.topic, item.topic);
-  row.topic.title = item.topic;
-  say(row.client, `${client(item)} · ${item.policy}`);
-  row.client.title = `${client(item)}: subscription ${item.id}, connection ${item.connection}, buffer ${item.buffer}`;
+  say(row.why, why);
+  sayName(row.topic, item.topic);
+  sayName(row.who, `${client(item)} · ${item.policy}`);
+  row.client.title = visible(
+    `${client(item)}: subscription ${item.id}, connection ${item.connection}, buffer ${item.buffer}`);
   const figures = { credit: item.outstanding, waiting: item.waiting, dropped: item.dropped };
   for (const [name, width] of Object.entries(STEPS)) {
     row.parts[name].style.width = `${(width * length(figures[name])).toFixed(1)}%`;
@@ -91,7 +166,7 @@ const updateSubscription = (row, item) => {
   row.credit.className = slow && item.waits_for === "credit" ? "number alert" : "number";
   row.dropped.className = item.dropped > (row.last ?? item.dropped) ? "number bad" : "number";
   row.last = item.dropped;
-  row.cut.setAttribute("aria-label", `Cut off subscription ${item.id} of ${item.topic}, ${client(item)}`);
+  row.cut.setAttribute("aria-label", visible(`Cut off subscription ${item.id} of ${item.topic}, ${client(item)}`));
 };
 
 const cutOff = async (item) => {
@@ -111,22 +186,16 @@ const cutOff = async (item) => {
 };
 
 export const showSubscriptions = (picture) => {
-  const all = picture.subscriptions;
-  const slow = all.filter(isSlow);
-  const wanted = $("filter").value.trim().toLowerCase();
-  const shown = ($("only-slow").checked ? slow : all)
-    .filter((row) => !wanted || `${row.topic} ${client(row)} ${row.policy}`.toLowerCase().includes(wanted))
-    .sort((a, b) => isSlow(b) - isSlow(a) || (isSlow(a) ? b.behind_ms - a.behind_ms : 0) || a.id - b.id)
-    .slice(0, 250);
+  const at = picture.stats.time_ns / 1e6;
+  const shown = picture.subscriptions.map((row) => ({ ...row, at }));
   const words = $("only-slow").checked ? "No subscription is slow." : "No subscriptions.";
+  const isSought = $("subscriptions-find").value.trim() !== "";
   arrange($("subscriptions").tBodies[0], subscriptionRows, shown, (row) => row.id, buildSubscription,
-    updateSubscription, wanted ? "None matches the filter." : words);
-  const total = picture.stats.subscriptions;
-  say($("slow-words"), total === 0 ? "" : slow.length === 0
-    ? `All ${total} keep up` : `${slow.length} of ${total} ${slow.length === 1 ? "is" : "are"} slow`);
-  say($("more"), total > shown.length && !wanted && !$("only-slow").checked
-    ? ` – ${shown.length} of ${total} shown` : "");
-  return slow.length;
+    updateSubscription, isSought ? "None matches the filter." : words);
+  const { subscriptions: total, slow } = picture.stats;
+  say($("slow-words"), total === 0 ? "" : slow === 0
+    ? `All ${total} keep up` : `${slow} of ${total} ${slow === 1 ? "is" : "are"} slow`);
+  showPlace("subscriptions", shown.length, picture.subscriptions_found);
 };
 
 // Topics
@@ -134,8 +203,8 @@ export const showSubscriptions = (picture) => {
 const topicRows = new Map();
 
 const buildTopic = (item) => {
-  const name = make("button", { type: "button", className: "link", textContent: item.name });
-  name.title = "Publish to it and tail it";
+  const name = make("button", { type: "button", className: "link" });
+  sayName(name, item.name);
   name.addEventListener("click", () => {
     $("topic").value = item.name;
     $("topic").dispatchEvent(new Event("change"));
@@ -147,12 +216,15 @@ const buildTopic = (item) => {
   end.setAttribute("aria-label", `End or delete ${item.name}`);
   end.addEventListener("click", () => endTopic(row.item));
   const row = {
-    spark, state, history: [], into: cell(), out: cell(), subscriptions: cell(), behind: cell(), waiting: cell(),
-    dropped: cell(), blocked: cell(), element: null, item: null, last: null,
+    spark, state, history: [], into: cell("In / s"), out: cell("Out / s"), subscriptions: cell("Subscr."),
+    behind: cell("Behind"), waiting: cell("Waiting"), dropped: cell("Dropped"), lost: cell("Lost"),
+    blocked: cell("Blocked"), size: cell("Size"), element: null, item: null, last: null,
   };
   row.element = make(
-    "tr", {}, make("td", { className: "topic" }, name, " ", state), make("td", {}, spark.svg), row.into, row.out,
-    row.subscriptions, row.behind, row.waiting, row.dropped, row.blocked, make("td", { className: "number" }, end));
+    "tr", { role: "row" }, make("td", { className: "topic", role: "cell" }, name, " ", state),
+    make("td", { className: "meter", role: "cell" }, spark.svg), row.into, row.out, row.subscriptions, row.behind,
+    row.waiting, row.dropped, row.lost, row.blocked, row.size,
+    make("td", { className: "act", role: "cell" }, end));
   return row;
 };
 
@@ -176,8 +248,11 @@ const updateTopic = (row, item) => {
   say(row.waiting, count(item.waiting));
   say(row.dropped, count(item.dropped));
   row.dropped.className = per("dropped") > 0 ? "number bad" : "number";
+  say(row.lost, count(item.lost));
+  row.lost.className = per("lost") > 0 ? "number bad" : "number";
   say(row.blocked, item.publishers_blocked + item.parked > 0 ? count(item.publishers_blocked) : "–");
   row.blocked.className = item.publishers_blocked > 0 ? "number alert" : "number";
+  say(row.size, bytes(item.bytes));
 };
 
 const endTopic = async (item) => {
@@ -201,12 +276,13 @@ const endTopic = async (item) => {
 export const showTopics = (picture) => {
   const at = picture.stats.time_ns / 1e6;
   const items = picture.topics.map((topic) => ({ ...topic, at }));
-  const names = items.filter((topic) => !topic.name.startsWith("$SYS."));
-  arrange($("topics").tBodies[0], topicRows, names, (topic) => topic.name, buildTopic, updateTopic, "No topics yet.");
-  const total = picture.stats.topics - (items.length - names.length);
-  say($("topics-words"), total > names.length ? `the busiest ${names.length} of ${total}` : "");
+  const isSought = $("topics-find").value.trim() !== "";
+  arrange($("topics").tBodies[0], topicRows, items, (topic) => topic.name, buildTopic, updateTopic,
+    isSought ? "None matches the filter." : "No topics yet.");
+  showPlace("topics", items.length, picture.topics_found);
   const list = $("names");
-  if (list.childElementCount !== names.length) {
-    list.replaceChildren(...names.map((topic) => make("option", { value: topic.name })));
+  const names = items.map((topic) => topic.name);
+  if ([...list.children].map((one) => one.value).join() !== names.join()) {
+    list.replaceChildren(...names.map((name) => make("option", { value: name })));
   }
 };

@@ -37,6 +37,9 @@ struct Work {
     /// Members that are brought up to the log's end for one unit.
     static let membersPerUnit = 8
 
+    /// Places of a table that an operator's question goes over for one unit.
+    static let placesPerUnit = 4
+
     /// Units taken since the turn began.
     var spent = 0
     /// Bytes of messages in other forms that were made since then.

@@ -73,6 +73,10 @@ class Page:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
+    def before_scripts(self, source: str):
+        """JavaScript that runs before the page's own, from the next time on that one is loaded."""
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=source)
+
     def reload(self):
         self._call("Page.reload")
 

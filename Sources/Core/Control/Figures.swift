@@ -41,6 +41,8 @@ public struct SubscriptionFigures: Sendable {
     /// For how long something has been waiting for it without a pause.
     public var behind: UInt64
     public var waitsFor: WaitsFor
+    /// Since its client asked for messages last.
+    public var asked: UInt64
     public var meta: Bool
 
     public var json: String {
@@ -69,6 +71,7 @@ public struct SubscriptionFigures: Sendable {
         object.add("lag_ms", age / 1_000_000)
         object.add("behind_ms", behind / 1_000_000)
         object.add("waits_for", waitsFor.rawValue)
+        object.add("asked_ms", asked / 1_000_000)
         object.add("meta", meta)
         return object.finished()
     }
@@ -97,9 +100,6 @@ public struct TopicFigures: Sendable {
     public var delivered: UInt64
     public var dropped: DropCounts
     public var fireDropped: UInt64
-    public var overshoot: UInt64
-    public var parked: Int
-    public var parkedBytes: Int
     public var refused: UInt64
     /// Those of them that were lost for each shortage, and nanoseconds since the last one; nil if there was none.
     public var short: InlineArray<4, UInt64>
@@ -107,6 +107,9 @@ public struct TopicFigures: Sendable {
     /// How many messages the subscription is behind that is furthest so.
     public var lag: Int
     var activity: Activity
+    public var overshoot: UInt64
+    public var parked: Int
+    public var parkedBytes: Int
     /// Publishers that wait for room, and nanoseconds for which any did: in all, and without a pause until now.
     public var blockedPublishers: Int
     public var blocked: UInt64
@@ -131,24 +134,36 @@ public struct TopicFigures: Sendable {
         object.add("delivered", delivered)
         object.add("dropped", dropped.total)
         object.add("fire_dropped", fireDropped)
+        object.add("publishes_refused", refused)
+        object.add("lost", PublishLoss.shortages.reduce(0) { $0 &+ lost(to: $1) })
         object.add("overshoot", overshoot)
         object.add("parked", parked)
         object.add("publishers_blocked", blockedPublishers)
-        object.add("publishes_refused", refused)
-        object.add("lost", PublishLoss.shortages.reduce(0) { $0 &+ lost(to: $1) })
         object.add("blocked_ms", blocked / 1_000_000)
         return object
     }
 
+    public func lost(to shortage: PublishLoss) -> UInt64 { shortage.isShortage ? short[shortage.rawValue] : 0 }
+
     public var json: String { object.finished() }
 
     /// With what its subscriptions have.
-    public func lost(to shortage: PublishLoss) -> UInt64 { shortage.isShortage ? short[shortage.rawValue] : 0 }
-
     public func json(with sums: SubscriptionSums) -> String {
         var object = object
         sums.add(to: &object)
         return object.finished()
+    }
+}
+
+extension TopicFigures {
+    /// Of a topic with this name alone, for tests.
+    package init(name: String) {
+        self.init(
+            name: name, epoch: 0, age: 0, state: "live", error: nil, first: 1, next: 1, retained: 0,
+            retention: Retention(messages: 0, bytes: 0, age: 0), bytes: 0, memory: 0, subscriptions: 0, publishers: 0,
+            published: 0, delivered: 0, dropped: DropCounts(), fireDropped: 0, refused: 0,
+            short: InlineArray(repeating: 0), lostSince: nil, lag: 0, activity: Activity(madeAt: 0), overshoot: 0,
+            parked: 0, parkedBytes: 0, blockedPublishers: 0, blocked: 0, blockedNow: 0)
     }
 }
 
@@ -166,10 +181,15 @@ public struct SubscriptionSums: Sendable {
     public var lag = 0
     public var age: UInt64 = 0
     public var behind: UInt64 = 0
+    /// How many have been behind for so long that they are slow, and not just about to get what waits.
+    public var slow = 0
+
+    public static let slowness: UInt64 = 750_000_000
 
     public init() {}
 
     public mutating func add(_ other: SubscriptionSums) {
+        slow += other.slow
         count += other.count
         waiting += other.waiting
         outstanding &+= other.outstanding
@@ -190,6 +210,7 @@ public struct SubscriptionSums: Sendable {
         object.add("lag", lag)
         object.add("lag_ms", age / 1_000_000)
         object.add("behind_ms", behind / 1_000_000)
+        object.add("slow", slow)
     }
 }
 
@@ -279,7 +300,8 @@ extension Shard {
             waiting: subscriber.known { $0.waiting } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             missed: subscriber.known { $0.missedAtStart } ?? 0,
             next: subscriber.known { $0.cursor.value } ?? 0, lag: lag, age: age, behind: behind(subscriber, now: now),
-            waitsFor: waitsFor(subscriber), meta: subscriber.options.meta)
+            waitsFor: waitsFor(subscriber),
+            asked: now.monotonic - Swift.min(subscriber.askedAt, now.monotonic), meta: subscriber.options.meta)
     }
 
     /// How many messages a topic is ahead of a subscription, and the age of the oldest of them.

@@ -27,20 +27,28 @@ public enum InquiryAnswer: Sendable {
 
 /// Going over one of a shard's tables.
 public struct Survey: Sendable {
-    public enum Table: Sendable { case topics, connections, subscriptions }
-    public enum Order: Sendable {
-        /// The oldest, which stay the same from one survey to the next.
-        case age
-        /// Topics with the most messages, subscriptions that have been behind for longest.
-        case rank
+    public enum Table: Sendable {
+        /// The topics that are kept as the busiest.
+        case busiest
+        case topics, connections, subscriptions
     }
 
     public var table: Table
     /// The place to begin at: 0, or where the part before ended.
     public var after: Int
-    /// Items of which all figures are told, at most.
+    /// Items of which all figures are told, at most; and how many topics and policies there are to tell of for how long
+    /// a subscription has been behind there.
     public var most: Int
+    public var pairs = 0
     public var order: Order
+    /// What is told has this in its name, its topic's, its client's, or its policy's.
+    public var find = Needle("")
+    /// Only subscriptions that are slow are told.
+    public var slow = false
+    /// The broker's own topics are told, too.
+    public var system = true
+    /// What comes behind this is not among those that are wanted.
+    public var last: Rank?
     /// Topics whose subscriptions are summed up by themselves.
     public var topics: Set<String>
 
@@ -53,7 +61,27 @@ public struct Survey: Sendable {
     }
 
     /// Places that one part goes over.
-    public static let places = 2048
+    public static let places = 1024
+
+    func isWanted(_ topic: String) -> Bool { (system || !TopicName.isSystem(topic)) && find.isIn(topic) }
+}
+
+/// For how long a subscription to a topic under a policy has been behind; the longest.
+public struct BehindPair: Sendable {
+    public var topic: String
+    public var policy: Overflow
+    public var behind: UInt64
+
+    static func isBefore(_ a: BehindPair, _ b: BehindPair) -> Bool {
+        (a.behind, b.topic, b.policy.rawValue) > (b.behind, a.topic, a.policy.rawValue)
+    }
+
+    /// Those of `pairs` that are behind for longest, each once.
+    public static func merged(_ pairs: [BehindPair], most: Int) -> [BehindPair] {
+        var seen: Set<String> = []
+        let sorted = pairs.sorted(by: isBefore).filter { seen.insert("\($0.policy.rawValue)\($0.topic)").inserted }
+        return Array(sorted.prefix(most))
+    }
 }
 
 /// What was found on the way.
@@ -68,29 +96,11 @@ public struct SurveyPart: Sendable {
     public var subscriptionSums = SubscriptionSums()
     public var subscriptions: [SubscriptionFigures] = []
     public var byTopic: [String: SubscriptionSums] = [:]
+    /// How many topics or subscriptions were looked for and found, told or not.
+    public var found = 0
+    public var pairs: [BehindPair] = []
 
     public init(counters: ShardCounters) { self.counters = counters }
-}
-
-extension TopicFigures {
-    /// Which of two topics comes first.
-    public static func isBefore(_ a: TopicFigures, _ b: TopicFigures, by order: Survey.Order) -> Bool {
-        switch order {
-        case .age: (a.age, b.name) > (b.age, a.name)
-        case .rank: (a.published, b.name) > (b.published, a.name)
-        }
-    }
-}
-
-extension SubscriptionFigures {
-    /// Which of two subscriptions comes first: under `rank` those that have been behind for longest, then those that
-    /// lost most.
-    public static func isBefore(_ a: SubscriptionFigures, _ b: SubscriptionFigures, by order: Survey.Order) -> Bool {
-        switch order {
-        case .age: a.id < b.id
-        case .rank: (a.behind, a.dropped, b.id) > (b.behind, b.dropped, a.id)
-        }
-    }
 }
 
 extension Shard {
@@ -115,6 +125,7 @@ extension Shard {
         var part = SurveyPart(counters: currentCounters())
         let bound: Int
         switch survey.table {
+        case .busiest: bound = busiest.topics.count
         case .topics: bound = topicPlaces.bound
         case .connections: bound = connections.bound
         case .subscriptions: bound = streams.bound
@@ -122,25 +133,28 @@ extension Shard {
         let start = Swift.min(Swift.max(0, survey.after), bound)
         let end = Swift.min(start + Survey.places, bound)
         switch survey.table {
+        case .busiest: part.topics = busiest.topics[start..<end].map { figures(of: $0, now: now) }
         case .topics: addTopics(start..<end, survey, to: &part, now: now)
         case .connections: addConnections(start..<end, to: &part)
         case .subscriptions: addSubscriptions(start..<end, survey, to: &part, now: now)
         }
+        work.spent += (end - start) / Work.placesPerUnit
         part.next = end < bound ? end : nil
         return part
     }
 
     private func addTopics(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {
+        var top = FirstRows<TopicFigures>(most: survey.most, last: survey.last)
         for place in places {
             guard let topic = topicPlaces.at(place) else { continue }
             let figures = figures(of: topic, now: now)
             part.topicSums.add(figures)
-            guard survey.most > 0 else { continue }
-            part.topics.append(figures)
-            if part.topics.count >= 2 * survey.most { keep() }
+            guard survey.most > 0, survey.isWanted(topic.name) else { continue }
+            part.found += 1
+            guard survey.order != .trouble || figures.isInTrouble else { continue }
+            top.add(figures, figures.rank(by: survey.order))
         }
-        keep()
-        func keep() { part.topics.keepTop(survey.most) { TopicFigures.isBefore($0, $1, by: survey.order) } }
+        part.topics = top.all()
     }
 
     private func addConnections(_ places: Range<Int>, to part: inout SurveyPart) {
@@ -150,36 +164,44 @@ extension Shard {
         }
     }
 
+    /// The subscriptions of one view under one policy.
+    private struct Group: Hashable {
+        var view: ObjectIdentifier
+        var policy: Overflow
+    }
+
     private func addSubscriptions(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {
-        var top: [(behind: UInt64, dropped: UInt64, subscriber: Subscriber)] = []
-        func keep() {
-            top.keepTop(survey.most) { a, b in
-                survey.order == .age
-                    ? a.subscriber.id < b.subscriber.id
-                    : (a.behind, a.dropped, b.subscriber.id) > (b.behind, b.dropped, a.subscriber.id)
-            }
-        }
-        var mirrors: [ObjectIdentifier: SubscriptionSums] = [:]
-        var names: [ObjectIdentifier: String] = [:]
+        var top = FirstRows<Subscriber>(most: survey.most, last: survey.last)
+        var views: [ObjectIdentifier: (name: String, sums: SubscriptionSums)] = [:]
+        var behind: [Group: UInt64] = [:]
         for place in places {
             guard let stream = streams.at(place), stream.kind == .subscriber else { continue }
             let subscriber = unsafeDowncast(stream, to: Subscriber.self)
             var sums = SubscriptionSums()
             add(subscriber, to: &sums, now: now)
             part.subscriptionSums.add(sums)
-            let mirror = ObjectIdentifier(subscriber.mirror)
-            if mirrors[mirror] == nil { names[mirror] = subscriber.mirror.name }
-            mirrors[mirror, default: SubscriptionSums()].add(sums)
-            guard survey.most > 0 else { continue }
-            top.append((sums.behind, subscriber.hasJoined ? subscriber.cursor.dropped : 0, subscriber))
-            if top.count >= 2 * survey.most { keep() }
+            let view = ObjectIdentifier(subscriber.mirror)
+            views[view, default: (subscriber.mirror.name, SubscriptionSums())].sums.add(sums)
+            if survey.pairs > 0, sums.slow > 0 {
+                let group = Group(view: view, policy: subscriber.options.overflow)
+                behind[group] = Swift.max(behind[group] ?? 0, sums.behind)
+            }
+            guard survey.most > 0, sums.slow > 0 || !survey.slow, isWanted(subscriber, survey) else { continue }
+            part.found += 1
+            top.add(subscriber, Rank(subscriber, behind: sums.behind, by: survey.order))
         }
-        keep()
-        part.subscriptions = top.map { figures(of: $0.subscriber, now: now) }
-        for (mirror, sums) in mirrors {
-            guard let name = names[mirror], survey.topics.contains(name) else { continue }
-            part.byTopic[name, default: SubscriptionSums()].add(sums)
+        part.subscriptions = top.all().map { figures(of: $0, now: now) }
+        for view in views.values where survey.topics.contains(view.name) {
+            part.byTopic[view.name, default: SubscriptionSums()].add(view.sums)
         }
+        let pairs = behind.map { BehindPair(topic: views[$0.key.view]!.name, policy: $0.key.policy, behind: $0.value) }
+        part.pairs = BehindPair.merged(pairs, most: survey.pairs)
+    }
+
+    private func isWanted(_ subscriber: Subscriber, _ survey: Survey) -> Bool {
+        survey.find.isEmpty || survey.find.isIn(subscriber.mirror.name) || survey.find.isIn(subscriber.connection.peer)
+            || survey.find.isIn(subscriber.options.overflow.name)
+            || subscriber.principal.user.map(survey.find.isIn) ?? false
     }
 
     private func add(_ subscriber: Subscriber, to sums: inout SubscriptionSums, now: Instant) {
@@ -191,6 +213,7 @@ extension Shard {
         if credit.available == 0 { sums.waitingForCredit = 1 } else { sums.waitingForSocket = 1 }
         (sums.lag, sums.age) = lag(of: subscriber, now: now)
         sums.behind = behind(subscriber, now: now)
+        if sums.behind >= SubscriptionSums.slowness { sums.slow = 1 }
     }
 }
 

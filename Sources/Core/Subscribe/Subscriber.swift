@@ -37,6 +37,8 @@ final class Subscriber: BoundStream, Timed {
     var end = "cancelled by the client"
     /// Since when messages have been waiting for it without a pause, on the monotonic clock; nil while none does.
     var behindSince: UInt64?
+    /// When its client asked for messages last, on the monotonic clock.
+    var askedAt: UInt64
     /// Under `block`: since when its buffer has been full without progress, and where it stood then.
     var fullSince: UInt64?
     var fullAt = SequenceNumber(0)
@@ -46,8 +48,9 @@ final class Subscriber: BoundStream, Timed {
 
     init(
         id: UInt64, options: SubscribeOptions, mirror: Mirror, credit: Credit, connection: Connection, stream: UInt32,
-        handle: Handle
+        handle: Handle, now: UInt64
     ) {
+        askedAt = now
         self.id = id
         self.options = options
         self.mirror = mirror

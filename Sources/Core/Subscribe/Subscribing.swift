@@ -44,7 +44,7 @@ extension Shard {
         let bound = streams.insert { handle in
             Subscriber(
                 id: id, options: options, mirror: mirror, credit: credit, connection: connection, stream: stream,
-                handle: handle)
+                handle: handle, now: now.monotonic)
         }
         let subscriber = unsafeDowncast(bound, to: Subscriber.self)
         connection.attach(subscriber)
@@ -75,6 +75,7 @@ extension Shard {
 
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
         let isValid: Bool
+        subscriber.askedAt = now.monotonic
         if subscriber.hasJoined {
             isValid = subscriber.cursor.request(n)
         } else {

@@ -73,6 +73,8 @@ extension AdminAnswer {
         object.add("stats", json: stats(broker, process))
         let topics = broker.topics.map { $0.json(with: broker.byTopic[$0.name] ?? SubscriptionSums()) }
         object.add("topics", json: "[" + topics.joined(separator: ",") + "]")
+        object.add("topics_found", broker.topicsFound)
+        object.add("subscriptions_found", broker.subscriptionsFound)
         object.add("subscriptions", json: "[" + broker.subscriptions.map(\.json).joined(separator: ",") + "]")
         return object.finished()
     }

@@ -4,7 +4,8 @@
 //     GET                /healthz   /readyz                         is it alive; does it take clients
 //     GET                /metrics?topics=N&subscriptions=1          Prometheus
 //     GET                /api/v1/info   /api/v1/stats               the broker
-//     GET                /api/v1/overview?topics=N&subscriptions=N  figures, topics, slow subscriptions
+//     GET                /api/v1/overview?topics=N&subscriptions=N  figures, topics, slow subscriptions; for each
+//                                                                   also _skip=N, _find=…, _sort=…, _slow=1
 //     GET                /api/v1/topics?limit=N&cursor=C            and subscriptions, connections
 //     GET, DELETE        /api/v1/topics/{name}
 //     POST               /api/v1/topics/{name}/complete             and /fail?message=…
@@ -32,6 +33,19 @@ struct ListCursor: Equatable, Sendable {
     var text: String { "\(shard)-\(place)" }
 }
 
+/// What a picture is to have of one table.
+struct Selection: Sendable {
+    /// Rows that are told, and those before them in their order.
+    var limit = 0
+    var skip = 0
+    var find = ""
+    var order = Survey.Order.rank
+    /// Only subscriptions that are slow.
+    var slow = false
+
+    var reach: Int { skip + limit }
+}
+
 enum AdminCall: Sendable {
     case file(PageFile)
     case alive
@@ -39,7 +53,7 @@ enum AdminCall: Sendable {
     case metrics(topics: Int, subscriptions: Int)
     case info
     case stats
-    case overview(topics: Int, subscriptions: Int)
+    case overview(topics: Selection, subscriptions: Selection)
     case list(SystemList, ListCursor, limit: Int)
     case control(ControlCall)
 
@@ -101,8 +115,10 @@ extension AdminCall {
         case ("info", 1): return try only("GET", method, text, .info)
         case ("stats", 1): return try only("GET", method, text, .stats)
         case ("overview", 1):
-            let topics = try query.number("topics", 0...AdminLimits.topics) ?? AdminLimits.page
-            let rows = try query.number("subscriptions", 0...AdminLimits.subscriptions) ?? AdminLimits.page
+            let topics = try query.selection("topics", of: Survey.Order.ofTopics, most: AdminLimits.topics)
+            var rows = try query.selection(
+                "subscriptions", of: Survey.Order.ofSubscriptions, most: AdminLimits.subscriptions)
+            rows.slow = try query.flag("subscriptions_slow")
             return try only("GET", method, text, .overview(topics: topics, subscriptions: rows))
         case ("topics", 1), ("subscriptions", 1), ("connections", 1):
             guard let list = SystemList(name: "$SYS.\(path[0])") else { throw unknown(text) }
@@ -168,6 +184,22 @@ struct AdminQuery {
     }
 
     mutating func flag(_ name: String) throws(Problem) -> Bool { try number(name, 0...1) == 1 }
+
+    mutating func selection(
+        _ table: String, of orders: [Survey.Order], most: Int
+    ) throws(Problem) -> Selection {
+        var selection = Selection()
+        selection.limit = try number(table, 0...most) ?? AdminLimits.page
+        selection.skip = try number(table + "_skip", 0...(AdminLimits.reach - selection.limit)) ?? 0
+        selection.find = text(table + "_find") ?? ""
+        guard let name = text(table + "_sort") else { return selection }
+        guard let order = orders.first(where: { $0.rawValue == name }) else {
+            let known = orders.map(\.rawValue).joined(separator: ", ")
+            throw Problem(.invalid, "\(table)_sort=\(name) is unknown; use one of \(known).")
+        }
+        selection.order = order
+        return selection
+    }
 
     mutating func cursor() throws(Problem) -> ListCursor {
         guard let text = text("cursor") else { return ListCursor() }

@@ -22,6 +22,8 @@ enum AdminLimits {
     /// Items of a page of a list, at most and unless told otherwise.
     static let largestPage = 1000
     static let page = 100
+    /// Rows of a picture's table, in its order, that can be asked for: those skipped and those told.
+    static let reach = 10_000
     /// Topics with metrics of their own, at most and unless told otherwise; and subscriptions, if asked for.
     static let topics = 1000
     static let topicsByDefault = 100

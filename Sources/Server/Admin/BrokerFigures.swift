@@ -61,6 +61,10 @@ struct BrokerFigures: Sendable {
     var connections = ConnectionSums()
     var subscriptionSums = SubscriptionSums()
     var subscriptions: [SubscriptionFigures] = []
+    /// How many there are of what was looked for.
+    var topicsFound = 0
+    var subscriptionsFound = 0
+    var behind: [BehindPair] = []
 
     var counters: ShardCounters {
         var sum = ShardCounters()

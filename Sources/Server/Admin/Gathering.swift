@@ -2,6 +2,7 @@
 // neither threads nor time: whoever has it sends what it wants sent, and tells it when its time is over.
 //
 //     survey:  topics of every shard ──all──▶ connections ──all──▶ subscriptions ──all──▶ complete
+//              (for metrics, the busiest topics before them)
 //     list:    shard after shard, until the page is full ──▶ complete
 //     ping, control:  ask ──all──▶ complete
 
@@ -25,7 +26,7 @@ struct Gathering {
 
     private enum Work {
         case ping
-        case survey(topics: Int, subscriptions: Int, Survey.Order)
+        case survey(topics: Selection, subscriptions: Selection)
         case list(SystemList, limit: Int)
         case control
     }
@@ -33,6 +34,9 @@ struct Gathering {
     private let work: Work
     private let shards: Int
     private var phase = Survey.Table.topics
+    /// For metrics: the topics that are told are the busiest, and those in trouble.
+    private var isForMetrics = false
+    private var busiest: [TopicFigures] = []
     /// Shards that have not answered.
     private var awaited: Set<Int> = []
     private var figures: BrokerFigures
@@ -48,10 +52,14 @@ struct Gathering {
         switch call {
         case .alive, .ready, .file: work = .ping
         case .metrics(let topics, let subscriptions):
-            work = .survey(topics: topics, subscriptions: subscriptions, .age)
-        case .info, .stats: work = .survey(topics: 0, subscriptions: 0, .age)
+            work = .survey(
+                topics: Selection(limit: topics, order: .trouble),
+                subscriptions: Selection(limit: subscriptions, order: .age))
+            isForMetrics = true
+            phase = .busiest
+        case .info, .stats: work = .survey(topics: Selection(), subscriptions: Selection())
         case .overview(let topics, let subscriptions):
-            work = .survey(topics: topics, subscriptions: subscriptions, .rank)
+            work = .survey(topics: topics, subscriptions: subscriptions)
         case .list(let list, let cursor, let limit):
             work = .list(list, limit: limit)
             self.cursor = cursor
@@ -120,34 +128,64 @@ struct Gathering {
     }
 
     private func survey(after place: Int) -> Inquiry {
-        guard case .survey(let topics, let subscriptions, let order) = work else { return .ping }
+        guard case .survey(let topics, let subscriptions) = work else { return .ping }
         switch phase {
-        case .topics: return .survey(Survey(.topics, after: place, most: topics, order: order))
-        case .connections: return .survey(Survey(.connections, after: place, most: 0, order: order))
+        case .busiest: return .survey(Survey(.busiest, after: place, most: topics.limit, order: .busy))
+        case .topics:
+            var survey = Survey(.topics, after: place, most: topics.reach, order: topics.order)
+            survey.find = Needle(topics.find)
+            survey.system = isForMetrics || topics.find.hasPrefix("$")
+            if figures.topics.count >= topics.reach { survey.last = figures.topics.last?.rank(by: topics.order) }
+            return .survey(survey)
+        case .connections: return .survey(Survey(.connections, after: place, most: 0, order: .age))
         case .subscriptions:
-            let names = Set(figures.topics.map(\.name))
-            return .survey(Survey(.subscriptions, after: place, most: subscriptions, order: order, topics: names))
+            var survey = Survey(
+                .subscriptions, after: place, most: subscriptions.reach, order: subscriptions.order,
+                topics: Set(figures.topics.map(\.name)))
+            survey.find = Needle(subscriptions.find)
+            survey.slow = subscriptions.slow
+            survey.pairs = isForMetrics ? topics.limit : 0
+            if figures.subscriptions.count >= subscriptions.reach {
+                survey.last = figures.subscriptions.last?.rank(by: subscriptions.order)
+            }
+            return .survey(survey)
         }
     }
 
     private mutating func take(_ part: SurveyPart, from shard: Int) -> [Question] {
-        guard case .survey(let topics, let subscriptions, let order) = work else { return [] }
+        guard case .survey(let topics, let subscriptions) = work else { return [] }
         figures.shards[shard].counters = part.counters
         figures.topicSums.add(part.topicSums)
         figures.connections.add(part.connections)
         figures.subscriptionSums.add(part.subscriptionSums)
         for (name, sums) in part.byTopic { figures.byTopic[name, default: SubscriptionSums()].add(sums) }
-        figures.topics += part.topics
-        figures.subscriptions += part.subscriptions
-        figures.topics.keepTop(topics) { TopicFigures.isBefore($0, $1, by: order) }
-        figures.subscriptions.keepTop(subscriptions) { SubscriptionFigures.isBefore($0, $1, by: order) }
+        figures.behind = BehindPair.merged(figures.behind + part.pairs, most: topics.limit)
+        switch phase {
+        case .busiest: busiest.add(part.topics, most: topics.limit) { $0.rank(by: .busy) }
+        case .topics:
+            figures.topicsFound += part.found
+            figures.topics.add(part.topics, most: topics.reach) { $0.rank(by: topics.order) }
+        case .connections: break
+        case .subscriptions:
+            figures.subscriptionsFound += part.found
+            figures.subscriptions.add(part.subscriptions, most: subscriptions.reach) {
+                $0.rank(by: subscriptions.order)
+            }
+        }
         if let next = part.next { return [Question(shard: shard, inquiry: survey(after: next))] }
         awaited.remove(shard)
         guard awaited.isEmpty else { return [] }
         switch phase {
-        case .topics: phase = .connections
+        case .busiest: phase = .topics
+        case .topics:
+            figures.topics.removeFirst(min(topics.skip, figures.topics.count))
+            let known = Set(busiest.map(\.epoch))
+            figures.topics = busiest + figures.topics.filter { !known.contains($0.epoch) }
+            phase = .connections
         case .connections: phase = .subscriptions
-        case .subscriptions: return []
+        case .subscriptions:
+            figures.subscriptions.removeFirst(min(subscriptions.skip, figures.subscriptions.count))
+            return []
         }
         return self.survey()
     }
@@ -174,5 +212,14 @@ struct Gathering {
         if rows.count < limit, cursor.shard < shards { return askForPage() }
         result = .page(rows, next: cursor.shard < shards ? cursor : nil)
         return []
+    }
+}
+
+extension Array {
+    /// Of rows that stand in their order and others, keeps those that come first.
+    fileprivate mutating func add(_ others: [Element], most: Int, by rank: (Element) -> Rank) {
+        guard !others.isEmpty else { return }
+        self += others
+        keepTop(most) { rank($0) < rank($1) }
     }
 }

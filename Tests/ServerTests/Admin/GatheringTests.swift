@@ -27,6 +27,8 @@ struct GatheringTests {
     @Test func aSurveyGoesOverEachTableOnAllShardsInTurn() throws {
         var gathering = Gathering(.metrics(topics: 10, subscriptions: 0), known: known(2))
         var questions = gathering.start(.metrics(topics: 10, subscriptions: 0))
+        #expect(questions.map(\.shard) == [0, 1] && questions.allSatisfy { table($0) == .busiest })
+        for shard in 0..<2 { questions = gathering.receive(.survey(part()), from: shard, loop: loop) }
         #expect(questions.map(\.shard) == [0, 1] && questions.allSatisfy { table($0) == .topics })
         // One shard has more than one part: the other tables wait for it.
         questions = gathering.receive(.survey(part(next: 4096)), from: 0, loop: loop)
@@ -46,6 +48,39 @@ struct GatheringTests {
         // The counters are those of the last part.
         #expect(figures.counters.published == 7 && figures.missing.isEmpty)
     }
+
+    @Test func whatIsLookedForIsToldByPages() throws {
+        var topics = Selection()
+        (topics.limit, topics.skip, topics.find, topics.order) = (2, 1, "Eu", .name)
+        var rows = Selection()
+        (rows.limit, rows.slow) = (5, true)
+        let call = AdminCall.overview(topics: topics, subscriptions: rows)
+        var gathering = Gathering(call, known: known(2))
+        var questions = gathering.start(call)
+        func survey() throws -> Survey {
+            guard case .survey(let survey)? = questions.first?.inquiry else { throw Missing() }
+            return survey
+        }
+        #expect(try survey().most == 3 && survey().find.isIn("orders.EU") && !survey().find.isIn("orders.us"))
+        #expect(try survey().last == nil && !survey().system)
+        var full = part(next: 2048)
+        full.topics = ["b.eu", "d.eu", "f.eu"].map(topic)
+        full.found = 40
+        questions = gathering.receive(.survey(full), from: 0, loop: loop)
+        // What comes behind those that are known is not asked for any more.
+        #expect(try survey().after == 2048 && survey().last == topic("f.eu").rank(by: .name))
+        var others = part()
+        others.topics = ["a.eu", "c.eu"].map(topic)
+        others.found = 2
+        questions = gathering.receive(.survey(others), from: 1, loop: loop)
+        for shard in [0, 0, 1] { questions = gathering.receive(.survey(part()), from: shard, loop: loop) }
+        #expect(try survey().slow && survey().topics == ["b.eu", "c.eu"])
+        for shard in 0..<2 { questions = gathering.receive(.survey(part()), from: shard, loop: loop) }
+        guard case .figures(let figures)? = gathering.outcome else { throw Missing() }
+        #expect(figures.topics.map(\.name) == ["b.eu", "c.eu"] && figures.topicsFound == 42)
+    }
+
+    private func topic(_ name: String) -> TopicFigures { TopicFigures(name: name) }
 
     @Test func aShardThatDoesNotAnswerIsToldWithWhatItSaidLast() throws {
         var before = known(2)

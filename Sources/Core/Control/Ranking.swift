@@ -1,0 +1,174 @@
+// Ranking: which topics and subscriptions an operator wants to see, and which of them come first. All of it is decided
+// on the shard that has them, so that no answer depends on how many were fetched.
+
+import Replay
+
+/// Where something stands in an order: the larger `first` comes first, then the larger `second`, then by name and
+/// number.
+public struct Rank: Comparable, Sendable {
+    var first: UInt64
+    var second: UInt64
+    var name: String
+    var id: UInt64
+
+    /// `a < b`: `a` comes first.
+    public static func < (a: Rank, b: Rank) -> Bool {
+        if a.first != b.first { return a.first > b.first }
+        if a.second != b.second { return a.second > b.second }
+        return a.name != b.name ? a.name < b.name : a.id < b.id
+    }
+}
+
+/// The rows that come first in an order. What comes behind those that are known is not taken in.
+struct FirstRows<Row> {
+    private let most: Int
+    /// The last of them that may be left, once there are enough.
+    private var last: Rank?
+    private var rows: [(rank: Rank, row: Row)] = []
+
+    init(most: Int, last: Rank?) {
+        self.most = most
+        self.last = last
+    }
+
+    mutating func add(_ row: @autoclosure () -> Row, _ rank: Rank) {
+        if let last, !(rank < last) { return }
+        rows.append((rank, row()))
+        if rows.count >= 2 * most { keep() }
+    }
+
+    private mutating func keep() {
+        rows.keepTop(most) { $0.rank < $1.rank }
+        if rows.count == most, let rank = rows.last?.rank { last = rank }
+    }
+
+    /// In their order.
+    consuming func all() -> [Row] {
+        keep()
+        return rows.map(\.row)
+    }
+}
+
+extension Survey {
+    public enum Order: String, Sendable, CaseIterable {
+        /// What needs a look first. Topics: those whose publishers are blocked, then those that lose publishes, then
+        /// the busiest. Subscriptions: those that have been behind for longest.
+        case rank
+        /// Topics alone: as `rank`, but the others are left out.
+        case trouble
+        /// The oldest first.
+        case age
+        /// The busiest topics.
+        case busy
+        /// The topics whose logs take most.
+        case bytes
+        /// The topics with the subscription that is the most messages behind; subscriptions as by `rank`.
+        case behind
+        /// Those that lost the most messages.
+        case dropped
+        /// The subscriptions that the most messages wait for.
+        case waiting
+        /// The subscriptions with the least credit.
+        case credit
+        /// By name, subscriptions by that of their topic.
+        case name
+
+        public static let ofTopics: [Order] = [.rank, .busy, .bytes, .behind, .dropped, .name]
+        public static let ofSubscriptions: [Order] = [.rank, .dropped, .waiting, .credit, .name]
+    }
+}
+
+/// A topic loses publishes for so many nanoseconds after one was lost.
+private let losing: UInt64 = 60 * Limits.second
+
+extension TopicFigures {
+    /// Publishers wait for room, publishes were lost lately, or subscriptions lost messages.
+    var isInTrouble: Bool { blockedPublishers > 0 || isLosing || unasked > 0 }
+
+    /// Messages that were lost to subscriptions which had not asked for the newest alone.
+    private var unasked: UInt64 { dropped.total &- dropped[.latest] }
+
+    private var isLosing: Bool { lostSince.map { $0 < losing } ?? false }
+
+    public func rank(by order: Survey.Order) -> Rank {
+        func rank(_ first: UInt64, _ second: UInt64 = 0) -> Rank {
+            Rank(first: first, second: second, name: name, id: epoch)
+        }
+        switch order {
+        case .rank, .trouble:
+            let trouble: UInt64 = blockedPublishers > 0 ? 2 : isLosing ? 1 : 0
+            return rank(trouble, order == .rank || trouble > 0 ? activity.order : unasked)
+        case .age: return rank(age)
+        case .busy, .waiting, .credit: return rank(activity.order)
+        case .bytes: return rank(UInt64(bytes))
+        case .behind: return rank(UInt64(lag))
+        case .dropped: return rank(dropped.total &+ fireDropped &+ refused)
+        case .name: return rank(0)
+        }
+    }
+}
+
+extension SubscriptionFigures {
+    public func rank(by order: Survey.Order) -> Rank {
+        Rank(order, id: id, topic: topic, behind: behind, waiting: waiting, dropped: dropped, credit: outstanding)
+    }
+}
+
+extension Rank {
+    fileprivate init(
+        _ order: Survey.Order, id: UInt64, topic: String, behind: UInt64, waiting: Int, dropped: UInt64, credit: UInt64?
+    ) {
+        (first, second, name, self.id) = (0, 0, "", id)
+        switch order {
+        case .rank, .trouble, .behind, .busy, .bytes: (first, second) = (behind, dropped)
+        case .age: break
+        case .dropped: (first, second) = (dropped, behind)
+        case .waiting: (first, second) = (UInt64(waiting), behind)
+        case .credit: (first, second) = (.max - (credit ?? .max), behind)
+        case .name: name = topic
+        }
+    }
+
+    /// The same as by its figures, without making them.
+    init(_ subscriber: Subscriber, behind: UInt64, by order: Survey.Order) {
+        let credit = subscriber.known { $0.credit } ?? subscriber.early
+        self.init(
+            order, id: subscriber.id, topic: subscriber.mirror.name, behind: behind,
+            waiting: subscriber.known { $0.waiting } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
+            credit: credit.isUnbounded ? nil : credit.outstanding)
+    }
+}
+
+/// Words that are looked for, in any case of ASCII's letters, and in linear time whatever they are (Knuth, Morris,
+/// Pratt).
+public struct Needle: Sendable {
+    private let bytes: [UInt8]
+    /// By place: how many of the bytes before it are also the first ones.
+    private var shifts: [Int]
+    public var isEmpty: Bool { bytes.isEmpty }
+
+    public init(_ text: String) {
+        bytes = text.utf8.map(Needle.lower)
+        shifts = Array(repeating: 0, count: bytes.count)
+        var length = 0
+        for index in bytes.indices.dropFirst() {
+            while length > 0, bytes[index] != bytes[length] { length = shifts[length - 1] }
+            if bytes[index] == bytes[length] { length += 1 }
+            shifts[index] = length
+        }
+    }
+
+    private static func lower(_ byte: UInt8) -> UInt8 { (65...90).contains(byte) ? byte | 0x20 : byte }
+
+    public func isIn(_ text: String) -> Bool {
+        guard !bytes.isEmpty else { return true }
+        var length = 0
+        for byte in text.utf8 {
+            let byte = Needle.lower(byte)
+            while length > 0, byte != bytes[length] { length = shifts[length - 1] }
+            if byte == bytes[length] { length += 1 }
+            if length == bytes.count { return true }
+        }
+        return false
+    }
+}
