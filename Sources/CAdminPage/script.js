@@ -13,7 +13,7 @@ const INTERVAL = 1000;
 
 const tiles = {};
 for (const [key, name] of [
-  ["published", "Published / s"], ["delivered", "Delivered / s"], ["dropped", "Dropped / s"], ["slow", "Slow"],
+  ["published", "Published / s"], ["delivered", "Delivered / s"], ["dropped", "Lost / s"], ["slow", "Slow"],
   ["blocked", "Blocked"], ["connections", "Connections"], ["memory", "Memory"],
 ]) {
   const value = make("span", { className: "value", textContent: "–" });
@@ -45,9 +45,10 @@ const showTiles = (stats) => {
   const per = (name) => (seconds > 0 ? Math.max(0, stats[name] - last[name]) / seconds : 0);
   tell("published", per("published"), rate(per("published")), `${count(stats.published)} in all`);
   tell("delivered", per("delivered"), rate(per("delivered")), `${count(stats.delivered)} in all`);
-  const dropped = per("dropped") + per("lost_total");
-  const lost = stats.lost_total > 0 ? `, ${count(stats.lost_total)} publishes` : "";
-  tell("dropped", dropped, rate(dropped), `${count(stats.dropped)} in all${lost}`, dropped > 0 ? "bad" : "");
+  const unasked = seconds > 0 ? Math.max(0, droppedUnasked(stats) - droppedUnasked(last)) / seconds : 0;
+  const dropped = unasked + per("lost_total");
+  tell("dropped", dropped, rate(dropped),
+    `${count(droppedUnasked(stats))} messages, ${count(stats.lost_total)} publishes`, dropped > 0 ? "bad" : "");
   tell("slow", slow, count(slow), `of ${count(stats.subscriptions)} subscriptions`, slow > 0 ? "alert" : "");
   tell("blocked", stats.publishers_blocked, count(stats.publishers_blocked),
     `of ${count(stats.publishers)}, ${count(stats.parked)} parked`, stats.publishers_blocked > 0 ? "alert" : "");
@@ -62,7 +63,7 @@ const health = (kind, words) => {
   say($("health"), words);
 };
 
-/// For so many nanoseconds the page says what publishes were lost to, and which limits of all clients were reached.
+/// For so many nanoseconds the page says what was lost, and which limits of all clients were reached.
 const REMEMBERED = 60e9;
 const SHORTAGES = {
   memory: "memory is full", room: "topics have no room", "publish-rate": "users publish too fast",
@@ -74,17 +75,35 @@ let pictures = [];
 /// What of `names` has grown within that time, in `figures` of the pictures.
 const grown = (figures, names) => names.filter((name) => pictures.at(-1)[figures][name] > pictures[0][figures][name]);
 
+/// How many there are in `figures` of the pictures' last that were not in their first.
+const since = (sum) => sum(pictures.at(-1)) - sum(pictures[0]);
+
+/// Publishes that came to nothing. What was lost before the page was opened is told, too, without a number.
+const lossWords = (stats, held) => {
+  const lost = since((one) => one.lost_total);
+  const known = grown("lost", Object.keys(SHORTAGES));
+  const reasons = (known.length > 0 ? known : [stats.last_loss_reason])
+    .map((name) => SHORTAGES[name] + (name === "memory" ? ` (${held})` : ""));
+  const topic = stats.last_loss_topic ? `, last of ${stats.last_loss_topic}` : "";
+  return `${lost > 0 ? `${count(lost)} ` : ""}publishes lost: ${reasons.join(", ")}${topic}`;
+};
+
+const dropWords = () => {
+  const dropped = since(droppedUnasked);
+  return `${dropped > 0 ? `${count(dropped)} ` : ""}messages dropped for slow subscriptions`;
+};
+
 const showHealth = (stats) => {
   pictures = pictures.filter((one) => one.time_ns > stats.time_ns - REMEMBERED && one.uptime_ms <= stats.uptime_ms);
   pictures.push(stats);
-  const lost = stats.lost_total - pictures[0].lost_total;
-  const shortages = grown("lost", Object.keys(SHORTAGES)).map((name) => SHORTAGES[name]);
   const limits = grown("limits", SHARED);
+  const held = `${bytes(stats.memory)} of ${bytes(stats.memory_limit)}`;
   if (stats.shards_missing.length > 0) health("bad", `shard ${stats.shards_missing.join(", ")} does not answer`);
   else if (stats.draining) health("alert", "draining");
-  else if (lost > 0) health("bad", `${count(lost)} publishes lost: ${shortages.join(", ")}`);
+  else if (stats.last_loss_ms < REMEMBERED / 1e6) health("bad", lossWords(stats, held));
+  else if (stats.last_drop_ms < REMEMBERED / 1e6) health("alert", dropWords());
   else if (limits.length > 0) health("alert", `limit reached: ${limits.join(", ")}`);
-  else if (stats.memory > 0.9 * stats.memory_limit) health("alert", "memory is nearly full");
+  else if (stats.memory > 0.9 * stats.memory_limit) health("alert", `memory is nearly full: ${held}`);
   else health("good", "healthy");
 };
 

@@ -156,6 +156,25 @@ enum View {
         return out
     }
 
+    /// The same for a name, which is told from others by both of its ends: what does not fit goes from its middle.
+    static func clipName(_ text: String, _ width: Int) -> String {
+        guard text.utf8.count > width, columns(text) > width, width > 2 else { return clip(text, width) }
+        var (end, used) = ("", 0)
+        for character in text.reversed() {
+            used += columns(character)
+            if used > (width - 1) / 2 { break }
+            end.insert(character, at: end.startIndex)
+        }
+        var begin = ""
+        used = columns(end) + 1
+        for character in text {
+            used += columns(character)
+            if used > width { break }
+            begin.append(character)
+        }
+        return begin + "…" + end
+    }
+
     private static func columns(_ character: Character) -> Int {
         guard let scalar = character.unicodeScalars.first?.value else { return 0 }
         switch scalar {

@@ -33,7 +33,7 @@ import Testing
         state.endTopics(now: 1_000_000_000)
         state.beginSubscriptions()
         for row in rows { state.add(subscription: row) }
-        state.endSubscriptions()
+        state.endSubscriptions(now: 1_000_000_000)
         return state
     }
 
@@ -90,9 +90,12 @@ import Testing
         #expect(state.topics[0].rateIn == 0)
     }
 
-    @Test func showsWhoIsSlowOnAnyScreen() {
+    @Test func showsWhoIsSlowOnAnyScreen() throws {
         var state = state([row(1), row(2, behind: 90_000, waiting: 20, dropped: 1234)])
-        state.stats = JSON("{\"published_per_s\":300,\"delivered_per_s\":1,\"dropped_per_s\":2,\"memory\":1024}")
+        func take(_ stats: String, at second: UInt64) throws {
+            state.take(stats: try #require(JSON(stats)), now: second * 1_000_000_000)
+        }
+        try take("{\"published_per_s\":300,\"delivered_per_s\":1,\"dropped_per_s\":2,\"memory\":1024}", at: 1)
         for (width, height) in [(160, 40), (100, 24), (80, 24), (60, 12), (40, 8), (20, 4), (3, 2), (1, 1)] {
             let lines = TopView.render(state, width: width, height: height)
             #expect(lines.count == height)
@@ -107,8 +110,68 @@ import Testing
         #expect(TopView.render(state, width: 0, height: 5).isEmpty)
         // Publishes that were lost.
         #expect(!text.contains { $0.contains("lost") })
-        state.stats = JSON("{\"published_per_s\":300,\"lost\":1591,\"lost_per_s\":3,\"memory\":1024}")
-        let line = TopView.render(state, width: 160, height: 20).first { $0.text.contains("lost 1,591") }
-        #expect(line?.style == .warning)
+        try take(
+            "{\"published_per_s\":300,\"lost\":1591,\"lost_per_s\":3,\"lost_to_memory\":1591,\"lost_topic\":\"orders\","
+                + "\"memory\":2048,\"memory_limit\":2048}", at: 2)
+        var lines = TopView.render(state, width: 160, height: 20)
+        #expect(lines.first { $0.text.contains("lost 1,591") }?.style == .warning)
+        let words = "publishes lost: memory (2.0 KiB of 2.0 KiB); 3.0/s, last of orders"
+        #expect(lines.first { $0.text.contains(words) }?.style == .warning)
+        #expect(lines.contains { $0.text.contains("memory 2.0 KiB of 2.0 KiB") } && lines.count == 20)
+        // It is told for a minute.
+        try take("{\"lost\":1591,\"lost_to_memory\":1591}", at: 60)
+        lines = TopView.render(state, width: 160, height: 20)
+        #expect(lines.contains { $0.text.contains(words) })
+        try take("{\"lost\":1591,\"lost_to_memory\":1591}", at: 63)
+        lines = TopView.render(state, width: 160, height: 20)
+        #expect(!lines.contains { $0.text.contains("publishes lost") })
+    }
+
+    @Test func whatNeedsALookComesFirst() {
+        var state = state([])
+        var topics = [topic("idle", 5), topic("busy", 900), topic("losing", 5), topic("blocked", 1)]
+        (topics[3].blocked, topics[3].bytes) = (1, 3 << 20)
+        for lost in [3, 7] as [UInt64] {
+            topics[2].lost = lost
+            state.beginTopics()
+            for topic in topics { state.add(topic: topic) }
+            state.endTopics(now: 2_000_000_000 * lost)
+        }
+        #expect(state.topics.map(\.name) == ["blocked", "losing", "busy", "idle"])
+        let lines = TopView.render(state, width: 160, height: 30)
+        #expect(lines.first { $0.text.contains("blocked") && $0.text.contains("3.0 MiB") }?.style == .warning)
+    }
+
+    /// One that asks, and for too few, is not told to have asked for nothing.
+    @Test func whoAsksTooLittleIsToldSo() throws {
+        func row(_ requested: Int, _ delivered: Int, asked: Int) throws -> TopSubscription {
+            TopSubscription(
+                try #require(
+                    JSON(
+                        "{\"id\":1,\"topic\":\"t\",\"requested\":\(requested),\"outstanding\":0,"
+                            + "\"delivered\":\(delivered),"
+                            + "\"waiting\":20,\"dropped\":\(delivered * 9),\"behind_ms\":9000,\"waits_for\":\"credit\","
+                            + "\"asked_ms\":\(asked)}")))
+        }
+        var state = state([try row(10, 10, asked: 200)])
+        #expect(state.subscriptions[0].words == "asks too little")
+        state.beginSubscriptions()
+        state.add(subscription: try row(30, 30, asked: 100))
+        state.endSubscriptions(now: 3_000_000_000)
+        #expect(state.subscriptions[0].words == "asks 10 of 100/s")
+        state.beginSubscriptions()
+        state.add(subscription: try row(30, 30, asked: 9100))
+        state.endSubscriptions(now: 4_000_000_000)
+        #expect(state.subscriptions[0].words == "no credit")
+    }
+
+    @Test func namesAreCutInTheMiddleAndHideNothing() {
+        #expect(View.clipName("orders.europe.north.oslo", 11) == "order….oslo")
+        #expect(View.clipName("short", 5) == "short" && View.clipName("四四四四四", 7).hasSuffix("四"))
+        for width in 1..<30 { #expect(View.columns(View.clipName("orders.europe.四四.oslo", width)) <= width) }
+        #expect(
+            SafeText.name("a\u{202e}b\u{200b}c\u{ad}d\u{a0}e\u{61c}é")
+                == "a\\u{202e}b\\u{200b}c\\u{ad}d\\u{a0}e\\u{61c}é")
+        #expect(SafeText.name("\u{e0041}\u{3164}\u{1b}") == "\\u{e0041}\\u{3164}\\x1b")
     }
 }

@@ -99,12 +99,23 @@ extension AdminAnswer {
         object.add("published", counters.published)
         object.add("delivered", counters.delivered)
         object.add("dropped", counters.dropped.total)
+        var dropped = JSONObject()
+        for policy in Overflow.allCases { dropped.add(policy.name, counters.dropped[policy]) }
+        object.add("dropped_by_policy", json: dropped.finished())
+        let now = Clock.monotonic()
+        func ago(_ then: UInt64) -> UInt64 { (now - min(then, now)) / 1_000_000 }
+        if counters.lastDrop > 0 { object.add("last_drop_ms", ago(counters.lastDrop)) }
         object.add("fire_dropped", counters.fireDropped)
         object.add("publishes_refused", counters.publishesRefused.total)
         var lost = JSONObject()
         for shortage in PublishLoss.shortages { lost.add(shortage.name, counters.lost(to: shortage)) }
         object.add("lost_total", counters.lost)
         object.add("lost", json: lost.finished())
+        if let last = counters.lastLoss {
+            object.add("last_loss_ms", ago(last.at))
+            object.add("last_loss_topic", last.topic)
+            object.add("last_loss_reason", last.reason.name)
+        }
         var limits = JSONObject()
         for limit in LimitReached.allCases {
             let beyond = limit == .connections ? process.connectionsOverLimit : 0

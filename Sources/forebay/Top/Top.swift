@@ -120,7 +120,8 @@ struct Top: ~Copyable {
 
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
-        case .message(stats, let message): state.stats = JSON(message.data) ?? state.stats
+        case .message(stats, let message):
+            if let figures = JSON(message.data) { state.take(stats: figures, now: Clock.monotonic()) }
         case .message(topics, let message):
             if let row = JSON(message.data) { state.add(topic: TopTopic(row)) }
             return
@@ -134,9 +135,9 @@ struct Top: ~Copyable {
             subscriptions = try session.connection.list(.subscriptions, n: Refill.unbounded)
         case .completed(subscriptions, _, _):
             subscriptions = nil
-            state.endSubscriptions()
-            looks += 1
             let now = Clock.monotonic()
+            state.endSubscriptions(now: now)
+            looks += 1
             let pause = once ? Self.onceInterval : interval
             nextLook = max(began + pause, now + 10 * (now - began))
         case .failed(stats, let error), .failed(topics, let error), .failed(subscriptions, let error): throw error

@@ -13,11 +13,22 @@ struct TopTopic: Equatable {
     var publishers: UInt64 = 0
     var blocked: UInt64 = 0
     var retained: UInt64 = 0
+    /// Publishes that the broker did not take for a shortage of its own, and those a second.
+    var lost: UInt64 = 0
+    var rateLost: Double = 0
+    /// What its messages are charged.
+    var bytes: UInt64 = 0
     /// Messages a second since the picture before.
     var rateIn: Double = 0
     var rateOut: Double = 0
 
     init() {}
+
+    /// What needs a look comes first, then the busiest.
+    func isBefore(_ other: TopTopic) -> Bool {
+        func trouble(_ topic: TopTopic) -> Int { topic.blocked > 0 ? 2 : topic.rateLost > 0 ? 1 : 0 }
+        return (trouble(self), rateIn, published, other.name) > (trouble(other), other.rateIn, other.published, name)
+    }
 
     init(_ row: JSON) {
         func number(_ field: String) -> UInt64 { row[field]?.unsigned ?? 0 }
@@ -31,6 +42,8 @@ struct TopTopic: Equatable {
         publishers = number("publishers")
         blocked = number("publishers_blocked")
         retained = number("retained")
+        lost = number("lost")
+        bytes = number("bytes")
     }
 }
 
@@ -48,6 +61,12 @@ struct TopSubscription: Equatable {
     var dropped: UInt64 = 0
     var behind: UInt64 = 0
     var waitsFor = ""
+    /// How long ago its client asked for messages last; for how many in all, and how many have come for it; and both a
+    /// second since the picture before, where it was in that.
+    var asked = UInt64.max
+    var requested: UInt64?
+    var came: UInt64 = 0
+    var rates: (asked: Double, came: Double)?
 
     /// From here on a subscription with messages waiting is slow, and not just about to get them: milliseconds.
     static let slow: UInt64 = 750
@@ -66,14 +85,30 @@ struct TopSubscription: Equatable {
         dropped = number("dropped")
         behind = number("behind_ms")
         waitsFor = row["waits_for"]?.text ?? "nothing"
+        asked = row["asked_ms"]?.unsigned ?? .max
+        requested = row["requested"]?.unsigned
+        came = number("delivered") &+ waiting &+ dropped
     }
 
     var isSlow: Bool { waiting > 0 && behind >= TopSubscription.slow }
 
     var words: String {
         guard isSlow else { return "keeping up" }
-        return waitsFor == "credit" ? "no credit" : "not reading"
+        if waitsFor != "credit" { return "not reading" }
+        // Whoever asked while messages waited for it does ask, and gets what it asks for.
+        if asked >= behind { return "no credit" }
+        return rates.map { "asks \(Units.count($0.asked)) of \(Units.count($0.came))/s" } ?? "asks too little"
     }
+
+    /// `seconds` ago it was as `before`.
+    mutating func compare(with before: TopSubscription, seconds: Double) {
+        guard let requested, let earlier = before.requested, seconds > 0 else { return }
+        rates = (
+            Double(requested - min(earlier, requested)) / seconds, Double(came - min(before.came, came)) / seconds
+        )
+    }
+
+    static func == (a: TopSubscription, b: TopSubscription) -> Bool { a.id == b.id && a.came == b.came }
 }
 
 /// What comes first.
@@ -125,7 +160,9 @@ struct TopState {
     private(set) var topicsAbove = 0
     private(set) var subscriptionsAbove = 0
     /// From `$SYS.stats`; nil until the first came.
-    var stats: JSON?
+    private(set) var stats: JSON?
+    /// What was lost within the last minute, in words, and when that was.
+    private(set) var loss: (words: String, at: UInt64)?
     private(set) var topics: [TopTopic] = []
     private(set) var subscriptions: [TopSubscription] = []
     /// Of all, whether they are kept or not.
@@ -141,6 +178,7 @@ struct TopState {
     /// The picture before, by name, and when it was made.
     private var before: [String: TopTopic] = [:]
     private var beforeAt: UInt64?
+    private var subscriptionsAt: UInt64?
 
     init(address: String) { self.address = address }
 
@@ -152,6 +190,38 @@ struct TopState {
         case .subscriptions:
             subscriptionsAbove = max(0, min(subscriptionsAbove + rows, subscriptions.count - rooms.subscriptions))
         }
+    }
+
+    // Figures
+
+    private static let shortages = ["memory", "room", "publish_rate", "limit"]
+
+    /// - Parameter now: nanoseconds of the monotonic clock.
+    mutating func take(stats: JSON, now: UInt64) {
+        defer { self.stats = stats }
+        if let loss, now - min(loss.at, now) > 60_000_000_000 { self.loss = nil }
+        func number(_ field: String, of stats: JSON?) -> UInt64 { stats?[field]?.unsigned ?? 0 }
+        // What was lost before the first of them may have been long ago.
+        let isNews = self.stats == nil ? number("lost_per_s", of: stats) > 0 : true
+        guard isNews, number("lost", of: stats) > number("lost", of: self.stats) else { return }
+        let reasons = TopState.shortages.filter {
+            number("lost_to_" + $0, of: stats) > number("lost_to_" + $0, of: self.stats)
+        }
+        var words = "publishes lost: " + reasons.map { TopState.words(reason: $0, stats) }.joined(separator: ", ")
+        words += "; \(Units.rate(Double(number("lost_per_s", of: stats))))"
+        if let topic = stats["lost_topic"]?.text { words += ", last of \(SafeText.name(topic))" }
+        loss = (words, now)
+    }
+
+    private static func words(reason: String, _ stats: JSON) -> String {
+        guard reason == "memory" else { return reason.map { $0 == "_" ? "-" : String($0) }.joined() }
+        return "memory (\(memory(stats)))"
+    }
+
+    /// What the broker uses, and what it may.
+    static func memory(_ stats: JSON) -> String {
+        let used = Units.bytes(stats["memory"]?.unsigned ?? 0)
+        return stats["memory_limit"]?.unsigned.map { "\(used) of \(Units.bytes($0))" } ?? used
     }
 
     // Topics
@@ -178,6 +248,7 @@ struct TopState {
             func rate(_ now: UInt64, _ last: UInt64) -> Double { Double(now - min(last, now)) / seconds }
             nextTopics[index].rateIn = rate(nextTopics[index].published, last.published)
             nextTopics[index].rateOut = rate(nextTopics[index].delivered, last.delivered)
+            nextTopics[index].rateLost = rate(nextTopics[index].lost, last.lost)
         }
         keepTopics()
         before = Dictionary(nextTopics.map { ($0.name, $0) }, uniquingKeysWith: { _, last in last })
@@ -186,9 +257,8 @@ struct TopState {
         topicCount = nextCount
     }
 
-    /// The busiest.
     private mutating func keepTopics() {
-        nextTopics.sort { ($0.rateIn, $0.published, $1.name) > ($1.rateIn, $1.published, $0.name) }
+        nextTopics.sort { $0.isBefore($1) }
         if nextTopics.count > TopState.most { nextTopics.removeSubrange(TopState.most...) }
     }
 
@@ -208,8 +278,16 @@ struct TopState {
         if nextSubscriptions.count >= 2 * TopState.most { keepSubscriptions() }
     }
 
-    mutating func endSubscriptions() {
+    /// - Parameter now: nanoseconds of the monotonic clock.
+    mutating func endSubscriptions(now: UInt64) {
         keepSubscriptions()
+        let seconds = subscriptionsAt.map { Double(now - min($0, now)) / 1e9 } ?? 0
+        let before = Dictionary(subscriptions.map { ($0.id, $0) }, uniquingKeysWith: { _, last in last })
+        for index in nextSubscriptions.indices {
+            guard let last = before[nextSubscriptions[index].id] else { continue }
+            nextSubscriptions[index].compare(with: last, seconds: seconds)
+        }
+        subscriptionsAt = now
         subscriptions = nextSubscriptions
         subscriptionCount = nextCount
         slowCount = nextSlow

@@ -5,21 +5,23 @@ enum TopView {
         let title: String
         let width: Int
         var isLeft = false
+        /// It has what is left over, and is cut in its middle.
+        var isName = false
         /// It is left out first where there is little room; 0 is always there.
         var rank = 0
     }
 
     private static let topicCells = [
-        Cell(title: "TOPIC", width: 24, isLeft: true), Cell(title: "IN/S", width: 9), Cell(title: "OUT/S", width: 9),
-        Cell(title: "SUBS", width: 7), Cell(title: "PUBS", width: 6, rank: 3),
-        Cell(title: "BLOCKED", width: 8, rank: 1), Cell(title: "RETAINED", width: 9, rank: 2),
-        Cell(title: "DROPPED", width: 12),
+        Cell(title: "TOPIC", width: 20, isLeft: true, isName: true), Cell(title: "IN/S", width: 9),
+        Cell(title: "OUT/S", width: 9), Cell(title: "SUBS", width: 6), Cell(title: "PUBS", width: 6, rank: 4),
+        Cell(title: "BLOCKED", width: 8, rank: 1), Cell(title: "RETAINED", width: 9, rank: 3),
+        Cell(title: "SIZE", width: 10, rank: 2), Cell(title: "DROPPED", width: 10), Cell(title: "LOST", width: 9),
     ]
     private static let subscriptionCells = [
-        Cell(title: "STATE", width: 12, isLeft: true), Cell(title: "TOPIC", width: 20, isLeft: true),
-        Cell(title: "CLIENT", width: 22, isLeft: true, rank: 2), Cell(title: "CREDIT", width: 10),
-        Cell(title: "WAITING", width: 9), Cell(title: "", width: 10, isLeft: true, rank: 4),
-        Cell(title: "DROPPED", width: 10), Cell(title: "BEHIND", width: 12),
+        Cell(title: "STATE", width: 16, isLeft: true), Cell(title: "TOPIC", width: 18, isLeft: true, isName: true),
+        Cell(title: "CLIENT", width: 22, isLeft: true, isName: true, rank: 2), Cell(title: "CREDIT", width: 10),
+        Cell(title: "WAITING", width: 8), Cell(title: "", width: 10, isLeft: true, rank: 4),
+        Cell(title: "DROPPED", width: 10), Cell(title: "BEHIND", width: 11),
         Cell(title: "POLICY", width: 14, isLeft: true, rank: 3), Cell(title: "ID", width: 7, isLeft: true, rank: 1),
     ]
 
@@ -50,7 +52,8 @@ enum TopView {
     /// subscriptions leave free.
     static func rooms(_ state: TopState, height: Int) -> (topics: Int, subscriptions: Int) {
         // The title, the figures, a line and a head above each list, and the keys.
-        let room = max(0, height - (state.stats != nil && !state.note.isEmpty ? 8 : 7))
+        let notes = state.stats == nil ? 0 : (state.note.isEmpty ? 0 : 1) + (state.loss == nil ? 0 : 1)
+        let room = max(0, height - 7 - notes)
         let topics = min(max(1, state.topics.count), max(min(3, room), room / 3, room - state.subscriptions.count))
         return (topics, room - topics)
     }
@@ -84,7 +87,7 @@ enum TopView {
         var parts = [
             "published \(rate("published_per_s"))", "delivered \(rate("delivered_per_s"))",
             "dropped \(rate("dropped_per_s"))", "connections \(count("connections"))",
-            "topics \(state.topicCount)", "memory \(Units.bytes(stats["memory"]?.unsigned ?? 0))",
+            "topics \(state.topicCount)", "memory \(TopState.memory(stats))",
         ]
         // Publishes that came to nothing for a shortage of the broker's.
         if let lost = stats["lost"]?.unsigned, lost > 0 { parts.insert("lost \(Units.grouped(lost))", at: 3) }
@@ -92,13 +95,14 @@ enum TopView {
         for part in parts where View.columns(text) + View.columns(part) + 3 <= width { text += " " + part + "  " }
         let isDropping = ["dropped_per_s", "lost_per_s"].contains { (stats[$0]?.unsigned ?? 0) > 0 }
         var lines = [ViewLine(text: text, style: isDropping ? .warning : .plain)]
+        if let loss = state.loss { lines.append(ViewLine(text: " " + loss.words, style: .warning)) }
         if !state.note.isEmpty { lines.append(ViewLine(text: " " + state.note, style: .faint)) }
         return lines
     }
 
     // Rows
 
-    /// The cells that fit, and how wide the first is, which takes what is left over.
+    /// The cells that fit.
     private static func fitting(_ cells: [Cell], _ width: Int) -> [Int] {
         var shown = Set(cells.indices)
         func needed() -> Int { shown.reduce(1) { $0 + cells[$1].width + 1 } }
@@ -112,10 +116,16 @@ enum TopView {
 
     private static func line(_ cells: [Cell], _ texts: [String], _ width: Int) -> String {
         var out = ""
-        for index in fitting(cells, width) {
-            let text = View.clip(texts[index], cells[index].width)
-            let pad = String(repeating: " ", count: max(0, cells[index].width - View.columns(text)))
-            out += " " + (cells[index].isLeft ? text + pad : pad + text)
+        let shown = fitting(cells, width)
+        // Names share what is left over.
+        let names = shown.count { cells[$0].isName }
+        let free = max(0, width - shown.reduce(1) { $0 + cells[$1].width + 1 }) / max(1, names)
+        for index in shown {
+            let cell = cells[index]
+            let room = cell.width + (cell.isName ? min(free, 40) : 0)
+            let text = cell.isName ? View.clipName(texts[index], room) : View.clip(texts[index], room)
+            let pad = String(repeating: " ", count: max(0, room - View.columns(text)))
+            out += " " + (cell.isLeft ? text + pad : pad + text)
         }
         return out
     }
@@ -133,21 +143,23 @@ enum TopView {
         let text = line(
             topicCells,
             [
-                SafeText.line(topic.name + state), Units.count(topic.rateIn), Units.count(topic.rateOut),
+                SafeText.name(topic.name + state), Units.count(topic.rateIn), Units.count(topic.rateOut),
                 Units.grouped(topic.subscriptions), Units.grouped(topic.publishers), Units.grouped(topic.blocked),
-                Units.grouped(topic.retained), Units.grouped(topic.dropped),
+                Units.grouped(topic.retained), Units.bytes(topic.bytes), Units.grouped(topic.dropped),
+                Units.grouped(topic.lost),
             ], width)
-        return ViewLine(text: text, style: topic.blocked > 0 || topic.state == "failed" ? .warning : .plain)
+        let warns = topic.blocked > 0 || topic.rateLost > 0 || topic.state == "failed"
+        return ViewLine(text: text, style: warns ? .warning : .plain)
     }
 
     private static func subscription(_ row: TopSubscription, _ width: Int) -> ViewLine {
         let text = line(
             subscriptionCells,
             [
-                row.words, SafeText.line(row.topic), SafeText.line(row.client),
+                row.words, SafeText.name(row.topic), SafeText.name(row.client),
                 row.credit.map { Units.grouped($0) } ?? "∞", Units.grouped(row.waiting), bar(row),
                 Units.grouped(row.dropped), row.isSlow ? Units.duration(milliseconds: row.behind) : "-",
-                SafeText.line(row.policy), SafeText.line(row.id),
+                SafeText.name(row.policy), SafeText.name(row.id),
             ], width)
         return ViewLine(text: text, style: row.isSlow ? .warning : .plain)
     }
