@@ -114,6 +114,8 @@ let timer = 0;
 /// Looks so far: the answer to one that was followed by another, perhaps of somebody else, is of no interest.
 let turns = 0;
 let knows = false;
+/// The broker tells nothing before somebody signs in who may see it: it is not asked until then.
+let isLocked = false;
 /// Why whoever was signed in is no more.
 let gone = "";
 
@@ -144,15 +146,15 @@ const look = async () => {
     if (turn !== turns) return;
     knows = false;
     if (error.status === 401 && signedIn()) {
-      // Asked again with every picture, the broker would take it for guessing.
       forgetWho();
       showWho();
       gone = error.message;
     }
+    isLocked = error.status === 401 || error.status === 403;
     if (error.status === 401) health("alert", gone || "sign in to see more");
     else health("bad", error.status ? error.message : "the broker does not answer");
   }
-  if (!isPaused) timer = setTimeout(look, INTERVAL);
+  if (!isPaused && !isLocked) timer = setTimeout(look, INTERVAL);
 };
 
 const pause = () => {
@@ -160,13 +162,14 @@ const pause = () => {
   $("pause").setAttribute("aria-pressed", String(isPaused));
   say($("pause"), isPaused ? "Go on" : "Pause");
   if (isPaused) clearTimeout(timer);
-  else look();
+  else if (!isLocked) look();
 };
 
 $("pause").addEventListener("click", pause);
 $("sign-in").addEventListener("click", async () => {
   if (!(await signIn())) return;
   gone = "";
+  isLocked = false;
   stop();
   showWho();
   look();
