@@ -41,6 +41,7 @@ enum Metrics {
         addTLS(broker.counters, process, to: &out)
         addLoops(broker, to: &out)
         addTopics(broker, to: &out)
+        addBehind(broker.behind, to: &out)
         if subscriptions { addRows(broker.subscriptions, to: &out) }
         process.resources.add(to: &out)
         return out.text
@@ -290,6 +291,15 @@ enum Metrics {
         seconds("lag_seconds", .gauge, "Age of the oldest message that waits for one.") { sums($0).age }
         seconds("behind_seconds", .gauge, "For how long one has had messages waiting; the longest.") {
             sums($0).behind
+        }
+    }
+
+    private static func addBehind(_ pairs: [BehindPair], to out: inout Exposition) {
+        out.family(
+            "forebay_behind_seconds", .gauge,
+            "For how long a subscription to the topic has had messages waiting; the longest, where that is slow.")
+        for pair in pairs {
+            out.sample(["topic": pair.topic, "policy": pair.policy.name], nanoseconds: pair.behind)
         }
     }
 
