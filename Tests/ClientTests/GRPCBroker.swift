@@ -177,7 +177,7 @@ final class GRPCBroker {
         case .complete(let stream, _, _): asked[stream]?.isHalfClosed = true
         case .reset(let stream, _, let code): asked[stream]?.reset = code.rawValue
         case .fatal(let error), .closedByPeer(let error): goAway = error
-        case .closed, .writable, .pong, .response, .closing: break
+        case .closed, .writable, .pong, .worked, .response, .closing: break
         }
     }
 

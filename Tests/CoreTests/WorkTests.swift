@@ -2,6 +2,8 @@
 // looked at.
 
 import Bytes
+import HTTP2
+import HTTP2Frames
 import Replay
 import RSocket
 import Testing
@@ -55,6 +57,21 @@ import Testing
         broker.runAll()
         #expect(shard.counters.subscriptionsOpened == 3000 && !shard.hasWork && !shard.isBehind(floods[0].id))
         #expect(shard.subscriptionCount == 0)
+    }
+
+    /// Each is one event, however many fields it has.
+    @Test func requestsOfManyFieldsAreDealtWithByQuantum() {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let calls = TestGRPC(broker)
+        let fields = (0..<400).map { _ in ("a", "") }
+        let bytes = (0..<60).flatMap { get(UInt32(2 * $0 + 1), fields) }
+        var requests: UInt64 { calls.face?.session?.pointee.counters.requests ?? 0 }
+        shard.beginTurn()
+        bytes.withUnsafeBytes { shard.receive($0, on: calls.client.id, now: broker.now) }
+        #expect(shard.isBehind(calls.client.id) && requests < 10)
+        broker.runAll()
+        #expect(requests == 60 && !shard.hasWork)
     }
 
     @Test func aTurnEnds() {

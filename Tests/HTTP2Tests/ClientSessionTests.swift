@@ -82,6 +82,7 @@ private final class Client {
         case .closed(let stream, _): log.append("closed \(stream)")
         case .writable(let stream, _): log.append("writable \(stream)")
         case .pong(let number): log.append("pong \(number)")
+        case .worked: break
         case .closing(let why): log.append("closing \(why)")
         case .fatal(let error): log.append("fatal \(error.code.rawValue)")
         case .closedByPeer(let error): log.append("closed by peer \(error.code.rawValue) \(error.message)")

@@ -117,7 +117,7 @@ final class LoopbackServer: @unchecked Sendable {
             client.sink.left[stream] = nil
             client.posted[stream] = nil
         case .fatal(let error): fatal.append(error)
-        case .writable, .pong, .closedByPeer, .response, .closing: break
+        case .writable, .pong, .worked, .closedByPeer, .response, .closing: break
         }
     }
 

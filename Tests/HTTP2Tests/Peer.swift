@@ -44,6 +44,8 @@ final class Peer {
     /// All that the session wrote.
     private(set) var frames: [Received] = []
     private(set) var fatal: HTTP2Error?
+    /// What reading took, each time that it was told.
+    private(set) var worked: [Int] = []
     var consumes = true
     var now: UInt64 = 1_000_000_000_000
 
@@ -104,6 +106,7 @@ final class Peer {
             log.append("closed \(stream)")
         case .writable(let stream, _): log.append("writable \(stream)")
         case .pong(let number): log.append("pong \(number)")
+        case .worked(let units): worked.append(units)
         case .response, .closing: preconditionFailure("a server was told what clients are told")
         case .fatal(let error):
             log.append("fatal \(error.code.rawValue)")

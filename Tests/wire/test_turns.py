@@ -5,6 +5,7 @@ FOREBAY_HEAVY=full:  FOREBAY_HEAVY=full .venv/bin/python -m pytest -n 0 -s Tests
 import socket
 
 import http1
+import http2
 import pytest
 import tls
 
@@ -26,6 +27,17 @@ def turns(begin):
     yield one
     for this in made:
         this.end()
+
+
+def requests_of(wire: http2.Wire, field: tuple[str, str], fields: int, count: int) -> bytes:
+    """So many requests with that field so many times. HPACK has it in its table, where it takes one byte."""
+    path = "/v1/topics/t/messages"
+    request = (":method", "GET"), (":scheme", "http"), (":path", path), (":authority", wire.authority)
+    flags = http2.END_HEADERS | http2.END_STREAM
+    wire.send(http2.frame(http2.HEADERS, flags, 1, wire.block(*request, field)))
+    wire.roundtrip()
+    block = wire.block(*request) + wire.block(field) * fields
+    return b"".join(http2.frame(http2.HEADERS, flags, stream, block) for stream in range(3, 2 * count + 3, 2))
 
 
 REQUESTS = {
@@ -186,6 +198,51 @@ def test_handshakes_that_expire_together(turns):
             pass
         client.close()
     here.check(f"{len(clients)} handshakes")
+
+
+def test_requests_of_many_fields(turns):
+    """Some 330 of them, each of one byte, in each of many requests on many connections."""
+    here, count = turns(), 250
+    wires = [http2.Wire(here.broker.http) for _ in range(40)]
+    floods = [requests_of(wire, ("forebay-header-a", ""), 331, count) for wire in wires]
+    with here.standing_still():
+        for wire, flood in zip(wires, floods):
+            wire.send(flood)
+    for wire in wires:
+        wire.roundtrip()
+        wire.close()
+    here.check(f"{count} requests of many fields on each of {len(wires)} connections")
+
+
+def test_headers_that_expand_to_much(turns):
+    """Some 90 bytes stand for nearly 16 times `max-headers`, and are answered with 431."""
+    here = turns()
+    wire = http2.Wire(here.broker.http)
+    flood = requests_of(wire, ("x-a", "v" * 3500), 73, 900)
+    with here.standing_still():
+        wire.send(flood)
+    wire.roundtrip()
+    wire.close()
+    here.check("900 requests with long headers")
+
+
+def test_window_updates_for_many_streams(turns):
+    """The connection's window grows by one byte at a time, while those of its streams are closed."""
+    here, count = turns(), 990
+    wire = http2.Wire(here.broker.http, (4, 0))
+    wire.send(*[wire.call(stream, http2.SUBSCRIBE, http2.open_of("t.windows")) for stream in streams(count)])
+    peer = here.broker.peer()
+    peer.joined("t.windows", count)
+    peer.publish("t.windows", b"x" * 100)
+    wire.roundtrip()
+    # One byte of DATA earns one more.
+    wire.send(http2.data(1, http2.framed(b"\x10\x01")) * 10_000)
+    wire.roundtrip()
+    with here.standing_still():
+        assert wire.flood(http2.window_update(0, 1) * 11_900)
+    wire.roundtrip()
+    wire.close()
+    here.check(f"11,900 updates for {count} streams")
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["clear", "TLS"])

@@ -178,7 +178,7 @@ extension GRPCConnection {
         case .closedByPeer(let error):
             let text = error.message.isEmpty ? "HTTP/2's error \(error.code.rawValue)." : error.message
             throw die(ClientError(.connectionError, text))
-        case .request, .closed, .writable, .pong: return nil
+        case .request, .closed, .writable, .pong, .worked: return nil
         }
     }
 

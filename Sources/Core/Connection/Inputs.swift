@@ -164,6 +164,12 @@ extension Shard {
             if session.pointee.wantsOutput { flush(connection) }
             return false
         }
+        if case .worked(let units) = event {
+            work.spent += units
+            // Answers that the session gave by itself need not wait for the rest.
+            if session.pointee.wantsOutput { flush(connection) }
+            return true
+        }
         if case .new = connection.phase { accept(connection) }
         handle(event, on: connection, http, now: now)
         return true

@@ -47,7 +47,7 @@ extension Shard {
             }
             flush(connection)
         // The latter are told to clients alone.
-        case .pong, .response, .closing:
+        case .pong, .response, .closing, .worked:
             break
         case .fatal(let error):
             lose(connection, reason: error.message, now: now)

@@ -83,6 +83,7 @@ extension Connection {
 
     fileprivate func addHeader(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Int32 {
         section.add(name: name, value: value, limit: limits.maxHeaderList)
+        work.add(name.count + value.count + HeaderSection.fieldSize)
         guard section.size / HTTP2Limits.headerBombFactor > limits.maxHeaderList else { return 0 }
         if trip == nil {
             trip = .limit(
@@ -158,6 +159,8 @@ extension Connection {
         case FrameHead.Kind.settings:
             if frame.hd.flags & FrameHead.ack == 0 {
                 isOpened = true
+                // Nghttp2 has gone over all of them.
+                work.add(streams.count * ReadingWork.stream)
                 roomGrew(on: nil)
             } else {
                 isAcknowledged = true

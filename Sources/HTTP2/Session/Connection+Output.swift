@@ -151,8 +151,16 @@ extension Connection {
         if let stream {
             if let index = streams.find(stream) { unblock(index) }
         } else {
-            for index in 0..<streams.count { unblock(index) }
+            hasRoomToTell = true
         }
+    }
+
+    /// All streams are looked at once for all the frames that made room on the connection, as that may be on none.
+    func tellOfRoom() {
+        hasRoomToTell = false
+        guard blocked + held > 0 else { return }
+        work.add(streams.count * ReadingWork.stream)
+        for index in 0..<streams.count { unblock(index) }
     }
 
     private func unblock(_ index: Int) {

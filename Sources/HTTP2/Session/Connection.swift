@@ -45,6 +45,10 @@ final class Connection {
     var blocked = 0
     /// Streams whose body is `held`.
     var held = 0
+    /// What reading took that the owner has not been told of.
+    var work = ReadingWork()
+    /// The windows of all streams have grown, and those that wait for that are not told yet.
+    var hasRoomToTell = false
 
     // Of the output, see Connection+Output.swift.
     var port: SinkPort?
@@ -96,7 +100,15 @@ final class Connection {
     func next() -> HTTPEvent? {
         while true {
             if let event = events.take() { return event }
-            guard phase == .open, readFrame() else { break }
+            guard phase == .open else { break }
+            if hasRoomToTell && (work.isDue || !isWindowUpdateNext) {
+                tellOfRoom()
+            } else if work.isDue {
+                return .worked(units: work.take())
+            } else {
+                guard readFrame() else { break }
+                if events.isEmpty { work.add(ReadingWork.frame) }
+            }
         }
         if phase != .open { discardInput() }
         putAside()
@@ -115,9 +127,15 @@ final class Connection {
         aside.removeAll()
     }
 
+    /// What is to be read next.
+    private var front: UnsafeRawBufferPointer { aside.isEmpty ? input : aside.readable }
+
+    /// Whoever waits for room may be told behind the next frame as well.
+    private var isWindowUpdateNext: Bool { walker.isNext(FrameHead.Kind.windowUpdate, front) }
+
     /// Hands nghttp2 bytes up to the end of a frame; false when there are none.
     private func readFrame() -> Bool {
-        let front = aside.isEmpty ? input : aside.readable
+        let front = front
         guard !front.isEmpty else { return false }
         let (count, head) = walker.take(front)
         // The memory stays until more is put aside, so an event may point to it.
@@ -134,6 +152,9 @@ final class Connection {
             if let error = flood.received(head, late: isLate, answered: isAnswered, now: now) ?? misplaced(head) {
                 die(error)
                 return true
+            }
+            if head.type == FrameHead.Kind.headers || head.type == FrameHead.Kind.continuation {
+                work.add(head.length * ReadingWork.compressed)
             }
             if role == .server && head.type == FrameHead.Kind.headers && head.stream % 2 == 1
                 && head.stream > lastStream

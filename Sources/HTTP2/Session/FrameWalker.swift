@@ -61,6 +61,12 @@ struct FrameWalker {
         }
     }
 
+    /// `bytes`, which come next, begin with a frame of that type.
+    func isNext(_ type: UInt8, _ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard case .header(have: 0) = state else { return false }
+        return bytes.count >= FrameHead.size && bytes[3] == type
+    }
+
     /// Takes bytes up to the end of a frame, of the preface, or of what there is.
     ///
     /// - Returns: how many were taken, and the header that was completed by them, if one was.

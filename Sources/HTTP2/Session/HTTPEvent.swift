@@ -25,6 +25,9 @@ public enum HTTPEvent {
     case writable(stream: UInt32, handle: UInt32)
     /// The peer will end the connection, for this reason: it takes no more requests, and those it has go on.
     case closing(String)
+    /// Reading has taken so many units of work, of about a microsecond each, that no other event accounts for: header
+    /// sections, by what they expand to, and frames that tell nothing. The owner may call `hold` and serve others.
+    case worked(units: Int)
     /// The peer answered `ping`.
     case pong(UInt64)
     /// The peer broke a rule or a limit. Call `produce` until it has nothing more, write that, and close; all streams

@@ -112,6 +112,8 @@ struct HeaderSection: ~Copyable {
     private var pseudo = Pseudo()
     /// As SETTINGS_MAX_HEADER_LIST_SIZE counts (RFC 9113, 6.5.2).
     private(set) var size = 0
+    /// What a field counts beside its name and value.
+    static let fieldSize = 32
 
     private struct Pseudo {
         var method = 0..<0
@@ -140,7 +142,7 @@ struct HeaderSection: ~Copyable {
 
     /// Adds a field; beyond `limit` it is counted but not kept.
     mutating func add(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer, limit: Int) {
-        size += name.count + value.count + 32
+        size += name.count + value.count + Self.fieldSize
         guard size <= limit else { return }
         let start = bytes.count
         if name.first == UInt8(ascii: ":") {
