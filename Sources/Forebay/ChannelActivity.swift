@@ -127,7 +127,11 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
 
     override func attend(_ loop: ClientLoop) {
         guard takeMail() else { return loop.finish(self) }
-        loop.mark(self)
+        guard stream == nil else { return loop.mark(self) }
+        // At once: what the program asks for after this is to come after it at the broker. A publisher that has its
+        // first message ready delivers it when it is asked.
+        settle(loop)
+        if !isOver, takeMail() { settle(loop) }
     }
 
     /// Moves what has arrived from the publisher to the state.
@@ -152,7 +156,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         return true
     }
 
-    override func connected(_ loop: ClientLoop) { loop.mark(self) }
+    override func connected(_ loop: ClientLoop) { settle(loop) }
     override func creditChanged(_ loop: ClientLoop) { loop.mark(self) }
 
     override func settle(_ loop: ClientLoop) {

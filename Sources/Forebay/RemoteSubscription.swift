@@ -1,7 +1,7 @@
 // RemoteSubscription: the subscription of one subscriber to a topic of the broker.
 //
 // The subscriber is called on the client's thread alone, with no lock held. What it asks for goes into a mailbox, and
-// from there to the broker.
+// from there to the broker, in the order in which the program asked for it and for other things.
 
 import Client
 import RSocket
@@ -13,6 +13,7 @@ final class RemoteSubscription<Downstream: Subscriber>: Activity, Subscription, 
 where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private let topic: Topic
     private let lossAtEnd: (@Sendable (Gap) -> Void)?
+    private let whenTaken: (@Sendable (ForebayError?) -> Void)?
 
     private let lock = Lock()
     /// Until the end, or until it is cancelled. Under the lock.
@@ -23,12 +24,15 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private let isCancelled = Atomic<Bool>(false)
     /// The client's thread alone.
     private var state: SubscriptionState
+    /// Whoever waits for the broker to take the subscription was told what became of it. The client's thread alone.
+    private var isSettled = false
 
     var description: String { "TopicMessages" }
 
     init(_ messages: TopicMessages, _ downstream: Downstream) {
         topic = messages.topic
         lossAtEnd = messages.lossAtEnd
+        whenTaken = messages.whenTaken
         self.downstream = downstream
         state = SubscriptionState(messages.options)
         super.init(messages.topic.client.core)
@@ -66,12 +70,13 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
             return requested
         }
         state.request(more)
-        loop.mark(self)
+        // At once: a publish that the program makes after this is to find the subscription at the broker.
+        settle(loop)
     }
 
-    override func connected(_ loop: ClientLoop) { loop.mark(self) }
+    override func connected(_ loop: ClientLoop) { settle(loop) }
 
-    /// Asks the broker for what is due, once a turn.
+    /// Asks the broker for what is due; of what the subscriber asks for while it is called, once a turn.
     override func settle(_ loop: ClientLoop) {
         guard !isCancelled.load(ordering: .relaxed) else { return }
         guard let connection = loop.connection else { return }
@@ -81,6 +86,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         } else if loop.takesStreams, let (options, n) = state.opening() {
             do throws(ClientError) {
                 loop.bind(try connection.subscribe(topic.name, options, n: n), self)
+                if whenTaken != nil, !isSettled { try SubscriptionProbe(self).ask(topic.name, loop) }
             } catch {
                 state.lost()
                 // The end of the connection is told in its own way.
@@ -89,11 +95,19 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         }
     }
 
+    /// The broker has the subscription, or has refused it.
+    fileprivate func settled(_ error: ForebayError?) {
+        guard !isSettled, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
+        isSettled = true
+        whenTaken?(error)
+    }
+
     override func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) {
         guard !isCancelled.load(ordering: .relaxed), let downstream = lock.with({ downstream }) else { return }
         guard let info = message.info else {
             return fail(ForebayError(.protocolViolation, "The broker did not tell a message's sequence."), loop)
         }
+        settled(nil)
         loop.mark(self)
         let verdict = state.receive(epoch: info.epoch, sequence: info.sequence, dropped: info.dropped)
         guard case .deliver(let gap) = verdict else { return }
@@ -107,6 +121,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         loop.unbind(self)
         loop.finish(self)
         guard !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
+        settled(nil)
         if dropped > 0 { lossAtEnd?(Gap(.dropped, lost: dropped)) }
         deliver(.finished)
     }
@@ -124,6 +139,37 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
 
     private func deliver(_ completion: Subscribers.Completion<ForebayError>) {
         let downstream = lock.with { self.downstream.take() }
+        if case .failure(let error) = completion { settled(error) }
         if !isCancelled.load(ordering: .sequentiallyConsistent) { downstream?.receive(completion: completion) }
     }
+}
+
+/// Asks the broker whether a topic is there, right after a subscription to it. The answer comes from the part of the
+/// broker that owns the topic, and so tells that the subscription is in force there.
+private final class SubscriptionProbe: Activity, @unchecked Sendable {
+    private let settled: (ForebayError?) -> Void
+
+    init<Downstream>(_ subscription: RemoteSubscription<Downstream>) {
+        settled = { [weak subscription] in subscription?.settled($0) }
+        super.init(subscription.core)
+    }
+
+    /// It has a stream, and no place among the activities of the client: with the connection it is forgotten.
+    func ask(_ topic: String, _ loop: ClientLoop) throws(ClientError) {
+        guard let connection = loop.connection else { return }
+        loop.bind(try connection.call(.topicInfo(topic)), self)
+    }
+
+    override func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) { settled(nil) }
+
+    override func completed(dropped: UInt64, _ loop: ClientLoop) {
+        loop.unbind(self)
+        settled(nil)
+    }
+
+    /// It was answered in any case. If the subscription was refused too, that was told before.
+    override func failed(_ error: ClientError, _ loop: ClientLoop) { settled(nil) }
+
+    /// The subscription asks again on the next connection.
+    override func turnedAway(_ loop: ClientLoop) {}
 }

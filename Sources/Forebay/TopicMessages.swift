@@ -88,6 +88,8 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     let options: SubscribeOptions
     let window: Int
     var lossAtEnd: (@Sendable (Gap) -> Void)?
+    /// Nil: the broker has the subscription; else why it does not. Called once.
+    var whenTaken: (@Sendable (ForebayError?) -> Void)?
 
     /// The same messages; when the topic completes and messages were dropped behind the last one that was delivered,
     /// which no message is there to tell, `body` is called, on the client's thread.
@@ -97,12 +99,50 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
         return copy
     }
 
+    /// The same messages; `body` is called, on the client's thread, when the broker has taken the subscription: what is
+    /// published from then on, by whomever, is delivered. It is called once for each subscription, before the first
+    /// message, and not if the subscription fails. A subscription without demand does not reach the broker.
+    public func onSubscribed(_ body: @escaping @Sendable () -> Void) -> TopicMessages {
+        var copy = self
+        copy.whenTaken = { if $0 == nil { body() } }
+        return copy
+    }
+
+    /// Subscribes, and waits until the broker has taken the subscription: what is published from then on, by whomever,
+    /// is delivered. While there is no connection this waits for one.
+    ///
+    /// - Returns: the messages of that one subscription, for one iteration.
+    /// - Throws: `CancellationError` when the task is cancelled, which cancels the subscription; otherwise a
+    ///   ``ForebayError``, as an iteration does, if the broker refuses the subscription or the client ends.
+    public func subscribed() async throws -> SubscribedMessages {
+        let taken = OneShot<ForebayError?>()
+        var copy = self
+        let tell = whenTaken
+        copy.whenTaken = {
+            taken.resolve($0)
+            tell?($0)
+        }
+        let handle = copy.subscribe()
+        if let error = handle.subscriber.failure { throw error }
+        let error = await withTaskCancellationHandler {
+            await taken.wait()
+        } onCancel: {
+            handle.subscriber.cancel()
+            taken.resolve(.cancelledByUser)
+        }
+        if error == .cancelledByUser { throw CancellationError() }
+        if let error { throw error }
+        return SubscribedMessages(handle: handle)
+    }
+
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Message, S.Failure == ForebayError {
         RemoteSubscription(self, subscriber).begin()
     }
 
     /// Subscribes. The subscription ends with the iterator and its copies, which share it.
-    public func makeAsyncIterator() -> AsyncIterator {
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(handle: subscribe()) }
+
+    private func subscribe() -> WindowHandle {
         let subscriber = WindowSubscriber(window)
         if (1...Int(SubscriptionState.largestCredit)).contains(window) {
             subscribe(subscriber)
@@ -110,7 +150,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
             subscriber.receive(
                 completion: .failure(ForebayError(.invalid, "A window is 1 to 2³¹−2 messages, not \(window).")))
         }
-        return AsyncIterator(handle: WindowHandle(subscriber))
+        return WindowHandle(subscriber)
     }
 
     public struct AsyncIterator: AsyncIteratorProtocol {
@@ -132,7 +172,19 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     }
 }
 
-/// Held by iterators alone.
+/// The messages of one subscription, which the broker has taken. To be iterated over once: iterators share the
+/// subscription, each message goes to one of them, and with the last of them and of these it ends.
+public struct SubscribedMessages: AsyncSequence, Sendable {
+    public typealias Element = Message
+    public typealias Failure = ForebayError
+
+    fileprivate let handle: WindowHandle
+
+    /// Takes part in the one subscription.
+    public func makeAsyncIterator() -> TopicMessages.AsyncIterator { TopicMessages.AsyncIterator(handle: handle) }
+}
+
+/// Held by iterators, and what makes them, alone.
 private final class WindowHandle: Sendable {
     let subscriber: WindowSubscriber
 
@@ -164,6 +216,9 @@ private final class WindowSubscriber: Subscriber, @unchecked Sendable {
     private var end: ForebayError??
 
     init(_ window: Int) { self.window = window }
+
+    /// What it failed with, as long as that was not thrown.
+    var failure: ForebayError? { lock.with { end ?? nil } }
 
     func next(isolation: isolated (any Actor)?) async -> Next {
         await withTaskCancellationHandler {
