@@ -24,8 +24,9 @@ public enum ConnectionState: Equatable, Sendable {
 /// A connection to a broker that comes back when it is lost, with all its subscriptions.
 ///
 /// A client has one thread of its own, on which it calls the subscribers of its publishers: a subscriber that takes
-/// long holds up the others of the same client, `receive(on:)` moves it elsewhere. It stays connected until it is
-/// closed, or the last of it, its topics and its running subscriptions and publishes is let go of.
+/// long holds up the others of the same client. `receive(on:)` moves it elsewhere, and slows the broker down instead.
+/// A client stays connected until it is closed, or the last of it, its topics and its running subscriptions and
+/// publishes is let go of.
 public final class ForebayClient: Sendable {
     let core: ClientCore
 

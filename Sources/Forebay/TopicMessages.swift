@@ -47,7 +47,8 @@ extension Topic {
     ///   - replay: where to begin.
     ///   - buffer: messages that may wait at the broker without demand, 1 to 2³¹−1; nil is its default (1,024).
     ///   - overflow: what happens when more would have to wait.
-    ///   - window: for iterations alone: messages asked for in advance, 1 to 2³¹−2; others fail with `.invalid`.
+    ///   - window: messages that an iteration asks for in advance, or that `receive(on:)` holds, 1 to 2³¹−2; for an
+    ///     iteration others fail with `.invalid`.
     public func messages(
         replay: Replay = .none, buffer: UInt32? = nil, overflow: Overflow = .dropOldest, window: Int = 64
     ) -> TopicMessages {
@@ -321,4 +322,8 @@ private final class WindowSubscriber: Subscriber, @unchecked Sendable {
         if !keeping { subscription?.cancel() }
         for (index, waiter) in waiters.enumerated() { waiter.resume(returning: .ended(index == 0 ? error : nil)) }
     }
+}
+
+extension TopicMessages: PrefetchingPublisher {
+    package var prefetchHint: Int? { window }
 }

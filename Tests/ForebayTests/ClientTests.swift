@@ -1,6 +1,8 @@
 // A client and a real broker: connecting, publishing, subscribing, and what goes wrong.
 
+import Dispatch
 import Streams
+import Synchronization
 import Testing
 
 @testable import Forebay
@@ -108,6 +110,33 @@ import Testing
             await client.close()
             feed.finish()
             #expect(await iterator.next() == nil, "nothing comes after cancel")
+        }
+    }
+
+    /// What a slow sink on a queue of its own has not taken stays at the broker.
+    @Test(arguments: Wire.allCases) func aSlowQueueHoldsNoMoreThanTheWindow(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let topic = client.topic("t")
+            for number in 0..<500 { try await topic.publish(bytes(number)) }
+            let queue = DispatchQueue(label: "slow")
+            queue.suspend()
+            let (values, feed) = AsyncStream.makeStream(of: Int.self)
+            let arrived = Atomic<Int>(0)
+            let sink = topic.messages(replay: .all, window: 16)
+                .handleEvents(receiveOutput: { _ in arrived.add(1, ordering: .relaxed) })
+                .receive(on: queue)
+                .sink(receiveCompletion: { _ in feed.finish() }, receiveValue: { feed.yield($0.number) })
+            // What comes now was asked for later: had the sink asked for more, it would be there before.
+            #expect(try await topic.messages(replay: .all).prefix(500).reduce(0) { sum, _ in sum + 1 } == 500)
+            let held = arrived.load(ordering: .relaxed)
+            #expect(held == 16)
+            queue.resume()
+            var iterator = values.makeAsyncIterator()
+            for number in 0..<500 { #expect(await iterator.next() == number) }
+            sink.cancel()
+            await client.close()
         }
     }
 

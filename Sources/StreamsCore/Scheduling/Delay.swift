@@ -1,7 +1,8 @@
 // delay: events are delivered later than they came.
 
 extension Publisher {
-    /// Delivers values and the end on `scheduler`, when `interval` has passed since they came.
+    /// Delivers values and the end on `scheduler`, when `interval` has passed since they came. Upstream is asked for
+    /// more only while fewer than 1,024 values are overdue, because the subscriber is slow.
     ///
     /// - Parameters:
     ///   - interval: how much later they are delivered.
@@ -46,7 +47,7 @@ extension Publishers {
             upstream.subscribe(
                 TimedOperator(
                     behavior, name: "Delay", scheduler: scheduler, options: options, tolerance: tolerance,
-                    downstream: subscriber))
+                    room: TimedLimits.room(upstream), downstream: subscriber))
         }
     }
 }
@@ -58,7 +59,7 @@ private struct DelayBehavior<Output, Failure: Error, Time: Strideable>: TimedBeh
     }
 
     private let interval: Time.Stride
-    /// No more than upstream was asked for.
+    /// As many as come in the interval.
     private var waiting = Queue<(due: Time, event: Event)>()
 
     init(interval: Time.Stride) { self.interval = interval }
@@ -75,11 +76,14 @@ private struct DelayBehavior<Output, Failure: Error, Time: Strideable>: TimedBeh
         let due = stage.now.advanced(by: interval)
         // A clock that was set back does not change the order.
         waiting.append((Swift.max(due, waiting.last?.due ?? due), event))
-        stage.deadline = waiting[0].due
+        // What is overdue, because the scheduler is busy, counts as what waits for the subscriber.
+        send(&stage) { $0 < $1 }
     }
 
-    mutating func wake(_ stage: inout Stage<Output, Failure, Time>) {
-        while !waiting.isEmpty, waiting[0].due <= stage.now, let (_, event) = waiting.popFirst() {
+    mutating func wake(_ stage: inout Stage<Output, Failure, Time>) { send(&stage) { $0 <= $1 } }
+
+    private mutating func send(_ stage: inout Stage<Output, Failure, Time>, _ isDue: (Time, Time) -> Bool) {
+        while !waiting.isEmpty, isDue(waiting[0].due, stage.now), let (_, event) = waiting.popFirst() {
             switch event {
             case .value(let value): stage.send(value)
             case .completion(let completion): stage.send(completion: completion)

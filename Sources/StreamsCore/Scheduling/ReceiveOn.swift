@@ -1,10 +1,12 @@
 // receive(on:): events are delivered on a scheduler.
 
 extension Publisher {
-    /// Delivers values and the end on `scheduler`. Demand and cancellation go upstream directly.
+    /// Delivers values and the end on `scheduler`. Cancellation goes upstream directly.
     ///
-    /// What the subscriber returns from `receive` goes upstream after the value was delivered on the scheduler: a
-    /// subject that keeps nothing loses what it is sent before. `buffer` in front of this loses nothing.
+    /// Demand goes upstream as far as there is room: at most 1,024 values wait for the scheduler or are asked for, of
+    /// a topic of a broker as many as its `window`. Upstream is asked for more as the subscriber takes them, so a slow
+    /// one slows upstream down. A subject keeps nothing and loses what is beyond that, and what it is sent before a
+    /// demand that the subscriber returns from `receive` has reached it: `buffer` in front of this loses nothing.
     public func receive<S: Scheduler>(
         on scheduler: S, options: S.SchedulerOptions? = nil
     ) -> Publishers.ReceiveOn<Self, S> {
@@ -32,7 +34,8 @@ extension Publishers {
             let behavior = ReceiveOnBehavior<Output, Failure, Context.SchedulerTimeType>()
             upstream.subscribe(
                 TimedOperator(
-                    behavior, name: "ReceiveOn", scheduler: scheduler, options: options, downstream: subscriber))
+                    behavior, name: "ReceiveOn", scheduler: scheduler, options: options,
+                    room: TimedLimits.room(upstream), downstream: subscriber))
         }
     }
 }

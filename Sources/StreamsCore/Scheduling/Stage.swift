@@ -20,6 +20,8 @@ protocol TimedBehavior<Input, InputFailure, Output, OutputFailure> {
         completion: Subscribers.Completion<InputFailure>, _ stage: inout Stage<Output, OutputFailure, Time>)
     /// The subscriber asked for `demand` more, which `stage.demand` contains already.
     mutating func request(_ demand: Subscribers.Demand, _ stage: inout Stage<Output, OutputFailure, Time>)
+    /// Upstream is asked for values again, after it was held back with none to come.
+    mutating func asked(_ stage: inout Stage<Output, OutputFailure, Time>)
     /// The deadline has been reached. There is none any more unless a new one is set.
     mutating func wake(_ stage: inout Stage<Output, OutputFailure, Time>)
 }
@@ -27,7 +29,16 @@ protocol TimedBehavior<Input, InputFailure, Output, OutputFailure> {
 extension TimedBehavior {
     static var readsClock: Bool { true }
     mutating func start(_ stage: inout Stage<Output, OutputFailure, Time>) {}
+    mutating func asked(_ stage: inout Stage<Output, OutputFailure, Time>) {}
     mutating func wake(_ stage: inout Stage<Output, OutputFailure, Time>) {}
+}
+
+/// Limits of what waits to be delivered on a scheduler.
+enum TimedLimits {
+    /// Values that wait or were asked for, of an operator that delivers each.
+    static let room = 1024
+
+    static func room<P: Publisher>(_ upstream: P) -> Int { max(upstream.prefetch ?? room, 1) }
 }
 
 /// What is to happen, as the behaviour has it.
@@ -47,6 +58,8 @@ struct Stage<Output, Failure: Error, Time: Strideable> {
     var demand = Subscribers.Demand.none
     /// What is wanted of upstream.
     var wanted = Subscribers.Demand.none
+    /// More is wanted of upstream, which has sent all that it was asked for: the subscriber has to take some first.
+    var isHeldBack = false
     /// What is not needed any more, to be let go of outside of the lock.
     var discarded: Output?
 

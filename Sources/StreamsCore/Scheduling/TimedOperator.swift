@@ -7,6 +7,9 @@
 // scheduler alone, which is what these operators are for. Of those, one at a time delivers, and holds no lock. Each
 // closure delivers as much as it was scheduled for, so that a value takes its turn among what others schedule.
 //
+// An operator that delivers every value has room for so many: what was asked of upstream and has not come, and what
+// came and was not taken. Upstream is asked for more when half of the room is free.
+//
 // One alarm is pending at most, unless an earlier deadline is set: one that goes off before the deadline, as that was
 // put off meanwhile, is set again.
 
@@ -39,6 +42,8 @@ where
     private let scheduler: Context
     private let options: Context.SchedulerOptions?
     private let tolerance: Behavior.Time.Stride
+    /// Nil leaves it to the behaviour what upstream is asked for.
+    private let room: Int?
     let description: String
 
     // Under the lock
@@ -51,15 +56,19 @@ where
     /// How many deliveries the scheduler has been at.
     private var permits = 0
     private var isDelivering = false
+    /// Wanted of upstream, and not asked for; and asked for, and not come.
+    private var owed = Subscribers.Demand.none
+    private var asked = 0
 
     init(
         _ behavior: Behavior, name: String, scheduler: Context, options: Context.SchedulerOptions?,
-        tolerance: Behavior.Time.Stride? = nil, downstream: Downstream
+        tolerance: Behavior.Time.Stride? = nil, room: Int? = nil, downstream: Downstream
     ) {
         self.behavior = behavior
         self.scheduler = scheduler
         self.options = options
         self.tolerance = tolerance ?? scheduler.minimumTolerance
+        self.room = room
         self.downstream = downstream
         stage = Stage(now: scheduler.now)
         description = name
@@ -86,7 +95,7 @@ where
     }
 
     func receive(_ input: Behavior.Input) -> Subscribers.Demand {
-        step { $0.receive(input, &$1) }
+        step(taking: 1) { $0.receive(input, &$1) }
         return .none
     }
 
@@ -128,15 +137,18 @@ where
 
     // The behaviour's turn
 
-    /// - Parameter endingUpstream: it has told its end: it is not to be cancelled or asked any more, nor heard.
+    /// - Parameters:
+    ///   - taking: values that upstream has sent.
+    ///   - endingUpstream: it has told its end: it is not to be cancelled or asked any more, nor heard.
     private func step(
-        endingUpstream: Bool = false, _ body: (inout Behavior, inout Stage) -> Void
+        taking: Int = 0, endingUpstream: Bool = false, _ body: (inout Behavior, inout Stage) -> Void
     ) {
         let now = Behavior.readsClock ? scheduler.now : nil
         lock.lock()
         guard case .subscribed(let ended) = upstream, var behavior = behavior.take() else { return lock.unlock() }
         if let now { stage.now = now }
         if endingUpstream { upstream = .ended }
+        asked = max(asked - taking, 0)
         body(&behavior, &stage)
         self.behavior = behavior
         let effects = settle()
@@ -155,9 +167,10 @@ where
             if stage.isComplete {
                 upstream = .ended
                 effects.upstream = subscription
-            } else if stage.wanted > .none {
-                effects.demand = stage.wanted
-                effects.upstream = subscription
+            } else {
+                owed += stage.wanted
+                effects.demand = ask()
+                if effects.demand > .none { effects.upstream = subscription }
             }
         }
         stage.wanted = .none
@@ -167,6 +180,29 @@ where
             effects.isDue = deadline <= stage.now
         }
         return effects
+    }
+
+    /// What upstream is asked for now: all that is wanted, if there is room for it; else at least half of the room, so
+    /// that it is not asked for each value. Under the lock.
+    private func ask() -> Subscribers.Demand {
+        guard let room else {
+            defer { owed = .none }
+            return owed
+        }
+        guard owed > .none else { return .none }
+        let free = max(room - asked - stage.outbox.count, 0)
+        let n = min(owed.clamped, free)
+        guard owed <= .max(free) || n >= (room + 1) / 2 else {
+            stage.isHeldBack = asked == 0
+            return .none
+        }
+        owed -= .max(n)
+        asked += n
+        if stage.isHeldBack {
+            stage.isHeldBack = false
+            behavior?.asked(&stage)
+        }
+        return .max(n)
     }
 
     private func perform(_ effects: Effects, onScheduler: Bool = false) {
@@ -217,6 +253,13 @@ where
                 lock.unlock()
                 let more = downstream.receive(value)
                 if more > .none { request(more) }
+                let now = room != nil && Behavior.readsClock ? scheduler.now : nil
+                lock.lock()
+                if let now { stage.now = now }
+                let effects = settle()
+                guard effects.upstream != nil || effects.alarm != nil else { continue }
+                lock.unlock()
+                perform(effects)
                 lock.lock()
                 continue
             }

@@ -2,7 +2,8 @@
 
 extension Publisher {
     /// Delivers events on `scheduler`, and ends the stream, cancelling upstream, when `interval` has passed without a
-    /// value since the last one, or since the first demand.
+    /// value since the last one, or since the first demand. Upstream is asked for more as the subscriber takes values,
+    /// as by `receive(on:options:)`; while a slow subscriber keeps it from being asked, the time does not count.
     ///
     /// - Parameters:
     ///   - interval: how long there may be no value.
@@ -46,7 +47,8 @@ extension Publishers {
                 interval: interval, failure: customError)
             upstream.subscribe(
                 TimedOperator(
-                    behavior, name: "Timeout", scheduler: scheduler, options: options, downstream: subscriber))
+                    behavior, name: "Timeout", scheduler: scheduler, options: options, room: TimedLimits.room(upstream),
+                    downstream: subscriber))
         }
     }
 }
@@ -80,7 +82,12 @@ private struct TimeoutBehavior<Output, Failure: Error, Time: Strideable>: TimedB
         stage.send(completion: completion)
     }
 
+    mutating func asked(_ stage: inout Stage<Output, Failure, Time>) {
+        stage.deadline = stage.now.advanced(by: interval)
+    }
+
     mutating func wake(_ stage: inout Stage<Output, Failure, Time>) {
+        if stage.isHeldBack { return }
         if let failure { stage.send(failure: failure) } else { stage.send(completion: .finished) }
     }
 }
