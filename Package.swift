@@ -162,7 +162,7 @@ let package = Package(
             name: "ForebayTests",
             dependencies: [
                 "Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd", "TLS",
-                "TestCertificates",
+                "TestCertificates", "ticker", "slow-consumer", "pausable-view", "pipeline",
             ],
             swiftSettings: strict),
         .executableTarget(

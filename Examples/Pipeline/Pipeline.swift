@@ -7,11 +7,21 @@
 // Start the consumer first: the topic has room for as much as its subscription can hold.
 
 import Forebay
+import Foundation
 import Streams
 
 @main
 enum Pipeline {
-    static func main() async throws {
+    static func main() async {
+        do {
+            try await run()
+        } catch {
+            FileHandle.standardError.write(Data("\(error.localizedDescription)\n".utf8))
+            exit((error as? ForebayError)?.code == .notConnected ? 3 : 1)
+        }
+    }
+
+    private static func run() async throws {
         var arguments = CommandLine.arguments.dropFirst()
         switch arguments.popFirst() {
         case "produce": try await produce(try await connect(arguments.first))

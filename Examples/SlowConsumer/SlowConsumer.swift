@@ -4,10 +4,20 @@
 //     swift run slow-consumer [URL] [TOPIC]
 
 import Forebay
+import Foundation
 
 @main
 enum SlowConsumer {
-    static func main() async throws {
+    static func main() async {
+        do {
+            try await run()
+        } catch {
+            FileHandle.standardError.write(Data("\(error.localizedDescription)\n".utf8))
+            exit((error as? ForebayError)?.code == .notConnected ? 3 : 1)
+        }
+    }
+
+    private static func run() async throws {
         let arguments = CommandLine.arguments.dropFirst()
         let client = try await ForebayClient.connect(arguments.first ?? "rsocket://127.0.0.1:7690")
         let topic = client.topic(arguments.dropFirst().first ?? "ticks")

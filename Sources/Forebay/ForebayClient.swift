@@ -40,11 +40,11 @@ public final class ForebayClient: Sendable {
     ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC
     ///     over HTTP/2; `rsockets` and `https` over TLS.
     ///   - options: what differs from the defaults.
-    /// - Throws: `.badAddress`, `.badFile`, `.untrusted`; `.notConnected` when the first attempt fails; `.cancelled`
-    ///   when the task is; `.system`.
+    /// - Throws: a ``ForebayError``: `.badAddress`, `.badFile`, `.untrusted`; `.notConnected` when the first attempt
+    ///   fails; `.system`. `CancellationError` when the task is cancelled.
     public static func connect(
         _ url: String, _ options: ForebayOptions = ForebayOptions()
-    ) async throws(ForebayError) -> ForebayClient {
+    ) async throws -> ForebayClient {
         var address: BrokerAddress
         do throws(ClientError) {
             address = try BrokerAddress(url: url)
@@ -74,8 +74,38 @@ public final class ForebayClient: Sendable {
         } onCancel: {
             core.first.resolve(.cancelledByUser)
         }
-        if let failure { throw failure }
+        if let failure { throw failure.asThrown }
         return client
+    }
+
+    /// Connects to a broker, hands the client to `body`, and closes it when that returns, throws, or the task is
+    /// cancelled: what `body` waits for then ends with `CancellationError`, or by the end of its iteration.
+    ///
+    /// - Parameters:
+    ///   - url: as ``connect(_:_:)`` takes it.
+    ///   - options: what differs from the defaults.
+    ///   - body: uses the client, which is closed afterwards, and waited for as ``close()`` does.
+    /// - Returns: what `body` returns.
+    /// - Throws: what `body` throws, and what ``connect(_:_:)`` does.
+    nonisolated(nonsending) public static func withConnection<Result>(
+        _ url: String, _ options: ForebayOptions = ForebayOptions(),
+        _ body: nonisolated(nonsending) (ForebayClient) async throws -> Result
+    ) async throws -> Result {
+        let client = try await connect(url, options)
+        do {
+            let result = try await withTaskCancellationHandler {
+                try await body(client)
+            } onCancel: {
+                client.core.inbox.push(.close)
+            }
+            await client.close()
+            return result
+        } catch {
+            await client.close()
+            // The close may have been faster than the cancellation in what the body was waiting for.
+            if Task.isCancelled, (error as? ForebayError) == .closedByUser { throw CancellationError() }
+            throw error
+        }
     }
 
     /// Ends everything that is under way with `.closed`, gives the network what is still to be written (for half a

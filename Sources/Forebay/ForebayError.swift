@@ -1,9 +1,10 @@
 // ForebayError: what can go wrong between a program and its broker.
 
 import Client
+import Foundation
 
 /// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
-public struct ForebayError: Error, Equatable, Sendable, CustomStringConvertible {
+public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringConvertible {
     /// What went wrong, for a program to decide by.
     public enum Code: Equatable, Sendable {
         // One stream, or one publish, dies.
@@ -19,7 +20,7 @@ public struct ForebayError: Error, Equatable, Sendable, CustomStringConvertible 
         case messageTooLarge
         /// The connection was lost before the broker answered: it may have taken what was published, or not.
         case outcomeUnknown
-        /// This side gave up: its task or its subscription was cancelled.
+        /// A publication was given up by `Publication.cancel()`. Of a task that is cancelled `CancellationError` tells.
         case cancelled
         /// More is under way on this client than `ForebayOptions.Limits` allows: wait for some of it to end.
         case busy
@@ -57,6 +58,9 @@ public struct ForebayError: Error, Equatable, Sendable, CustomStringConvertible 
     }
 
     public var description: String { message }
+
+    /// The message, which `localizedDescription` gives too.
+    public var errorDescription: String? { message }
 
     /// The client is of no more use, and a new one has to be connected.
     public var endsClient: Bool {

@@ -59,7 +59,7 @@ extension Topic {
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
         contentsOf elements: Elements, ending: PublicationEnd = .channel
-    ) async throws(ForebayError) -> UInt64 where Elements.Element == OutgoingMessage {
+    ) async throws -> UInt64 where Elements.Element == OutgoingMessage {
         try await elements.publisher.publish(to: self, ending: ending).result()
     }
 
@@ -72,7 +72,7 @@ extension Topic {
     @discardableResult
     public func publish<Elements: AsyncSequence & Sendable>(
         contentsOf elements: Elements, ending: PublicationEnd = .channel
-    ) async throws(ForebayError) -> UInt64 where Elements.Element == [UInt8] {
+    ) async throws -> UInt64 where Elements.Element == [UInt8] {
         try await elements.publisher.publish(to: self, ending: ending).result()
     }
 }
@@ -99,15 +99,22 @@ public final class Publication: Publisher, Cancellable, Sendable {
 
     /// Waits until everything is accepted. Cancelling the task cancels the publication.
     /// - Returns: how many messages were accepted.
-    /// - Throws: `.upstreamFailed`, `.rejected`, `.invalid`, `.outcomeUnknown`, `.cancelled`, `.busy`, and whatever the
-    ///   client dies of; `acknowledged` of it tells how many had been accepted.
-    public func result() async throws(ForebayError) -> UInt64 {
+    /// - Throws: a ``ForebayError``: `.upstreamFailed`, `.rejected`, `.invalid`, `.outcomeUnknown`, `.busy`,
+    ///   `.cancelled` after ``cancel()``, and whatever the client dies of; `acknowledged` of it tells how many had been
+    ///   accepted.
+    ///   `CancellationError` when the task is cancelled: ``acknowledged`` still tells.
+    public func result() async throws -> UInt64 {
         let result = await withTaskCancellationHandler {
             await progress.outcome.wait()
         } onCancel: {
             stop()
         }
-        return try result.get()
+        do {
+            return try result.get()
+        } catch {
+            if error.code == .cancelled, Task.isCancelled { throw CancellationError() }
+            throw error
+        }
     }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == UInt64, S.Failure == ForebayError {

@@ -28,11 +28,12 @@ extension Topic {
     ///   - payload: at most as large as the broker allows, by default 1 MiB.
     ///   - contentType: the MIME type of the payload, at most 128 characters of ASCII; empty for none.
     ///   - headers: what else goes with the message, at most 256; by default the broker allows 64 KiB of them.
-    /// - Throws: `.rejected`, `.invalid`, `.outcomeUnknown`, `.cancelled`, `.busy`, and whatever the client dies of.
+    /// - Throws: a ``ForebayError``: `.rejected`, `.invalid`, `.outcomeUnknown`, `.busy`, and whatever the client dies
+    ///   of. `CancellationError` when the task is cancelled.
     @discardableResult
     public func publish(
         _ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []
-    ) async throws(ForebayError) -> Receipt {
+    ) async throws -> Receipt {
         try await publish(OutgoingMessage(payload, contentType: contentType, headers: headers))
     }
 
@@ -40,13 +41,13 @@ extension Topic {
     @discardableResult
     public func publish(
         _ text: String, contentType: String = "", headers: [(name: String, value: String)] = []
-    ) async throws(ForebayError) -> Receipt {
+    ) async throws -> Receipt {
         try await publish(OutgoingMessage(text, contentType: contentType, headers: headers))
     }
 
     /// Publishes one message, as `publish(_:contentType:headers:)` does.
     @discardableResult
-    public func publish(_ message: OutgoingMessage) async throws(ForebayError) -> Receipt {
+    public func publish(_ message: OutgoingMessage) async throws -> Receipt {
         let publish = SinglePublish(self, try message.checked())
         try publish.start()
         let result = await withTaskCancellationHandler {
@@ -54,7 +55,7 @@ extension Topic {
         } onCancel: {
             publish.cancel()
         }
-        return try result.get()
+        do { return try result.get() } catch { throw error.asThrown }
     }
 }
 
@@ -136,6 +137,9 @@ extension ForebayError {
         .invalid,
         "A content type is at most 128 characters of ASCII, a message has at most \(MessageProperties.mostHeaders) "
             + "headers, and a header's name has at most \(CarriedMetadata.longestName) bytes.")
+
+    /// What an awaited call throws: of a task that was cancelled, `CancellationError`.
+    var asThrown: any Error { self == .cancelledByUser ? CancellationError() : self }
 
     static let unknownOutcome = ForebayError(
         .outcomeUnknown, "The connection was lost before the broker answered: it may have taken the message, or not.")

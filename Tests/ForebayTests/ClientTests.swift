@@ -222,7 +222,7 @@ import Testing
             reading.cancel()
             try await reading.value
             waiting.cancel()
-            #expect(await error { try await waiting.value }?.code == .cancelled)
+            await #expect(throws: CancellationError.self) { try await waiting.value }
             sink.cancel()
             // Nothing is left under way.
             while client.core.activityCount > 0 { await Task.yield() }
