@@ -163,6 +163,12 @@ public enum Socket {
         }
     }
 
+    /// Throws away what has come, up to 16 KiB: a socket that is closed with bytes unread resets its connection, and
+    /// what was written last may be lost for it.
+    public static func discard(_ fd: Int32) {
+        withUnsafeTemporaryAllocation(byteCount: 16 << 10, alignment: 1) { _ = read(fd, into: $0) }
+    }
+
     private static func result(_ count: Int) -> ReadResult {
         if count > 0 { return .bytes(count) }
         if count == 0 { return .end }

@@ -74,6 +74,7 @@ struct LingerQueue {
     @discardableResult
     mutating func closeOldest() -> Bool {
         guard count > 0 else { return false }
+        Socket.discard(sockets[head].fd)
         Glibc.close(sockets[head].fd)
         sockets[head].fd = -1
         sockets[head].tls = nil

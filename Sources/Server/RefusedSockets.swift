@@ -71,19 +71,18 @@ struct RefusedSockets {
     /// A socket that waits is ready to be read.
     mutating func advance(_ number: UInt32, _ limits: Limits, now: UInt64, _ poller: borrowing Poller) {
         guard let connection = waiting[number]?.connection else { return }
-        let answer: [UInt8]
         switch RefusedSockets.look(connection.fd) {
-        case .blocked: return
-        case .end, .failed: return drop(number)
+        case .blocked: break
+        case .end, .failed: drop(number)
         case .bytes(let first):
-            if connection.isSecure {
-                answer = first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.face, first[0])
-            } else {
-                answer = CleartextAnswer.http(first, connection.cause)
-            }
+            forget(number)
+            answer(connection.fd, RefusedSockets.answer(to: first, connection), limits, now: now, poller)
         }
-        forget(number)
-        self.answer(connection.fd, answer, limits, now: now, poller)
+    }
+
+    private static func answer(to first: [UInt8], _ connection: RefusedConnection) -> [UInt8] {
+        guard connection.isSecure else { return CleartextAnswer.http(first, connection.cause) }
+        return first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.face, first[0])
     }
 
     /// A socket that lingers is ready for something.
@@ -130,7 +129,12 @@ struct RefusedSockets {
     /// Gives up one of them, for its descriptor. False when there is none.
     mutating func giveWay() -> Bool {
         if lingering.closeOldest() { return true }
-        guard !waiting.isEmpty else { return false }
+        guard let connection = waiting[oldest]?.connection else { return false }
+        if case .bytes(let first) = RefusedSockets.look(connection.fd) {
+            let answer = RefusedSockets.answer(to: first, connection)
+            _ = answer.withUnsafeBytes { Socket.write(connection.fd, $0) }
+        }
+        Socket.discard(connection.fd)
         closeOldest()
         return true
     }
