@@ -3,6 +3,7 @@
 // stopped.
 
 import HTTP2
+import RSocket
 import Replay
 
 /// A question to one shard.
