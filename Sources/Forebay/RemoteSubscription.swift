@@ -15,6 +15,9 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     private let lossAtEnd: (@Sendable (Gap) -> Void)?
     private let whenTaken: (@Sendable (ForebayError?) -> Void)?
 
+    /// The subscriber, if it wants to know when a turn ends.
+    private weak let turns: (any TurnSubscriber)?
+
     private let lock = Lock()
     /// Until the end, or until it is cancelled. Under the lock.
     private var downstream: Downstream?
@@ -34,6 +37,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         lossAtEnd = messages.lossAtEnd
         whenTaken = messages.whenTaken
         self.downstream = downstream
+        turns = downstream as? any TurnSubscriber
         state = SubscriptionState(messages.options)
         super.init(messages.topic.client.core)
     }
@@ -78,6 +82,7 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
 
     /// Asks the broker for what is due; of what the subscriber asks for while it is called, once a turn.
     override func settle(_ loop: ClientLoop) {
+        if let turns { state.request(turns.turnEnded()) }
         guard !isCancelled.load(ordering: .relaxed) else { return }
         guard let connection = loop.connection else { return }
         if let stream {
@@ -142,6 +147,13 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         if case .failure(let error) = completion { settled(error) }
         if !isCancelled.load(ordering: .sequentiallyConsistent) { downstream?.receive(completion: completion) }
     }
+}
+
+/// A subscriber that hands on together what came in one turn of the client's thread.
+protocol TurnSubscriber: AnyObject {
+    /// The client's thread has delivered what it had.
+    /// - Returns: how many more values are wanted.
+    func turnEnded() -> Subscribers.Demand
 }
 
 /// Asks the broker whether a topic is there, right after a subscription to it. The answer comes from the part of the

@@ -195,7 +195,7 @@ private final class WindowHandle: Sendable {
 }
 
 /// Holds messages until they are taken, at most as many as it asks for in advance.
-private final class WindowSubscriber: Subscriber, @unchecked Sendable {
+final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
     typealias Input = Message
     typealias Failure = ForebayError
 
@@ -218,15 +218,32 @@ private final class WindowSubscriber: Subscriber, @unchecked Sendable {
 
     init(_ window: Int) { self.window = window }
 
+    /// Somebody waits for a message.
+    var isAwaited: Bool { lock.with { !waiters.isEmpty } }
+
     /// What it failed with, as long as that was not thrown.
     var failure: ForebayError? { lock.with { end ?? nil } }
 
     func next(isolation: isolated (any Actor)?) async -> Next {
-        await withTaskCancellationHandler {
+        // Most messages are here when they are asked for, and nobody has to wait.
+        if !Task.isCancelled, let message = take() { return .message(message) }
+        return await withTaskCancellationHandler {
             await withUnsafeContinuation { wait($0) }
         } onCancel: {
             cancel()
         }
+    }
+
+    private func take() -> Message? {
+        lock.lock()
+        guard let message = pop() else {
+            lock.unlock()
+            return nil
+        }
+        let (more, subscription) = (refill(), subscription)
+        lock.unlock()
+        if more > 0 { subscription?.request(.max(more)) }
+        return message
     }
 
     private func wait(_ waiter: UnsafeContinuation<Next, Never>) {
@@ -288,16 +305,27 @@ private final class WindowSubscriber: Subscriber, @unchecked Sendable {
             lock.unlock()
             return .none
         }
-        guard !waiters.isEmpty else {
-            push(input)
-            lock.unlock()
-            return .none
-        }
-        let waiter = waiters.removeFirst()
-        let more = refill()
+        push(input)
         lock.unlock()
-        waiter.resume(returning: .message(input))
+        return .none
+    }
+
+    /// Who waits is woken when all that came is here, and finds the rest without waiting.
+    func turnEnded() -> Subscribers.Demand {
+        lock.lock()
+        let served = serve()
+        var more = 0
+        for _ in served { more += refill() }
+        lock.unlock()
+        for (waiter, message) in served { waiter.resume(returning: .message(message)) }
         return .max(more)
+    }
+
+    /// Whose turn it is, and with what. Under the lock.
+    private func serve() -> [(UnsafeContinuation<Next, Never>, Message)] {
+        var served: [(UnsafeContinuation<Next, Never>, Message)] = []
+        while !waiters.isEmpty, let message = pop() { served.append((waiters.removeFirst(), message)) }
+        return served
     }
 
     func receive(completion: Subscribers.Completion<ForebayError>) {
@@ -314,12 +342,14 @@ private final class WindowSubscriber: Subscriber, @unchecked Sendable {
         lock.lock()
         if !keeping { (held, head, count) = ([], 0, 0) }
         guard end == nil else { return lock.unlock() }
+        let served = serve()
         let (waiters, subscription) = (waiters, subscription)
         self.waiters = []
         self.subscription = nil
         end = .some(waiters.isEmpty ? error : nil)
         lock.unlock()
         if !keeping { subscription?.cancel() }
+        for (waiter, message) in served { waiter.resume(returning: .message(message)) }
         for (index, waiter) in waiters.enumerated() { waiter.resume(returning: .ended(index == 0 ? error : nil)) }
     }
 }
