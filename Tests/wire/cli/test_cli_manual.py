@@ -128,7 +128,7 @@ def offered_by_fish(program, script, *words, environment) -> list[str]:
 ZSH = r"""
 zmodload zsh/zpty
 zpty z zsh -f -i
-zpty -w z "PS1=; TERM=dumb; unsetopt beep; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D
+zpty -w z "PS1=; TERM=dumb; unsetopt beep; $4
 zstyle ':completion:*' list-grouped false
 zstyle ':completion:*:default' list-prompt ''
 null() { compadd() { local -a all; builtin compadd -O all \"\$@\"; print -rn -- \"\${(j: :)all} \" >> $2;
@@ -142,29 +142,41 @@ zpty -d z
 """
 
 
-def offered_by_zsh(program, script, *words, environment) -> list[str]:
+ZSH_LOADS = "fpath=({0} $fpath); autoload -Uz compinit; compinit -u -D"
+
+
+def offered_by_zsh(program, script, *words, environment, load=ZSH_LOADS) -> list[str]:
     folder = Path(script).parent / "functions"
     folder.mkdir(exist_ok=True)
     (folder / f"_{program}").write_text(Path(script).read_text())
     answer = folder / "answer"
     answer.unlink(missing_ok=True)
     line = " ".join([program, *words]).replace(" = ", "=")
-    subprocess.run(["zsh", "-f", "-c", ZSH, "zsh", str(folder), str(answer), line], timeout=60, env=environment,
-                   capture_output=True)
+    subprocess.run(["zsh", "-f", "-c", ZSH, "zsh", str(folder), str(answer), line, load.format(folder, program)],
+                   timeout=60, env=environment, capture_output=True)
     found = answer.read_text().split()
     assert found[-1] == "END"
     return [word.rstrip("=") for word in found[:-1]]
 
 
-OFFERED = {"bash": offered_by_bash, "fish": offered_by_fish, "zsh": offered_by_zsh}
+def offered_by_sourced_zsh(*words, environment) -> list[str]:
+    """What is offered without compinit before, and with it. Each asks the broker by a connection of its own."""
+    loads = "source {0}/_{1}", "autoload -Uz compinit; compinit -u -D; source {0}/_{1}"
+    one, other = (offered_by_zsh(*words, environment=environment, load=load) for load in loads)
+    return [word for word in one if word in other]
+
+
+OFFERED = {"bash": offered_by_bash, "fish": offered_by_fish, "zsh": offered_by_zsh,
+           "zsh, sourced": offered_by_sourced_zsh}
 
 
 @pytest.fixture(params=OFFERED)
 def offered(request, forebay, tmp_path):
     """What a shell offers in the place of the last word."""
+    shell = request.param.split(",")[0]
     script, brokers = tmp_path / "script", tmp_path / "brokers"
-    script.write_bytes(forebay.ok("completion", request.param))
-    brokers.write_bytes(forebayd("--completion", request.param))
+    script.write_bytes(forebay.ok("completion", shell))
+    brokers.write_bytes(forebayd("--completion", shell))
     environment = dict(os.environ, FOREBAY_URL=forebay.url, HOME=str(tmp_path), TERM="dumb", LC_ALL="C.UTF-8",
                        PATH=f"{Path(executable()).parent}:{os.environ['PATH']}")
 
