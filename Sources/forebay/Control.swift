@@ -80,23 +80,24 @@ extension Session {
     mutating func ask(_ call: ControlCall) throws(ClientError) -> String? {
         let id = try connection.call(call)
         var answer = ""
-        return try waitForEnd(of: id) {
+        let signal = try waitForEnd(of: id) {
             if case .message(_, let message) = $0 { answer = String(decoding: message.data, as: UTF8.self) }
-        } ? answer : nil
+        }
+        return signal == nil ? answer : nil
     }
 
-    /// Hands out what comes on a stream until its end; false when a signal came before that.
-    mutating func waitForEnd(of id: StreamID, _ take: (ClientEvent) -> Void) throws(ClientError) -> Bool {
+    /// Hands out what comes on a stream until its end. Returns a signal that came before that.
+    mutating func waitForEnd(of id: StreamID, _ take: (ClientEvent) -> Void) throws(ClientError) -> Int32? {
         while true {
             while let event = try next() {
                 switch event {
                 case .message(id, _), .acknowledged(id, _): take(event)
-                case .completed(id, _, _): return true
+                case .completed(id, _, _): return nil
                 case .failed(id, let error): throw error
                 default: break
                 }
             }
-            if try wait(Wants()).signal != nil { return false }
+            if let signal = try wait(Wants()).signal { return signal }
         }
     }
 }

@@ -29,10 +29,10 @@ struct SinglePublish {
         bytes.append(message)
         let id = try session.connection.publish(settings.topic, bytes.readable, settings.properties)
         var sequence: UInt64?
-        let isEnded = try session.waitForEnd(of: id) {
+        let signal = try session.waitForEnd(of: id) {
             if case .acknowledged(_, let told) = $0 { sequence = told.sequence }
         }
-        guard isEnded else { return interrupted() }
+        if let signal { return interrupted(by: signal) }
         guard settings.ack else { return ExitCode.done }
         guard let sequence else { throw ClientError(.badAnswer, "The broker did not tell the message's sequence.") }
         var output = Output()
@@ -47,18 +47,24 @@ struct SinglePublish {
         var bytes = ByteBuffer()
         bytes.append(message)
         if let id = try session.connection.fire(settings.topic, bytes.readable) {
-            return try session.waitForEnd(of: id) { _ in } ? ExitCode.done : interrupted()
+            return try session.waitForEnd(of: id) { _ in }.map(interrupted(by:)) ?? ExitCode.done
         }
-        guard let answer = try session.ask(.topicInfo(settings.topic, toPublish: true)) else { return interrupted() }
-        let state = JSON(answer)?["state"]?.text
+        var state: String?
+        let question = try session.connection.call(.topicInfo(settings.topic, toPublish: true))
+        let signal = try session.waitForEnd(of: question) {
+            if case .message(_, let message) = $0 { state = JSON(message.data)?["state"]?.text }
+        }
+        if let signal { return interrupted(by: signal) }
         if let state, state != "live" {
             throw ClientError(.rejected, "The topic '\(settings.topic)' is \(state): it takes no more messages.")
         }
         return ExitCode.done
     }
 
-    private func interrupted() -> Int32 {
-        tell("Interrupted before the broker answered: the message may or may not have been taken.")
-        return ExitCode.failure
+    private func interrupted(by signal: Int32) -> Int32 {
+        tell(
+            "Interrupted before the broker answered: the message may or may not have been taken.",
+            ["acknowledged": 0, "unknown": 1])
+        return ExitCode.of(signal: signal)
     }
 }
