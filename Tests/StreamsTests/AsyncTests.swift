@@ -2,6 +2,7 @@
 
 import Foundation
 import Streams
+import StreamsCore
 import StreamsTestSupport
 import Testing
 
@@ -53,6 +54,52 @@ private struct Counter: AsyncSequence, Sendable {
 
 @Suite("row 24: values, and publisher of an AsyncSequence: demand-driven both ways", .timeLimit(.minutes(10)))
 struct AsyncTests {
+    /// What a broker's topic is like: it is worth asking it for several values at a time.
+    private struct Windowed: Streams.Publisher, PrefetchingPublisher {
+        typealias Output = Int
+        typealias Failure = TestError
+        let source: ManualSource
+        var prefetchHint: Int? { 8 }
+
+        func receive<S: Streams.Subscriber>(subscriber: S) where S.Input == Int, S.Failure == TestError {
+            source.receive(subscriber: subscriber)
+        }
+    }
+
+    @Test("values: a publisher that is worth it is asked for a window, and again when half of it is taken")
+    func aWindow() async throws {
+        let source = ManualSource(Array(1...10), end: .failure(TestError()))
+        var iterator = Windowed(source: source).map { $0 }.values.makeAsyncIterator()
+        #expect(source.subscriptions[0].asked == .none)
+        #expect(try await iterator.next() == 1)
+        #expect(source.subscriptions[0].asked == .max(8) && source.subscriptions[0].sent == 8)
+        for value in 2...3 { #expect(try await iterator.next() == value) }
+        #expect(source.subscriptions[0].asked == .max(8))
+        #expect(try await iterator.next() == 4)
+        #expect(source.subscriptions[0].asked == .max(12) && source.subscriptions[0].isOver)
+        for value in 5...10 { #expect(try await iterator.next() == value, "what has come is taken before the end") }
+        await #expect(throws: TestError()) { try await iterator.next() }
+        #expect(try await iterator.next() == nil)
+    }
+
+    @Test("values: a task that is cancelled gets nothing more, whatever has come")
+    func aWindowOfATaskThatIsCancelled() async {
+        let source = ManualSource(Array(1...10))
+        nonisolated(unsafe) let values = Windowed(source: source).values
+        let seen = await Task {
+            var seen: [Int] = []
+            do {
+                for try await value in values {
+                    seen.append(value)
+                    if value == 2 { withUnsafeCurrentTask { $0?.cancel() } }
+                }
+            } catch {}
+            return seen
+        }.value
+        #expect(seen == [1, 2])
+        #expect(source.subscriptions[0].cancellations == 1)
+    }
+
     @Test("values: one element is requested for each next(), and the end ends the loop")
     func values() async {
         var asked: [Subscribers.Demand] = []

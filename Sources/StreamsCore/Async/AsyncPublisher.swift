@@ -1,7 +1,8 @@
 // values: the values of a publisher for `for await`.
 //
 // Each call of `next` asks for one value, and waits for it. There is no buffer: what a publisher sends without being
-// asked it has to lose or keep itself.
+// asked it has to lose or keep itself. A publisher that is worth asking for several at a time, as a topic of a broker's
+// is, is asked for as many with the first call, and again as half of them are taken.
 
 extension Publisher where Failure == Never {
     /// The values as an asynchronous sequence. Each iterator is a subscriber, from when it is made until it is let go
@@ -79,9 +80,10 @@ public struct AsyncThrowingPublisher<P: Publisher>: AsyncSequence {
 
 /// Held by iterators alone; the subscription ends when the last of them is let go of.
 private final class AsyncHandle<Output, Failure: Error>: Sendable {
-    let subscriber = AsyncSubscriber<Output, Failure>()
+    let subscriber: AsyncSubscriber<Output, Failure>
 
     init<P: Publisher>(_ publisher: P) where P.Output == Output, P.Failure == Failure {
+        subscriber = AsyncSubscriber(window: publisher.prefetch ?? 1)
         publisher.subscribe(subscriber)
     }
 
@@ -105,6 +107,8 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
     private enum State {
         case awaitingSubscription
         case subscribed(any Subscription)
+        /// The publisher has ended; values have arrived that were not taken yet.
+        case draining(Subscribers.Completion<Failure>)
         /// The failure has not been thrown yet.
         case failed(Failure)
         case over
@@ -112,15 +116,50 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
 
     private let lock = Lock()
     private var state = State.awaitingSubscription
-    /// One for each call of `next` that has not returned; upstream was asked for as many values.
+    /// One for each call of `next` that has not returned.
     private var waiters = Queue<Waiter>()
+    /// How many values upstream is asked for in advance; 1: one for each waiter.
+    private let window: Int
+    /// It was.
+    private var hasAsked = false
+    /// Values that nobody waits for yet; fewer than `window`.
+    private var arrived = Queue<Input>()
+    /// Values that were taken since upstream was asked.
+    private var taken = 0
+
+    init(window: Int) { self.window = window }
 
     func next(isolation: isolated (any Actor)?) async -> Passed<AsyncEvent<Input, Failure>> {
-        await withTaskCancellationHandler {
+        if window > 1, !Task.isCancelled, let value = takeArrived() { return Passed(value: .value(value)) }
+        return await withTaskCancellationHandler {
             await withUnsafeContinuation { wait($0) }
         } onCancel: {
             cancel()
         }
+    }
+
+    private func takeArrived() -> Input? {
+        lock.lock()
+        guard let value = arrived.popFirst() else {
+            lock.unlock()
+            return nil
+        }
+        let n = refill()
+        let before = state
+        if case .draining(let completion) = before, arrived.isEmpty {
+            state = if case .failure(let failure) = completion { .failed(failure) } else { .over }
+        }
+        lock.unlock()
+        if n > 0, case .subscribed(let subscription) = before { subscription.request(.max(n)) }
+        return value
+    }
+
+    /// A value is taken. Returns what upstream is to be asked for now. To be called with the lock held.
+    private func refill() -> Int {
+        taken += 1
+        guard window > 1, taken * 2 >= window else { return 0 }
+        defer { taken = 0 }
+        return taken
     }
 
     private func wait(_ waiter: Waiter) {
@@ -130,9 +169,22 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
             waiters.append(waiter)
             lock.unlock()
         case .subscribed(let subscription):
+            // One may have come meanwhile.
+            if let value = arrived.popFirst() {
+                let n = refill()
+                lock.unlock()
+                if n > 0 { subscription.request(.max(n)) }
+                return waiter.resume(returning: Passed(value: .value(value)))
+            }
             waiters.append(waiter)
+            let n = window == 1 ? 1 : hasAsked ? 0 : window
+            hasAsked = true
             lock.unlock()
-            subscription.request(.max(1))
+            if n > 0 { subscription.request(.max(n)) }
+        case .draining:
+            lock.unlock()
+            guard let value = takeArrived() else { return wait(waiter) }
+            waiter.resume(returning: Passed(value: .value(value)))
         case .failed(let failure):
             state = .over
             lock.unlock()
@@ -150,19 +202,37 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
             return subscription.cancel()
         }
         state = .subscribed(subscription)
-        let waiting = waiters.count
+        let n = waiters.isEmpty ? 0 : window == 1 ? waiters.count : window
+        hasAsked = n > 0
         lock.unlock()
-        if waiting > 0 { subscription.request(.max(waiting)) }
+        if n > 0 { subscription.request(.max(n)) }
     }
 
     func receive(_ input: Input) -> Subscribers.Demand {
-        lock.with { waiters.popFirst() }?.resume(returning: Passed(value: .value(input)))
-        return .none
+        lock.lock()
+        guard let waiter = waiters.popFirst() else {
+            if window > 1, case .subscribed = state { arrived.append(input) }
+            lock.unlock()
+            return .none
+        }
+        let n = refill()
+        lock.unlock()
+        waiter.resume(returning: Passed(value: .value(input)))
+        return n > 0 ? .max(n) : .none
     }
 
-    func receive(completion: Subscribers.Completion<Failure>) { end(completion) }
+    func receive(completion: Subscribers.Completion<Failure>) {
+        lock.lock()
+        if case .subscribed = state, !arrived.isEmpty {
+            state = .draining(completion)
+            return lock.unlock()
+        }
+        lock.unlock()
+        end(completion)
+    }
 
     func cancel() {
+        lock.with { arrived.removeAll() }
         if case .subscribed(let subscription) = end(.finished) { subscription.cancel() }
     }
 
@@ -174,7 +244,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
         case .failed, .over:
             lock.unlock()
             return before
-        case .awaitingSubscription, .subscribed: break
+        case .awaitingSubscription, .subscribed, .draining: break
         }
         var waiting = waiters
         waiters.removeAll()
