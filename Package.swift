@@ -115,7 +115,9 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
-        .testTarget(name: "StreamsTests", dependencies: ["Streams", "StreamsCore", "StreamsTestSupport"], swiftSettings: strict),
+        .testTarget(
+            name: "StreamsTests", dependencies: ["Streams", "StreamsCore", "StreamsTestSupport"],
+            swiftSettings: strict),
         .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
         .testTarget(
             name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes"],

@@ -26,6 +26,14 @@ import Testing
         #expect(peer.fetch() == nil, "once")
     }
 
+    @Test func aBodyIsTakenWhereOthersUseUpMemory() {
+        let memory = broker.shard.memory
+        let peer = HTTP1Peer(broker)
+        memory.add(memory.limit)
+        #expect(peer.publish("x") == 200)
+        memory.add(-memory.limit)
+    }
+
     @Test func aRefusalWaitsForTheBody() throws {
         let peer = HTTP1Peer(broker)
         peer.send("POST", "/nothing", [("Content-Length", "10")])

@@ -38,7 +38,7 @@ def bounded(begin):
         broker = begin("--memory", str(limit), "--threads", str(threads))
         wells.append(Well(broker))
         wells[-1].moves()
-        bounds.append(Bound(broker, limit))
+        bounds.append(Bound(broker, limit, threads))
         return broker, bounds[-1], wells[-1]
 
     wells, bounds = [], []

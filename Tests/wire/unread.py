@@ -299,18 +299,19 @@ PROTOCOLS = {"rsocket": RSocket, "rsocket-meta": RSocketMeta, "grpc": GRPC, "sse
 
 
 class Bound:
-    """What the broker may need: the limit and a fourth, 16 MiB for itself, and for each connection what it took when it
-    was idle. `check` looks at the most that it ever took."""
+    """What the broker may need: the limit and a fourth, 16 MiB for itself and 8 for each thread beyond the first, and
+    for each connection what it took when it was idle. `check` looks at the most that it ever took."""
 
-    def __init__(self, broker, limit=LIMIT):
+    def __init__(self, broker, limit=LIMIT, threads=1):
         self.broker, self.limit, self.began, self.idle = broker, limit, broker.status("VmRSS"), 0
+        self.itself = (16 + 8 * (threads - 1)) * MIB
 
     def everybody_is_there(self):
         self.idle = self.broker.status("VmRSS") - self.began
 
     @property
     def most(self) -> int:
-        return self.limit + self.limit // 4 + 16 * MIB + self.idle
+        return self.limit + self.limit // 4 + self.itself + self.idle
 
     def tell(self, what: str):
         if self.broker.process.poll() is not None:

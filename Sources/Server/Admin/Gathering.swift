@@ -114,7 +114,11 @@ struct Gathering {
         let missing = awaited.sorted().map(String.init).joined(separator: ", ")
         awaited = []
         switch work {
-        case .ping, .survey: return .figures(figures)
+        case .ping: return .figures(figures)
+        case .survey:
+            if case .busiest = phase { phase = .topics }
+            endPhase()
+            return .figures(figures)
         case .list, .control:
             return .refused(Problem(.busy, "Shard \(missing) does not answer; try again later."))
         }
@@ -175,19 +179,28 @@ struct Gathering {
         if let next = part.next { return [Question(shard: shard, inquiry: survey(after: next))] }
         awaited.remove(shard)
         guard awaited.isEmpty else { return [] }
+        endPhase()
         switch phase {
         case .busiest: phase = .topics
+        case .topics: phase = .connections
+        case .connections: phase = .subscriptions
+        case .subscriptions: return []
+        }
+        return self.survey()
+    }
+
+    /// All that is to be known of a phase is: of what was gathered, what was asked for stays.
+    private mutating func endPhase() {
+        guard case .survey(let topics, let subscriptions) = work else { return }
+        switch phase {
+        case .busiest, .connections: break
         case .topics:
             figures.topics.removeFirst(min(topics.skip, figures.topics.count))
             let known = Set(busiest.map(\.epoch))
             figures.topics = busiest + figures.topics.filter { !known.contains($0.epoch) }
-            phase = .connections
-        case .connections: phase = .subscriptions
         case .subscriptions:
             figures.subscriptions.removeFirst(min(subscriptions.skip, figures.subscriptions.count))
-            return []
         }
-        return self.survey()
     }
 
     private mutating func askAll(_ inquiry: (Int) -> Inquiry) -> [Question] {

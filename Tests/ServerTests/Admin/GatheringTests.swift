@@ -94,6 +94,28 @@ struct GatheringTests {
         #expect(figures.missing == [1] && figures.counters.published == 42)
     }
 
+    @Test func aShardThatDoesNotAnswerKeepsNothingOfTheOthersBack() throws {
+        let call = AdminCall.metrics(topics: 10, subscriptions: 0)
+        var gathering = Gathering(call, known: known(2))
+        _ = gathering.start(call)
+        var busiest = part()
+        busiest.topics = [topic("busy")]
+        _ = gathering.receive(.survey(busiest), from: 0, loop: loop)
+        guard case .figures(let figures) = gathering.giveUp() else { throw Missing() }
+        #expect(figures.topics.map(\.name) == ["busy"] && figures.missing == [1])
+
+        var topics = Selection()
+        (topics.limit, topics.skip, topics.order) = (2, 1, .name)
+        let page = AdminCall.overview(topics: topics, subscriptions: Selection())
+        gathering = Gathering(page, known: known(2))
+        _ = gathering.start(page)
+        var first = part()
+        first.topics = ["a", "b", "c"].map(topic)
+        _ = gathering.receive(.survey(first), from: 0, loop: loop)
+        guard case .figures(let rows) = gathering.giveUp() else { throw Missing() }
+        #expect(rows.topics.map(\.name) == ["b", "c"])
+    }
+
     @Test func healthIsThatEveryShardAnswers() throws {
         var gathering = Gathering(.alive, known: known(3))
         #expect(gathering.start(.alive).map(\.shard) == [0, 1, 2])
