@@ -173,19 +173,12 @@ final class Acceptor {
                 isSpare = false
                 failures.count(SystemError.text(of: EMFILE) + advice(EMFILE))
                 context.connections.note(.files)
-                refuse(
-                    RefusedConnection(
-                        fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure,
-                        cause: .files),
-                    now: now)
+                refuse(fd, peer.description, at: listener, .files, now: now)
                 continue
             }
             guard context.connections.add() else {
                 let cause = ConnectionRefusal.connections(limit: context.connections.limit)
-                refuse(
-                    RefusedConnection(
-                        fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure, cause: cause),
-                    now: now)
+                refuse(fd, peer.description, at: listener, cause, now: now)
                 continue
             }
             // A peer that keeps its window closed has until then as well, so it is as long as any client may ask to be
@@ -199,6 +192,15 @@ final class Acceptor {
 
     private func advice(_ code: Int32) -> String {
         code == EMFILE ? "; raise the limit on open files (ulimit -n, LimitNOFILE= of a unit)" : ""
+    }
+
+    private func refuse(
+        _ fd: Int32, _ peer: String, at listener: Listener, _ cause: ConnectionRefusal, now: UInt64
+    ) {
+        refuse(
+            RefusedConnection(
+                fd: fd, peer: peer, face: listener.face, isSecure: listener.isSecure, cause: cause),
+            now: now)
     }
 
     private func refuse(_ connection: RefusedConnection, now: UInt64) {
@@ -218,11 +220,7 @@ final class Acceptor {
             for _ in 0..<RefusedSockets.limit {
                 guard let (fd, peer) = try? Socket.accept(listener.socket) else { break }
                 context.connections.note(.draining)
-                refuse(
-                    RefusedConnection(
-                        fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure,
-                        cause: .draining),
-                    now: now)
+                refuse(fd, peer.description, at: listener, .draining, now: now)
             }
         }
     }

@@ -21,15 +21,10 @@ extension Shard {
         if !mirror.entries.holds(sequence, as: form) {
             let piece = mirror.log.piece(of: sequence)
             let payload = Int(piece.chunk.entry(sequence - piece.first).payload)
-            if payload >= Work.worthATurn {
-                if isTurnOver || work.hasMadeMuch {
-                    makeLater(for: subscriber)
-                    return nil
-                }
-                guard hasMemory(for: sequence, payload: payload, as: form, in: mirror.log) else {
-                    makeWhenThereIsMemory(for: subscriber)
-                    return nil
-                }
+            guard hasTime(for: payload, of: subscriber) else { return nil }
+            if payload >= Work.worthATurn, !hasMemory(for: sequence, payload: payload, as: form, in: mirror.log) {
+                makeWhenThereIsMemory(for: subscriber)
+                return nil
             }
         }
         mirror.entries.evict(before: mirror.log.head)
@@ -47,15 +42,20 @@ extension Shard {
         if let size = mirror.entries[sizesAs: form].size(of: sequence) { return size }
         let piece = mirror.log.piece(of: sequence)
         let entry = piece.chunk.entry(sequence - piece.first)
-        let isLarge = Int(entry.payload) >= Work.worthATurn
-        if isLarge, isTurnOver || work.hasMadeMuch {
-            makeLater(for: subscriber)
-            return nil
-        }
+        guard hasTime(for: Int(entry.payload), of: subscriber) else { return nil }
         let size = EntryRun.size(of: sequence, in: mirror.log, as: form)
         work.note(made: Int(entry.payload) + Int(entry.metadata))
+        let isLarge = Int(entry.payload) >= Work.worthATurn
         mirror.entries[sizesAs: form].note(sequence, size, isLarge: isLarge, head: mirror.log.head)
         return size
+    }
+
+    /// Whether the turn has time to measure a message or to make it in another form. If not, the subscription is
+    /// delivered to in a later one.
+    private func hasTime(for payload: Int, of subscriber: Subscriber) -> Bool {
+        guard payload >= Work.worthATurn, isTurnOver || work.hasMadeMuch else { return true }
+        makeLater(for: subscriber)
+        return false
     }
 
     /// A large message may be made in another form. All of them together take a part of memory, as each is kept as long

@@ -140,6 +140,11 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
 
     private func takeArrived() -> Input? {
         lock.lock()
+        return takeArrivedAndUnlock()
+    }
+
+    /// To be called with the lock held, which it lets go of.
+    private func takeArrivedAndUnlock() -> Input? {
         guard let value = arrived.popFirst() else {
             lock.unlock()
             return nil
@@ -164,32 +169,26 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
 
     private func wait(_ waiter: Waiter) {
         lock.lock()
+        // One may have come meanwhile.
+        if !arrived.isEmpty, let value = takeArrivedAndUnlock() {
+            return waiter.resume(returning: Passed(value: .value(value)))
+        }
         switch state {
         case .awaitingSubscription:
             waiters.append(waiter)
             lock.unlock()
         case .subscribed(let subscription):
-            // One may have come meanwhile.
-            if let value = arrived.popFirst() {
-                let n = refill()
-                lock.unlock()
-                if n > 0 { subscription.request(.max(n)) }
-                return waiter.resume(returning: Passed(value: .value(value)))
-            }
             waiters.append(waiter)
             let n = window == 1 ? 1 : hasAsked ? 0 : window
             hasAsked = true
             lock.unlock()
             if n > 0 { subscription.request(.max(n)) }
-        case .draining:
-            lock.unlock()
-            guard let value = takeArrived() else { return wait(waiter) }
-            waiter.resume(returning: Passed(value: .value(value)))
         case .failed(let failure):
             state = .over
             lock.unlock()
             waiter.resume(returning: Passed(value: .completion(.failure(failure))))
-        case .over:
+        // Nothing is left where it drained.
+        case .over, .draining:
             lock.unlock()
             waiter.resume(returning: Passed(value: .completion(.finished)))
         }
@@ -232,7 +231,6 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
     }
 
     func cancel() {
-        lock.with { arrived.removeAll() }
         if case .subscribed(let subscription) = end(.finished) { subscription.cancel() }
     }
 
@@ -248,6 +246,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
         }
         var waiting = waiters
         waiters.removeAll()
+        arrived.removeAll()
         state = .over
         if waiting.isEmpty, case .failure(let failure) = completion { state = .failed(failure) }
         lock.unlock()
