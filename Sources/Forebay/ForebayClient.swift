@@ -53,6 +53,7 @@ public final class ForebayClient: Sendable {
         } catch {
             throw ForebayError(connection: error)
         }
+        try Task.checkCancellation()
         let core = try ClientCore(address, options)
         do throws(SystemError) {
             try NamedThread.start("forebay") {

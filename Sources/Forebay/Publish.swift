@@ -49,6 +49,7 @@ extension Topic {
     @discardableResult
     public func publish(_ message: OutgoingMessage) async throws -> Receipt {
         let publish = SinglePublish(self, try message.checked())
+        try Task.checkCancellation()
         try publish.start()
         let result = await withTaskCancellationHandler {
             await publish.outcome.wait()

@@ -116,6 +116,7 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     /// - Throws: `CancellationError` when the task is cancelled, which cancels the subscription; otherwise a
     ///   ``ForebayError``, as an iteration does, if the broker refuses the subscription or the client ends.
     public func subscribed() async throws -> SubscribedMessages {
+        try Task.checkCancellation()
         let taken = OneShot<ForebayError?>()
         var copy = self
         let tell = whenTaken
@@ -131,7 +132,8 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
             handle.subscriber.cancel()
             taken.resolve(.cancelledByUser)
         }
-        if error == .cancelledByUser { throw CancellationError() }
+        // The broker may have answered just before: the subscription is cancelled all the same.
+        try Task.checkCancellation()
         if let error { throw error }
         return SubscribedMessages(handle: handle)
     }
