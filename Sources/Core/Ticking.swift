@@ -219,8 +219,13 @@ extension Shard {
         if let http = connection.http, let http1 = http.http1 {
             return tickHTTP1(connection, http, http1, now: now)
         }
-        // Nothing can be heard from a peer that is not read.
-        if !connection.isReading { connection.lastHeard = now.monotonic }
+        if !connection.isReading {
+            // Nothing can be heard from a peer that is not read.
+            connection.lastHeard = now.monotonic
+            // What it waited for may be over without another input of its own: others have given memory back.
+            resume(connection, now: now)
+            guard connection.isOpen else { return }
+        }
         let silent = now.monotonic - connection.lastHeard
         if silent >= connection.lifetime {
             let seconds = connection.lifetime / Limits.second

@@ -59,6 +59,22 @@ import Testing
         #expect(client.received().count == 20_000)
     }
 
+    /// What it waited for is over without another input of its own.
+    @Test func aHeldPeerIsReadAgainWhenOthersHaveGivenMemoryBack() {
+        let broker = TestBroker()
+        let client = broker.connect()
+        client.window = 0
+        // More than may be unread while memory is short, less than while it is not.
+        broker.memory.addPending(broker.memory.limit)
+        client.send { requests(1000, "bad*", into: &$0) }
+        #expect(!client.isRead && connection(client).output.unreadAnswers < Limits().controlOutput)
+        broker.memory.addPending(-broker.memory.limit)
+        broker.advance(seconds: 0.5)
+        #expect(connection(client).output.unreadAnswers > Limits().controlOutput, "it has gone on")
+        client.read(.max)
+        #expect(client.isRead && client.received().count == 1000)
+    }
+
     @Test func aHeldPeerIsNotTakenForSilent() {
         var limits = Limits()
         limits.lifetime = Limits.second...(2 * Limits.second)
