@@ -105,6 +105,22 @@ import Testing
         #expect(told(broker).last == ["limit=limit", "dropped=1", "refused=0", "topic=one-too-many"])
     }
 
+    /// A topic's publishers may be told of its deletion when another one has its name.
+    @Test func aDeletedTopicsLossesAreNotThoseOfItsSuccessor() throws {
+        let broker = TestBroker()
+        let shard = broker.shards[0]
+        let client = broker.connect()
+        let count = 4 * Work.endings
+        for stream in 0..<count { client.channel("t", "x", stream: UInt32(2 * stream + 1)) }
+        let old = try #require(shard.names["t"])
+        shard.delete(old, now: broker.now)
+        broker.connect().publish("t", "x")
+        broker.runAll()
+        let new = try #require(shard.names["t"])
+        #expect(new !== old && new.losses.refused == 0 && new.losses.dropped == 0)
+        #expect(old.losses.refused == UInt64(count))
+    }
+
     @Test func whatWaitsWhenTheBrokerShutsDownIsCounted() {
         var limits = Limits()
         limits.publishRate = 1

@@ -116,14 +116,32 @@ public struct LastLoss: Sendable {
 }
 
 extension Shard {
-    /// Fire publishes were not taken.
+    /// Fire publishes to a topic that lives here were not taken.
+    func dropped(_ loss: PublishLoss, of topic: Topic) {
+        counters.publishesDropped[loss] &+= 1
+        note(loss, of: topic, TopicLosses(dropped: 1))
+    }
+
+    /// Those to a topic that may live elsewhere, or not at all.
+    func dropped(_ loss: PublishLoss, of target: PublishTarget) {
+        guard let place = target.place, let topic = topicPlaces[place] else { return dropped(loss, of: target.name) }
+        dropped(loss, of: topic)
+    }
+
     /// - Parameter topic: nil where that is not known.
     func dropped(_ loss: PublishLoss, of topic: String?, count: Int = 1) {
         counters.publishesDropped[loss] &+= UInt64(count)
         note(loss, of: topic, TopicLosses(dropped: UInt64(count)))
     }
 
-    /// A publish was refused.
+    /// A publish to a topic that lives here was refused.
+    func refusedPublish(_ refusal: Refusal, of topic: Topic) {
+        let loss = PublishLoss(refusal)
+        countRefusal(loss)
+        note(loss, of: topic, TopicLosses(refused: 1))
+    }
+
+    /// One to a topic that may live elsewhere, or not at all.
     func refusedPublish(_ refusal: Refusal, of topic: String) { refusedPublish(PublishLoss(refusal), of: topic) }
 
     func refusedPublish(_ loss: PublishLoss, of topic: String) {
@@ -131,18 +149,28 @@ extension Shard {
         note(loss, of: topic, TopicLosses(refused: 1))
     }
 
-    /// The topic's owner counts it, too.
+    /// The topic itself counts it, whoever has its name by now.
+    private func note(_ loss: PublishLoss, of topic: Topic, _ losses: TopicLosses) {
+        topic.losses.add(noteShortage(loss, of: topic.name, losses))
+    }
+
+    /// The topic's owner counts it for the topic that has the name.
     private func note(_ loss: PublishLoss, of topic: String?, _ losses: TopicLosses) {
-        var losses = losses
-        if loss.isShortage {
-            losses.shortAt = moment.monotonic
-            losses.short[loss.rawValue] = losses.dropped &+ losses.refused
-            counters.lastLoss = LastLoss(at: moment.monotonic, topic: topic ?? "", reason: loss)
-        }
+        let losses = noteShortage(loss, of: topic, losses)
         guard let topic else { return }
-        if loss.isShortage { counters.lostTopic = topic }
         let owner = owner(of: topic)
         if owner == index { names[topic]?.losses.add(losses) } else { reports.add(losses, of: topic, to: owner) }
+    }
+
+    /// - Returns: the losses, with what the topic counts of a shortage.
+    private func noteShortage(_ loss: PublishLoss, of topic: String?, _ losses: TopicLosses) -> TopicLosses {
+        guard loss.isShortage else { return losses }
+        counters.lastLoss = LastLoss(at: moment.monotonic, topic: topic ?? "", reason: loss)
+        if let topic { counters.lostTopic = topic }
+        var losses = losses
+        losses.shortAt = moment.monotonic
+        losses.short[loss.rawValue] = losses.dropped &+ losses.refused
+        return losses
     }
 
     /// A message was refused before it was complete. What takes so much room is a publish, of a topic that is not known

@@ -21,7 +21,7 @@ extension Shard {
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
         guard allowFire(connection, Swift.max(1, payload.count + (metadata?.count ?? 0)), now: now) else {
-            return dropped(.rate, of: target.name)
+            return dropped(.rate, of: target)
         }
         if target.owner == index {
             try topic(of: target, for: connection.meter?.account, now: now).fire(

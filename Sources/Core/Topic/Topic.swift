@@ -139,7 +139,7 @@ final class Topic: Timed {
         } catch {
             loss = PublishLoss(error)
         }
-        shard.dropped(loss, of: name)
+        shard.dropped(loss, of: self)
     }
 
     /// Appends a single message if there is room that nobody reserved or waits for already; nil if there is not.
@@ -162,7 +162,7 @@ final class Topic: Timed {
             return false
         }
         if let refused {
-            shard.refusedPublish(refused, of: name)
+            shard.refusedPublish(refused, of: self)
             shard.tell(key, .refused(refused))
             return
         }
@@ -293,7 +293,7 @@ final class Topic: Timed {
     func reject(_ channel: Channel, _ refusal: Refusal) -> Bool {
         tellNews(channel)
         remove(channel)
-        shard.refusedPublish(refusal, of: name)
+        shard.refusedPublish(refusal, of: self)
         shard.tell(channel.key, .refused(refusal))
         if channel.options.lossFailsTopic { finish(.failed("the publisher was rejected"), now: shard.moment) }
         return false

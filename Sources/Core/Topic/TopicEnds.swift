@@ -90,7 +90,7 @@ extension Topic {
                     channel.isParked = false
                     _ = reject(channel, refused)
                 } else {
-                    shard.refusedPublish(refused, of: name)
+                    shard.refusedPublish(refused, of: self)
                     shard.tell(waiting.key, .refused(refused))
                 }
             } else if let channel = channels.any {

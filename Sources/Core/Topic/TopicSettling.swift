@@ -291,7 +291,7 @@ extension Topic {
                 channel.isParked = false
                 _ = reject(channel, refusal)
             } else {
-                shard.refusedPublish(refusal, of: name)
+                shard.refusedPublish(refusal, of: self)
                 shard.tell(waiting.key, .refused(refusal))
             }
         }
