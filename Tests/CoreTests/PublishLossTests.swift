@@ -1,5 +1,9 @@
 // Publishes that come to nothing: each is counted by its reason, and what is lost for a shortage of the broker is told.
 
+import Bytes
+import HTTP2
+import HTTP2Frames
+import RSocket
 import Testing
 
 @testable import Core
@@ -119,6 +123,48 @@ import Testing
         let new = try #require(shard.names["t"])
         #expect(new !== old && new.losses.refused == 0 && new.losses.dropped == 0)
         #expect(old.losses.refused == UInt64(count))
+    }
+
+    /// What one connection may have begun is its own limit: it lacks nothing that the broker could have given it.
+    @Test(arguments: [true, false])
+    func whatExceedsAConnectionsOwnLimitIsNoShortage(isAnswered: Bool) {
+        var limits = Limits()
+        limits.reassembly = 100_000
+        let broker = TestBroker(limits: limits)
+        let client = broker.connect()
+        client.send { buffer in
+            var frames = ByteBuffer()
+            Array("t".utf8).withUnsafeBytes { route in
+                [UInt8](repeating: 120, count: 200_000).withUnsafeBytes { data in
+                    if isAnswered {
+                        FrameWriter.requestResponse(
+                            stream: 1, metadata: route, data: data, fragment: 60_000, into: &frames)
+                    } else {
+                        FrameWriter.requestFNF(stream: 1, metadata: route, data: data, fragment: 60_000, into: &frames)
+                    }
+                }
+            }
+            buffer.append(frames.readable)
+        }
+        #expect(client.received().count { $0.hasPrefix("1:! 202") } == (isAnswered ? 1 : 0))
+        let sum = counters(broker)
+        #expect(sum.limits[.reassembly] == (isAnswered ? 1 : 0))
+        #expect((isAnswered ? sum.publishesRefused : sum.publishesDropped)[.tooLarge] == 1)
+        #expect(sum.lost == 0 && sum.lastLoss == nil, "\(sum)")
+    }
+
+    /// The same for a call, and for a body of plain HTTP.
+    @Test func whatExceedsAConnectionsOwnLimitOverHTTPIsNoShortage() {
+        var limits = Limits()
+        limits.reassembly = 100_000
+        let broker = TestBroker(limits: limits)
+        let peer = TestGRPC(broker)
+        let stream = peer.call(.publishOne)
+        peer.say(stream, Proto.field(1, "t") + TestGRPC.item(String(repeating: "x", count: 200_000)))
+        peer.read()
+        let sum = counters(broker)
+        #expect(sum.publishesRefused[.tooLarge] == 1 && sum.limits[.reassembly] == 1)
+        #expect(sum.lost == 0 && sum.lastLoss == nil)
     }
 
     @Test func whatWaitsWhenTheBrokerShutsDownIsCounted() {

@@ -68,7 +68,7 @@ extension Shard {
     var unfinishedRefusal: Refusal {
         guard let most = shortReassembly else {
             reached(.reassembly)
-            refusedUnfinished(.limit)
+            refusedUnfinished(.tooLarge)
             return Refusal.unfinished(limit: limits.reassembly)
         }
         reached(.memory)
