@@ -48,8 +48,8 @@ public enum PublishLoss: Int, TallyKey {
         }
     }
 
-    /// What a message that is not complete is lost to: a shortage of the broker's, or that its connection has begun more
-    /// than one may. Nil where the message is at fault itself.
+    /// What a message that is not complete is lost to: a shortage of the broker's, or that its connection has begun
+    /// more than one may. Nil where the message is at fault itself.
     init?(unfinished bound: RSocketError.Bound?) {
         switch bound {
         case .memory: self = .memory
