@@ -213,7 +213,8 @@ extension Shard {
         work.spent += (Work.sweep - left) * Work.ending
         if sweep.place < places(of: sweep) {
             work.sweeps.append(sweep)
-        } else if let review = sweep.review {
+        } else if var review = sweep.review {
+            review.takeOver(effects.reviewed)
             effects.reviewed = review
         }
     }

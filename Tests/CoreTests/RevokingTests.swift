@@ -74,6 +74,20 @@ import Testing
         #expect(shard.effects.reviewed?.streams == 300)
     }
 
+    /// So does one that ends in the same turn, before anybody was told of the one before.
+    @Test func whatTwoReviewsOfOneTurnEndedIsCounted() {
+        let broker = TestBroker(access: before)
+        let clients = ["alice", "bob"].map { broker.logIn($0, of: before) }
+        for client in clients { client.subscribe("a", stream: 11) }
+        let shard = broker.shards[0]
+        shard.reload(AccessTable.users(["alice": .none, "bob": .all]), now: broker.now)
+        #expect(shard.effects.reviewed?.streams == 1)
+        let last = AccessTable.users(["alice": .none, "bob": .none])
+        shard.reload(last, now: broker.now)
+        #expect(shard.effects.reviewed?.streams == 2 && shard.effects.reviewed?.access === last)
+        broker.runAll()
+    }
+
     @Test func whoPublishedBeforeIsAskedAgain() {
         let broker = TestBroker(access: before)
         let client = broker.logIn("alice", of: before)
