@@ -111,6 +111,33 @@ struct ListenerTests {
                 + "them different ones")
     }
 
+    /// One port at two addresses is not at odds with itself: another process has it at one of them.
+    @Test func onePortAtTwoAddressesIsNoRival() throws {
+        let log = try silentLog()
+        let server = try start([.rsocket], log)
+        let port = server.addresses(.rsocket)[0].port
+        var options = Options()
+        options.listen = Endpoint(host: "127.77.0.4", port: port)
+        options.http = Endpoint(host: "127.0.0.1", port: port)
+        let sentence = "port \(port) for HTTP is taken: stop the other process or choose --http 127.0.0.1:0"
+        #expect(try refusal(of: options) == sentence)
+        server.stop()
+        #expect(server.wait())
+        log.close()
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1", true), ("localhost", true), ("0.0.0.0", true), ("127.0.0.2", false), ("::1", false),
+        ("::", false),
+    ])
+    func aRivalWantsTheSameAddress(host: String, isRival: Bool) {
+        var options = Options()
+        options.listen = Endpoint(host: host, port: 70)
+        options.http = Endpoint(host: "127.0.0.1", port: 70)
+        let error = StartError(listener: .http, cause: SystemError("cannot listen", code: EADDRINUSE))
+        #expect(Broker.isUsage(error, options) == isRival)
+    }
+
     private func loaded(_ options: Options) -> Loaded {
         var loaded = Loaded()
         loaded.options = options

@@ -60,6 +60,23 @@ extension Broker {
         guard error.cause.code == EADDRINUSE, let key = error.key, let endpoint = options[listener: key],
             endpoint.port > 0
         else { return nil }
-        return ["listen", "http", "admin"].first { $0 != key && options[listener: $0]?.port == endpoint.port }
+        return ["listen", "http", "admin"].first { other in
+            other != key && options[listener: other].map { endpoint.excludes($0) } == true
+        }
+    }
+}
+
+extension Endpoint {
+    /// The machine has room for one of the two: they want one port, at one address, or at one and at all of its kind.
+    fileprivate func excludes(_ other: Endpoint) -> Bool {
+        guard port == other.port else { return false }
+        if host == other.host { return true }
+        guard let own = try? resolve(), let others = try? other.resolve() else { return false }
+        return own.contains { address in
+            others.contains {
+                address.isIPv6 == $0.isIPv6
+                    && (address.isUnspecified || $0.isUnspecified || address.hasHost(of: $0))
+            }
+        }
     }
 }
