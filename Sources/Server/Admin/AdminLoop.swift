@@ -141,12 +141,14 @@ final class AdminLoop {
             guard let client = unknown.removeValue(forKey: ticket.number), case .success(let call)? = client.call else {
                 return
             }
-            let verdict = login.check(outcome, ticket.claim, for: call)
-            if case .accepted = outcome { noteLogin(of: client) }
-            switch verdict {
-            case .goOn(let user): enqueue(client, user: user)
+            switch login.check(outcome, ticket.claim, for: call) {
+            case .goOn(let user):
+                noteLogin(of: client)
+                enqueue(client, user: user)
             case .wait: break
             case .refuse(let refusal):
+                // It is known who asks, but may not ask this.
+                if refusal.result == .denied { noteLogin(of: client) }
                 client.job = nil
                 refuse(client, refusal)
                 driver.resume(client.micro)

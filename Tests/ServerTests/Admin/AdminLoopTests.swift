@@ -1,5 +1,6 @@
 // The admin's thread beside shards that do not answer.
 
+import Access
 import Core
 import EventLoop
 import Testing
@@ -74,5 +75,47 @@ struct AdminLoopTests {
         }
         admin.stop()
         context.log.close()
+    }
+
+    /// Credentials may be right by permissions that are no longer in force when they have been looked at.
+    @Test(arguments: [true, false])
+    func aLoginIsCountedOnce(isWithdrawn: Bool) throws {
+        var user = UserSettings(name: "alice", password: PasswordHash.make(of: Array("secret".utf8)))
+        user.permissions = PermissionSettings(control: ["$SYS.stats"])
+        var settings = AccessSettings()
+        settings.users = [user]
+        let rules = try AccessRules(settings)
+        settings.users = [UserSettings(name: "bob", password: user.password)]
+        let others = try AccessRules(settings)
+        // What the login threads say passes the test first.
+        let answers = try Inbox<AdminItem>()
+        let inboxes = [try Inbox<InboxItem>()]
+        let log = try silentLog()
+        let service = try LoginService(rules, inboxes: inboxes, admin: answers, log: log)
+        let limits = Limits()
+        var context = LoopContext(
+            limits: limits, memory: MemoryBudget(limit: limits.memory), inboxes: inboxes, acceptor: try Inbox(),
+            connections: ConnectionCount(limit: 1), logins: service, access: rules.table, log: log)
+        var admin = try AdminThread(binding: Endpoint(host: "127.0.0.1", port: 0))
+        context.admin = admin.inbox
+        try admin.start(context, Server.Configuration(), [])
+        let client = try TestClient(port: admin.addresses[0].port)
+        let request = "GET /api/v1/stats HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+        try client.send(Array((request + "authorization: Basic YWxpY2U6c2VjcmV0\r\n\r\n").utf8))
+        var poller = try Poller()
+        try poller.add(answers.descriptor, token: 0, interest: .read)
+        #expect(try poller.wait(timeout: patience) == 1)
+        if isWithdrawn { admin.inbox?.push(.access(others.table)) }
+        answers.drain { admin.inbox?.push($0) }
+        // No shard answers what is asked of it.
+        let answer = String(decoding: try client.receiveAll(), as: UTF8.self)
+        #expect(answer.hasPrefix("HTTP/1.1 \(isWithdrawn ? 401 : 200) "), "\(answer)")
+        client.disconnect()
+        var counted: [LoginResult] = []
+        inboxes[0].drain { if case .login(let result) = $0 { counted.append(result) } }
+        #expect(counted == [isWithdrawn ? .refused : .accepted])
+        admin.stop()
+        service.stop()
+        log.close()
     }
 }
