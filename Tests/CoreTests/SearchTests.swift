@@ -40,6 +40,24 @@ import Testing
         #expect(try found(broker, .topics) { ($0.find, $0.system) = (Needle("$sys"), false) }.found == 0)
     }
 
+    /// Whatever comes in whichever order, as if all of it were sorted.
+    @Test(arguments: [0, 1, 2, 7, 64, 500, 2000])
+    func theFirstRowsAreThoseOfAllThatWereSorted(most: Int) {
+        var random = LedgerRandom(state: UInt64(most + 1))
+        var rows = FirstRows<Int>(most: most)
+        var all: [(rank: Rank, row: Int)] = []
+        for number in 0..<1000 {
+            let rank = Rank(first: UInt64(random.next(300)), second: 0, name: "", id: UInt64(number))
+            all.append((rank, number))
+            rows.add(number, rank)
+            guard number % 100 == 0 else { continue }
+            // The last one of those that are left bounds what others are asked for.
+            let known = all.sorted { $0.rank < $1.rank }.prefix(most)
+            #expect(rows.last == (most > 0 && known.count == most ? known.last?.rank : nil))
+        }
+        #expect(rows.all() == all.sorted { $0.rank < $1.rank }.prefix(most).map(\.row))
+    }
+
     @Test func topicsStandInTheOrderThatIsWanted() throws {
         let broker = TestBroker()
         let slow = broker.connect()

@@ -244,11 +244,3 @@ extension ConnectionSums {
         if !connection.isReading { paused += 1 }
     }
 }
-
-extension Array {
-    /// Keeps the first `most` in order, and throws away the others.
-    public mutating func keepTop(_ most: Int, by isBefore: (Element, Element) -> Bool) {
-        sort(by: isBefore)
-        if count > most { removeSubrange(most...) }
-    }
-}

@@ -19,33 +19,59 @@ public struct Rank: Comparable, Sendable {
     }
 }
 
-/// The rows that come first in an order. What comes behind those that are known is not taken in.
-struct FirstRows<Row> {
+/// The rows that come first in an order: once there are enough, a heap with the last of them on top. So one more costs
+/// little however many there are, and what comes behind them is not taken in.
+public struct FirstRows<Row> {
     private let most: Int
-    /// The last of them that may be left, once there are enough.
-    private var last: Rank?
-    private var rows: [(rank: Rank, row: Row)] = []
+    /// Only what comes before it is wanted: the last of those that are left, once there are enough.
+    public private(set) var last: Rank?
+    private var rows: [Row] = []
+    /// By rank, where the rows stand, so that these need not be moved.
+    private var heap: [(rank: Rank, place: Int)] = []
 
-    init(most: Int, last: Rank?) {
+    public init(most: Int, last: Rank? = nil) {
         self.most = most
         self.last = last
     }
 
-    mutating func add(_ row: @autoclosure () -> Row, _ rank: Rank) {
+    public mutating func add(_ row: @autoclosure () -> Row, _ rank: Rank) {
+        if most == 0 { return }
         if let last, !(rank < last) { return }
-        rows.append((rank, row()))
-        if rows.count >= 2 * most { keep() }
+        if rows.count < most {
+            heap.append((rank, rows.count))
+            rows.append(row())
+            if rows.count < most { return }
+            for place in (0..<most / 2).reversed() { sink(place) }
+        } else {
+            rows[heap[0].place] = row()
+            heap[0].rank = rank
+            sink(0)
+        }
+        last = heap[0].rank
     }
 
-    private mutating func keep() {
-        rows.keepTop(most) { $0.rank < $1.rank }
-        if rows.count == most, let rank = rows.last?.rank { last = rank }
+    /// What stands at `start` goes to where none below comes behind it. That is mostly at the bottom: so it goes all
+    /// the way down, and up again from there.
+    private mutating func sink(_ start: Int) {
+        let entry = heap[start]
+        var place = start
+        while 2 * place + 1 < heap.count {
+            var child = 2 * place + 1
+            if child + 1 < heap.count, heap[child].rank < heap[child + 1].rank { child += 1 }
+            heap[place] = heap[child]
+            place = child
+        }
+        while place > start, heap[(place - 1) / 2].rank < entry.rank {
+            heap[place] = heap[(place - 1) / 2]
+            place = (place - 1) / 2
+        }
+        heap[place] = entry
     }
 
     /// In their order.
-    consuming func all() -> [Row] {
-        keep()
-        return rows.map(\.row)
+    public consuming func all() -> [Row] {
+        heap.sort { $0.rank < $1.rank }
+        return heap.map { rows[$0.place] }
     }
 }
 

@@ -36,7 +36,10 @@ struct Gathering {
     private var phase = Survey.Table.topics
     /// For metrics: the topics that are told are the busiest, and those in trouble.
     private var isForMetrics = false
-    private var busiest: [TopicFigures] = []
+    /// What comes first of what was told, in the order that was asked for.
+    private var busiest: FirstRows<TopicFigures>
+    private var topics: FirstRows<TopicFigures>
+    private var subscriptions: FirstRows<SubscriptionFigures>
     /// Shards that have not answered.
     private var awaited: Set<Int> = []
     private var figures: BrokerFigures
@@ -65,6 +68,11 @@ struct Gathering {
             self.cursor = cursor
         case .control: work = .control
         }
+        var selections = (topics: Selection(), subscriptions: Selection())
+        if case .survey(let topics, let subscriptions) = work { selections = (topics, subscriptions) }
+        busiest = FirstRows(most: selections.topics.limit)
+        topics = FirstRows(most: selections.topics.reach)
+        subscriptions = FirstRows(most: selections.subscriptions.reach)
     }
 
     /// What is known when all have answered, or their time is over; nil before.
@@ -132,49 +140,49 @@ struct Gathering {
     }
 
     private func survey(after place: Int) -> Inquiry {
-        guard case .survey(let topics, let subscriptions) = work else { return .ping }
+        guard case .survey(let ofTopics, let ofSubscriptions) = work else { return .ping }
+        var survey: Survey
         switch phase {
-        case .busiest: return .survey(Survey(.busiest, after: place, most: topics.limit, order: .busy))
+        case .busiest:
+            survey = Survey(.busiest, after: place, most: ofTopics.limit, order: .busy)
+            survey.last = busiest.last
         case .topics:
-            var survey = Survey(.topics, after: place, most: topics.reach, order: topics.order)
-            survey.find = Needle(topics.find)
-            survey.system = isForMetrics || topics.find.hasPrefix("$")
-            if figures.topics.count >= topics.reach { survey.last = figures.topics.last?.rank(by: topics.order) }
-            return .survey(survey)
-        case .connections: return .survey(Survey(.connections, after: place, most: 0, order: .age))
+            survey = Survey(.topics, after: place, most: ofTopics.reach, order: ofTopics.order)
+            survey.find = Needle(ofTopics.find)
+            survey.system = isForMetrics || ofTopics.find.hasPrefix("$")
+            survey.last = topics.last
+        case .connections: survey = Survey(.connections, after: place, most: 0, order: .age)
         case .subscriptions:
-            var survey = Survey(
-                .subscriptions, after: place, most: subscriptions.reach, order: subscriptions.order,
+            survey = Survey(
+                .subscriptions, after: place, most: ofSubscriptions.reach, order: ofSubscriptions.order,
                 topics: Set(figures.topics.map(\.name)))
-            survey.find = Needle(subscriptions.find)
-            survey.slow = subscriptions.slow
-            survey.pairs = isForMetrics ? topics.limit : 0
-            if figures.subscriptions.count >= subscriptions.reach {
-                survey.last = figures.subscriptions.last?.rank(by: subscriptions.order)
-            }
-            return .survey(survey)
+            survey.find = Needle(ofSubscriptions.find)
+            survey.slow = ofSubscriptions.slow
+            survey.pairs = isForMetrics ? ofTopics.limit : 0
+            survey.last = subscriptions.last
         }
+        return .survey(survey)
     }
 
     private mutating func take(_ part: SurveyPart, from shard: Int) -> [Question] {
-        guard case .survey(let topics, let subscriptions) = work else { return [] }
+        guard case .survey(let ofTopics, let ofSubscriptions) = work else { return [] }
         figures.shards[shard].counters = part.counters
         figures.topicSums.add(part.topicSums)
         figures.connections.add(part.connections)
         figures.subscriptionSums.add(part.subscriptionSums)
         for (name, sums) in part.byTopic { figures.byTopic[name, default: SubscriptionSums()].add(sums) }
-        figures.behind = BehindPair.merged(figures.behind + part.pairs, most: topics.limit)
+        if !part.pairs.isEmpty {
+            figures.behind = BehindPair.merged(figures.behind + part.pairs, most: ofTopics.limit)
+        }
         switch phase {
-        case .busiest: busiest.add(part.topics, most: topics.limit) { $0.rank(by: .busy) }
+        case .busiest: for topic in part.topics { busiest.add(topic, topic.rank(by: .busy)) }
         case .topics:
             figures.topicsFound += part.found
-            figures.topics.add(part.topics, most: topics.reach) { $0.rank(by: topics.order) }
+            for topic in part.topics { topics.add(topic, topic.rank(by: ofTopics.order)) }
         case .connections: break
         case .subscriptions:
             figures.subscriptionsFound += part.found
-            figures.subscriptions.add(part.subscriptions, most: subscriptions.reach) {
-                $0.rank(by: subscriptions.order)
-            }
+            for row in part.subscriptions { subscriptions.add(row, row.rank(by: ofSubscriptions.order)) }
         }
         if let next = part.next { return [Question(shard: shard, inquiry: survey(after: next))] }
         awaited.remove(shard)
@@ -191,15 +199,15 @@ struct Gathering {
 
     /// All that is to be known of a phase is: of what was gathered, what was asked for stays.
     private mutating func endPhase() {
-        guard case .survey(let topics, let subscriptions) = work else { return }
+        guard case .survey(let ofTopics, let ofSubscriptions) = work else { return }
         switch phase {
         case .busiest, .connections: break
         case .topics:
-            figures.topics.removeFirst(min(topics.skip, figures.topics.count))
+            let busiest = busiest.all()
             let known = Set(busiest.map(\.epoch))
-            figures.topics = busiest + figures.topics.filter { !known.contains($0.epoch) }
-        case .subscriptions:
-            figures.subscriptions.removeFirst(min(subscriptions.skip, figures.subscriptions.count))
+            let others = topics.all().dropFirst(ofTopics.skip)
+            figures.topics = busiest + others.filter { !known.contains($0.epoch) }
+        case .subscriptions: figures.subscriptions = Array(subscriptions.all().dropFirst(ofSubscriptions.skip))
         }
     }
 
@@ -225,14 +233,5 @@ struct Gathering {
         if rows.count < limit, cursor.shard < shards { return askForPage() }
         result = .page(rows, next: cursor.shard < shards ? cursor : nil)
         return []
-    }
-}
-
-extension Array {
-    /// Of rows that stand in their order and others, keeps those that come first.
-    fileprivate mutating func add(_ others: [Element], most: Int, by rank: (Element) -> Rank) {
-        guard !others.isEmpty else { return }
-        self += others
-        keepTop(most) { rank($0) < rank($1) }
     }
 }
