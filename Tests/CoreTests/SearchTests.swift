@@ -58,6 +58,24 @@ import Testing
         #expect(rows.all() == all.sorted { $0.rank < $1.rank }.prefix(most).map(\.row))
     }
 
+    /// Of the busiest that a shard keeps, no more are told than are wanted.
+    @Test func asManyOfTheBusiestAreToldAsAreWanted() throws {
+        let broker = TestBroker()
+        let client = broker.connect()
+        var stream: UInt32 = 1
+        for number in 1...30 {
+            for _ in 0..<3 * number {
+                client.fire("t\(number)", "x", stream: stream)
+                stream += 2
+            }
+        }
+        broker.advance(seconds: 1)
+        for (most, names) in [(0, []), (1, ["t30"]), (3, ["t30", "t29", "t28"])] {
+            #expect(try found(broker, .busiest, .busy, most: most).topics.map(\.name) == names)
+        }
+        #expect(try found(broker, .busiest, .busy).topics.count == broker.shards[0].busiest.topics.count)
+    }
+
     @Test func topicsStandInTheOrderThatIsWanted() throws {
         let broker = TestBroker()
         let slow = broker.connect()

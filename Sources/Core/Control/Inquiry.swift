@@ -134,7 +134,7 @@ extension Shard {
         let start = Swift.min(Swift.max(0, survey.after), bound)
         let end = Swift.min(start + Survey.places, bound)
         switch survey.table {
-        case .busiest: part.topics = busiest.topics[start..<end].map { figures(of: $0, now: now) }
+        case .busiest: addBusiest(start..<end, survey, to: &part, now: now)
         case .topics: addTopics(start..<end, survey, to: &part, now: now)
         case .connections: addConnections(start..<end, to: &part)
         case .subscriptions: addSubscriptions(start..<end, survey, to: &part, now: now)
@@ -142,6 +142,14 @@ extension Shard {
         work.spent += (end - start) / Work.placesPerUnit
         part.next = end < bound ? end : nil
         return part
+    }
+
+    private func addBusiest(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {
+        var top = FirstRows<Topic>(most: survey.most, last: survey.last)
+        for topic in busiest.topics[places] {
+            top.add(topic, Rank(first: topic.activity.order, second: 0, name: topic.name, id: topic.epoch))
+        }
+        part.topics = top.all().map { figures(of: $0, now: now) }
     }
 
     private func addTopics(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {

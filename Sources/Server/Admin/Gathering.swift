@@ -59,7 +59,7 @@ struct Gathering {
                 topics: Selection(limit: topics, order: .trouble),
                 subscriptions: Selection(limit: subscriptions, order: .age))
             isForMetrics = true
-            phase = .busiest
+            if topics > 0 { phase = .busiest }
         case .info, .stats: work = .survey(topics: Selection(), subscriptions: Selection())
         case .overview(let topics, let subscriptions):
             work = .survey(topics: topics, subscriptions: subscriptions)

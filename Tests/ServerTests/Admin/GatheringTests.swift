@@ -49,6 +49,21 @@ struct GatheringTests {
         #expect(figures.counters.published == 7 && figures.missing.isEmpty)
     }
 
+    @Test func asManyOfTheBusiestAreAskedForAsAreTold() throws {
+        let call = AdminCall.metrics(topics: 0, subscriptions: 0)
+        var none = Gathering(call, known: known(2))
+        #expect(none.start(call).allSatisfy { table($0) == .topics })
+        let some = AdminCall.metrics(topics: 2, subscriptions: 0)
+        var gathering = Gathering(some, known: known(2))
+        guard case .survey(let survey)? = gathering.start(some).first?.inquiry else { throw Missing() }
+        #expect(survey.table == .busiest && survey.most == 2)
+        var busiest = part()
+        busiest.topics = ["a", "b"].map(topic)
+        for shard in 0..<2 { _ = gathering.receive(.survey(busiest), from: shard, loop: loop) }
+        guard case .figures(let figures) = gathering.giveUp() else { throw Missing() }
+        #expect(figures.topics.count == 2)
+    }
+
     @Test func whatIsLookedForIsToldByPages() throws {
         var topics = Selection()
         (topics.limit, topics.skip, topics.find, topics.order) = (2, 1, "Eu", .name)
