@@ -111,11 +111,11 @@ import Testing
         // Publishes that were lost.
         #expect(!text.contains { $0.contains("lost") })
         try take(
-            "{\"published_per_s\":300,\"lost\":1591,\"lost_per_s\":3,\"lost_to_memory\":1591,\"lost_topic\":\"orders\","
+            "{\"published_per_s\":300,\"lost\":1591,\"lost_per_s\":3,\"lost_to_memory\":1591,"
                 + "\"memory\":2048,\"memory_limit\":2048}", at: 2)
         var lines = TopView.render(state, width: 160, height: 20)
         #expect(lines.first { $0.text.contains("lost 1,591") }?.style == .warning)
-        let words = "publishes lost: memory (2.0 KiB of 2.0 KiB); 3.0/s, last of orders"
+        let words = "publishes lost: memory (2.0 KiB of 2.0 KiB); 3.0/s"
         #expect(lines.first { $0.text.contains(words) }?.style == .warning)
         #expect(lines.contains { $0.text.contains("memory 2.0 KiB of 2.0 KiB") } && lines.count == 20)
         // It is told for a minute.

@@ -145,7 +145,6 @@ struct Statistics {
             object.add(shortage.field, total.lost(to: shortage))
         }
         object.add("lost_per_s", rate(total.lost, before.lost))
-        if !total.lostTopic.isEmpty { object.add("lost_topic", total.lostTopic) }
         object.add("blocked_ms", total.blocked / 1_000_000)
         object.add("bytes_in", total.bytesIn)
         object.add("bytes_in_per_s", rate(total.bytesIn, before.bytesIn))

@@ -209,7 +209,6 @@ struct TopState {
         }
         var words = "publishes lost: " + reasons.map { TopState.words(reason: $0, stats) }.joined(separator: ", ")
         words += "; \(Units.rate(Double(number("lost_per_s", of: stats))))"
-        if let topic = stats["lost_topic"]?.text { words += ", last of \(SafeText.name(topic))" }
         loss = (words, now)
     }
 
