@@ -149,8 +149,8 @@ final class Acceptor {
     }
 
     private func accept(from listener: Listener, now: UInt64) throws(SystemError) {
-        /// The next connection has a descriptor that was kept to refuse it.
-        var isSpare = false
+        /// Why the next connection gets a descriptor that was kept to refuse it.
+        var shortage: Int32?
         for _ in 0..<Acceptor.quantum {
             let accepted: (fd: Int32, peer: SocketAddress)?
             do throws(SystemError) {
@@ -158,8 +158,8 @@ final class Acceptor {
             } catch {
                 let isShort = error.code == EMFILE || error.code == ENFILE
                 // Who was refused gives way to who is to be told so now.
-                if isShort, !isSpare, spare.release() || refused.giveWay() {
-                    isSpare = true
+                if isShort, shortage == nil, spare.release() || refused.giveWay() {
+                    shortage = error.code
                     continue
                 }
                 failures.count(error.cause + advice(error.code))
@@ -169,9 +169,9 @@ final class Acceptor {
                 return
             }
             guard let (fd, peer) = accepted else { return }
-            if isSpare {
-                isSpare = false
-                failures.count(SystemError.text(of: EMFILE) + advice(EMFILE))
+            if let code = shortage {
+                shortage = nil
+                failures.count(SystemError.text(of: code) + advice(code))
                 context.connections.note(.files)
                 refuse(fd, peer.description, at: listener, .files, now: now)
                 continue
@@ -191,7 +191,11 @@ final class Acceptor {
     }
 
     private func advice(_ code: Int32) -> String {
-        code == EMFILE ? "; raise the limit on open files (ulimit -n, LimitNOFILE= of a unit)" : ""
+        switch code {
+        case EMFILE: "; raise the limit on open files (ulimit -n, LimitNOFILE= of a unit)"
+        case ENFILE: "; raise the machine's limit on open files (sysctl fs.file-max), or stop who has so many open"
+        default: ""
+        }
     }
 
     private func refuse(

@@ -9,8 +9,10 @@ import resource
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import requests
@@ -72,6 +74,31 @@ def test_descriptors_run_out(begin):
         session.close()
     assert len(logged(broker, "cannot accept connections")) <= time.monotonic() - began + 2
     broker.stop()
+
+
+@pytest.mark.parametrize("failures", [1, 20])
+def test_the_machine_runs_out_of_descriptors(start, tmp_path, failures):
+    """That is not the broker's own limit, and another advice helps. With one failure the connection gets a file that
+    was kept for it; with more there is none."""
+    library, left = tmp_path / "accept.so", tmp_path / "failures"
+    source = Path(__file__).with_name("accept.c")
+    command = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    left.write_bytes(bytes(8))
+    broker = start(variables={"LD_PRELOAD": str(library), "ACCEPT_FAILURES": str(left)})
+    with left.open("r+b", buffering=0) as file:
+        file.write(failures.to_bytes(8, sys.byteorder, signed=True))
+    with socket.create_connection(broker.address, timeout=DEADLINE) as one:
+        (told, *_) = eventually(lambda: logged(broker, "cannot accept connections"), bool)
+        if failures == 1:
+            assert "no open file left for a connection" in one.recv(4096).decode(errors="replace")
+    assert told["cause"].startswith("Too many open files in system; ") and "fs.file-max" in told["cause"]
+    assert "ulimit" not in told["cause"]
+    eventually(lambda: left.read_bytes(), lambda count: count == bytes(8))
+    peer = broker.peer()
+    peer.numbers("t", 1, 3)
+    peer.close()
 
 
 # Memory
