@@ -49,22 +49,27 @@ export const sayName = (element, text) => {
   }
 };
 
-export const count = (n) => {
-  if (n === "unbounded") return "∞";
-  if (n >= 1e9) return `${(n / 1e9).toFixed(n >= 1e10 ? 0 : 1)} G`;
-  if (n >= 1e6) return `${(n / 1e6).toFixed(n >= 1e7 ? 0 : 1)} M`;
-  if (n >= 1e4) return `${(n / 1e3).toFixed(n >= 1e5 ? 0 : 1)} k`;
-  return Math.round(n).toLocaleString("en");
+/// With one digit behind the point where it is below `fine` when it is rounded.
+const fixed = (n, fine) => n.toFixed(n < fine - 0.05 ? 1 : 0);
+
+// Unit, the least number it is for, its size, and up to where it has a digit behind the point. The least one is what
+// would be rounded up to a thousand of the unit below.
+const COUNTS = [["G", 999.5e6, 1e9, 10], ["M", 999.5e3, 1e6, 10], ["k", 9999.5, 1e3, 100]];
+const SIZES = [
+  ["GiB", 1023.5 * 2 ** 20, 2 ** 30, 10], ["MiB", 1023.5 * 2 ** 10, 2 ** 20, 10], ["KiB", 2 ** 10, 2 ** 10, 10],
+];
+
+const inUnits = (n, units) => {
+  const found = units.find(([, least]) => n >= least);
+  return found && `${fixed(n / found[2], found[3])} ${found[0]}`;
 };
 
-export const rate = (n) => (n > 0 && n < 10 ? n.toFixed(1) : count(n));
+export const count = (n) =>
+  n === "unbounded" ? "∞" : inUnits(n, COUNTS) ?? Math.round(n).toLocaleString("en");
 
-export const bytes = (n) => {
-  for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
-    if (n >= size) return `${(n / size).toFixed(n >= 10 * size ? 0 : 1)} ${unit}`;
-  }
-  return `${n} B`;
-};
+export const rate = (n) => (n > 0 && n < 9.95 ? n.toFixed(1) : count(n));
+
+export const bytes = (n) => inUnits(n, SIZES) ?? `${n} B`;
 
 export const time = (ms) => {
   const seconds = ms / 1000;

@@ -132,7 +132,7 @@ enum Units {
 
     /// 9.5/s, 1,234/s
     static func rate(_ perSecond: Double) -> String {
-        perSecond < 10 ? fixed(perSecond, 1) + "/s" : grouped(UInt64(min(perSecond.rounded(), 1e15))) + "/s"
+        perSecond < 9.95 ? fixed(perSecond, 1) + "/s" : grouped(UInt64(min(perSecond.rounded(), 1e15))) + "/s"
     }
 
     /// 1234567 as 1,234,567

@@ -175,6 +175,8 @@ private func formatted(
             ])
         #expect([0, 999, 1000, 1_234_567].map(Units.grouped) == ["0", "999", "1,000", "1,234,567"])
         #expect(Units.rate(3.25) == "3.3/s" && Units.rate(12345.6) == "12,346/s")
+        #expect(Units.rate(9.94) == "9.9/s" && Units.rate(9.96) == "10/s" && Units.count(9.96) == "10")
+        #expect(Units.count(999_999) == "999,999" && Units.bytes((1 << 30) - 1) == "1.0 GiB")
     }
 
     @Test func progress() {

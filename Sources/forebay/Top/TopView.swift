@@ -185,6 +185,6 @@ enum TopView {
 extension Units {
     /// 0, 4.5, 1,234
     static func count(_ number: Double) -> String {
-        number > 0 && number < 10 ? fixed(number, 1) : grouped(UInt64(min(number.rounded(), 1e15)))
+        number > 0 && number < 9.95 ? fixed(number, 1) : grouped(UInt64(min(number.rounded(), 1e15)))
     }
 }
