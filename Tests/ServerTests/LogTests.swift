@@ -49,6 +49,46 @@ struct LogTests {
             ])
     }
 
+    @Test func theUserWithTheMostRefusedLoginsIsNamed() throws {
+        let pipe = try Pipe()
+        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
+        let frequent = FrequentRecords()
+        var now: UInt64 = 10_000_000_000
+        func refuse(_ names: [String?], _ number: Int = 1) {
+            for name in names {
+                let claim = name.map { LoginClaim.user($0) } ?? .unknown
+                frequent.write(.loginRefused("it", claim, over: "http", "10.0.0.\(number):99"), now: now, log: log)
+            }
+        }
+        /// The line of those that came since the last one.
+        func wait() {
+            now += 1_000_000_000
+            frequent.tell(now: now, log: log)
+        }
+        refuse(["alice"])
+        refuse(["alice", "bob", "alice", nil, "bob", "alice", "carol"], 2)
+        wait()
+        refuse(["bob", "bob"])
+        wait()
+        refuse([nil, "bob"], 3)
+        wait()
+        refuse((0..<1000).map { "user\($0)" } + ["user7"])
+        wait()
+        log.close()
+        pipe.closeInput()
+        let lines = pipe.readAll().split(separator: "\n").map { line in
+            line.split(separator: " ").dropFirst(4).filter { !$0.hasPrefix("cause") && !$0.hasPrefix("protocol") }
+        }
+        #expect(
+            lines.map { $0.joined(separator: " ") } == [
+                "attempts=1 user=alice address=10.0.0.1",
+                "attempts=7 same-user=3 user=alice address=10.0.0.2",
+                "attempts=2 user=bob address=10.0.0.1",
+                "attempts=2 same-user=1 user=bob address=10.0.0.3",
+                "attempts=1001 same-user=2 user=user7 address=10.0.0.1",
+            ])
+    }
+
     @Test func kindsOfFrequentRecordsAreBounded() throws {
         let pipe = try Pipe()
         let log = try Log(level: .info, format: .text, descriptor: pipe.input)
