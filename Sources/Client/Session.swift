@@ -98,16 +98,20 @@ public struct Session: ~Copyable {
     }
 
     /// Waits without looking at the connection, for a signal or whoever reads the output to go.
-    /// - Parameter until: nanoseconds of the monotonic clock.
-    public func rest(until: UInt64) -> Woken {
+    /// - Parameters:
+    ///   - until: nanoseconds of the monotonic clock.
+    ///   - input: for the standard input as well.
+    public func rest(until: UInt64, input: Bool = false) -> Woken {
         var descriptors = [
             pollfd(fd: signals.descriptor, events: Int16(POLLIN), revents: 0),
             pollfd(fd: outputDescriptor, events: 0, revents: 0),
+            pollfd(fd: input ? 0 : -1, events: Int16(POLLIN), revents: 0),
         ]
         Self.poll(&descriptors, now: Clock.monotonic(), until: until)
         var woken = Woken(now: Clock.monotonic())
         if descriptors[0].revents != 0 { woken.signal = signals.next() }
         woken.outputGone = Self.isGone(descriptors[1])
+        woken.input = descriptors[2].revents != 0
         return woken
     }
 

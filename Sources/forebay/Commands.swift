@@ -99,8 +99,9 @@ let commandTable: [CommandSpec] = [
         details: [
             "A subscription is slow when messages have been waiting for it for a while: 'no credit' when its client "
                 + "has not asked for more, 'not reading' when it does not read what was sent.",
-            "Keys: b w d c t sort by behind, waiting, dropped, credit and topic, r the other way round; the arrows and "
-                + "page keys scroll, tab changes the list that they scroll; the space bar pauses; q quits.",
+            "Keys: b w d c t sort by behind, waiting, dropped, credit and topic, r the other way round; the arrows, "
+                + "page keys, Home and End scroll, tab changes the list that they scroll; space pauses; q quits.",
+            "When the connection is lost it connects again.",
         ],
         options: [
             OptionSpec(
@@ -111,7 +112,7 @@ let commandTable: [CommandSpec] = [
             OptionSpec(
                 name: "once", kind: .flag,
                 help: "print one picture, for a program or a pipe, and end; with --json an object"),
-        ],
+        ] + Reconnection.options,
         examples: [("forebay top", "until q"), ("forebay top --once | head -20", "a picture for a report")]),
     CommandSpec(
         id: .ping, path: ["ping"], summary: "measure round trips to the broker",
@@ -175,7 +176,8 @@ private let subSpec = CommandSpec(
         "^C cancels the subscription and ends with 0, as does the completion of the topic; its failure ends with 1.",
         "When the connection is lost it connects again and goes on with the next message, and tells what is missing.",
         "Interactive: a subscription begins with at least one credit, so with 1, or with --request; from "
-            + "then on credit is granted by key only. Metadata is always on there.",
+            + "then on credit is granted by key only, but for 1 when it connects again without any. Metadata is always "
+            + "on there.",
     ],
     options: [
         OptionSpec(

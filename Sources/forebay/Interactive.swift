@@ -12,6 +12,12 @@ import Glibc
 struct Interactive: ~Copyable {
     private let settings: SubscribeSettings
     private var session: Session
+    private var reconnection: Reconnection
+    private var position: TopicPosition
+    /// No message has come since the connection was lost.
+    private var isBack = false
+    /// Messages that came, and used up credit, shown or not.
+    private var taken: UInt64 = 0
     private var output: Output
     private var state: ViewState
     private var stream: StreamID
@@ -20,8 +26,9 @@ struct Interactive: ~Copyable {
     private var listing: StreamID?
     private var listingBegan: UInt64 = 0
     private var nextListing: UInt64 = 0
-    /// Drops told with messages, for as long as the broker's list says nothing.
+    /// Drops told with messages, for as long as the broker's list says nothing; and those of earlier connections.
     private var droppedTold: UInt64 = 0
+    private var droppedBefore: UInt64 = 0
     private var hasListing = false
 
     private var rateSince: (time: UInt64, delivered: UInt64)
@@ -34,10 +41,16 @@ struct Interactive: ~Copyable {
     /// Bytes of a message that can come to the screen.
     private static let textLimit = 1024
 
-    init(_ settings: SubscribeSettings, _ addresses: [BrokerAddress]) throws(ClientError) {
+    init(
+        _ settings: SubscribeSettings, _ addresses: [BrokerAddress], _ reconnection: Reconnection
+    ) throws(ClientError) {
         let session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
         let first = settings.request ?? 1
-        stream = try session.connection.subscribe(settings.topic, settings.options, n: first)
+        let stream = try session.connection.subscribe(settings.topic, settings.options, n: first)
+        try reconnection.greet(session)
+        self.stream = stream
+        self.reconnection = reconnection
+        position = TopicPosition(settings.options.start)
         state = ViewState(topic: settings.topic, address: "\(session.address)")
         self.session = session
         self.settings = settings
@@ -49,24 +62,14 @@ struct Interactive: ~Copyable {
 
     mutating func run() throws(ClientError) -> Int32 {
         var terminal = Terminal()
-        while true {
-            while let event = try session.next() { handle(event) }
-            let now = Clock.monotonic()
-            flow(now)
-            try list(now)
-            measure(now)
-            picture.draw(now, to: &output) { [state] in View.render(state, width: $0, height: $1) }
-            var wants = Session.Wants()
-            wants.input = true
-            wants.output = !output.isEmpty
-            wants.outputGone = true
-            wants.until = min(picture.due, rateSince.time + Self.rateInterval, nextListing)
-            let woken = try session.wait(wants)
-            if woken.outputGone { break }
-            if woken.input, !readKeys() { break }
-            if let signal = woken.signal {
-                if [SIGINT, SIGTERM, SIGHUP].contains(signal) { break }
-                picture.obey(signal, &terminal)
+        var isLeft = false
+        while !isLeft {
+            do throws(ClientError) {
+                isLeft = try !turn(&terminal)
+            } catch {
+                // What has ended is looked at without a connection, or not at all.
+                guard state.status == .live else { throw error }
+                isLeft = try !reconnect(after: error, &terminal)
             }
         }
         terminal.giveBack()
@@ -79,18 +82,113 @@ struct Interactive: ~Copyable {
         return ExitCode.done
     }
 
+    /// False when the person wants to leave, or the terminal is gone.
+    private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
+        while let event = try session.next() { try handle(event) }
+        let now = Clock.monotonic()
+        flow(now)
+        try list(now)
+        measure(now)
+        draw(now)
+        var wants = Session.Wants()
+        wants.input = true
+        wants.output = !output.isEmpty
+        wants.outputGone = true
+        wants.until = min(picture.due, rateSince.time + Self.rateInterval, nextListing)
+        return obey(try session.wait(wants), &terminal)
+    }
+
+    private mutating func draw(_ now: UInt64) {
+        picture.draw(now, to: &output) { [state] in View.render(state, width: $0, height: $1) }
+    }
+
+    private mutating func obey(_ woken: Session.Woken, _ terminal: inout Terminal) -> Bool {
+        if woken.outputGone || woken.input && !readKeys() { return false }
+        guard let signal = woken.signal else { return true }
+        if [SIGINT, SIGTERM, SIGHUP].contains(signal) { return false }
+        picture.obey(signal, &terminal)
+        return true
+    }
+
+    // MARK: Another connection
+
+    /// Connects again, and subscribes where the connection was lost. False when the person wants to leave.
+    private mutating func reconnect(
+        after error: ClientError, _ terminal: inout Terminal
+    ) throws(ClientError) -> Bool {
+        // What was asked for and has not come is asked for again.
+        let left = UInt32(min(state.granted - taken, UInt64(Refill.unbounded)))
+        state.status = .lost
+        listing = nil
+        var error = error
+        while true {
+            reconnection.lose(error)
+            let due = try reconnection.pause(after: error)
+            showNote()
+            while Clock.monotonic() < due {
+                let now = Clock.monotonic()
+                draw(now)
+                // What the terminal has not taken is offered again now and then.
+                let next = min(due, output.isEmpty ? picture.due : now + 50_000_000)
+                guard obey(session.rest(until: next, input: true), &terminal) else { return false }
+            }
+            do throws(ClientError) {
+                try reconnection.attempt(&session)
+                try subscribe(asking: left)
+                return true
+            } catch let other {
+                error = other
+            }
+        }
+    }
+
+    private mutating func subscribe(asking left: UInt32) throws(ClientError) {
+        position.lost()
+        isBack = true
+        var options = settings.options
+        options.start = position.start
+        // It tells of what is missing now.
+        options.gap = .tell
+        // No subscription begins without credit.
+        let n = max(1, left)
+        stream = try session.connection.subscribe(settings.topic, options, n: n)
+        try reconnection.greet(session)
+        state.granted += UInt64(n - left)
+        flowing = FlowingDemand()
+        (droppedTold, droppedBefore, hasListing) = (state.dropped, state.dropped, false)
+        state.status = .live
+        nextListing = 0
+    }
+
+    private mutating func showNote() {
+        guard let note = reconnection.takeNote() else { return }
+        state.note = note
+        picture.isDirty = true
+    }
+
     // MARK: The broker
 
-    private mutating func handle(_ event: ClientEvent) {
+    private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
         case .message(listing, let message): readRow(message.data)
-        case .message(stream, let message): show(message)
-        case .completed(listing, _, _), .failed(listing, _): endListing()
+        case .message(stream, let message):
+            reconnection.works()
+            taken += 1
+            show(message)
+        case .pong:
+            reconnection.answered(by: session.address)
+            state.address = "\(session.address)"
+            showNote()
+        case .completed(listing, _, _):
+            reconnection.works()
+            endListing()
+        case .failed(listing, _): endListing()
         case .completed(stream, let dropped, _):
             droppedTold += dropped
             state.status = .completed
             state.isFlowing = false
             state.note = "The topic is complete: nothing more will come."
+        case .failed(stream, let error) where reconnection.isLoss(error): throw error
         case .failed(stream, let error):
             failure = error
             state.status = .failed(error.message)
@@ -104,6 +202,12 @@ struct Interactive: ~Copyable {
 
     private mutating func show(_ message: ClientEvent.Message) {
         let info = message.info
+        if let info {
+            let arrival = position.receive(epoch: info.epoch, sequence: info.sequence, dropped: info.dropped)
+            if arrival == .again { return }
+            if isBack, let sentence = arrival.sentence(info) { state.note = sentence }
+            isBack = false
+        }
         let text = SafeText.line(message.data.slice(0..<min(message.data.count, Self.textLimit)))
         let clock = MessageFormat.clock(info?.timestamp ?? Clock.wall())
         state.messages.append(.init(sequence: info?.sequence, clock: clock, text: text, dropped: info?.dropped ?? 0))
@@ -141,7 +245,7 @@ struct Interactive: ~Copyable {
         state.waiting = row["waiting"]?.unsigned
         state.buffer = row["buffer"]?.unsigned
         state.policy = row["policy"]?.text.map(SafeText.line)
-        state.dropped = row["dropped"]?.unsigned ?? state.dropped
+        state.dropped = row["dropped"]?.unsigned.map { droppedBefore &+ $0 } ?? state.dropped
     }
 
     private mutating func flow(_ now: UInt64) {

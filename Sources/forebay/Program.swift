@@ -173,7 +173,8 @@ enum Program {
             let settings = try SubscribeSettings(arguments)
             if settings.interactive {
                 try Terminal.check()
-                var view = try Interactive(settings, addresses)
+                let reconnection = try Reconnection(arguments, addresses, hasPicture: true)
+                var view = try Interactive(settings, addresses, reconnection)
                 return try view.run()
             }
             var subscriber = try Subscriber(settings, addresses, Reconnection(arguments, addresses))
@@ -192,7 +193,7 @@ enum Program {
         case .subs: return try Listing(.subscriptions, arguments).run(addresses)
         case .conns: return try Listing(.connections, arguments).run(addresses)
         case .top:
-            var top = try Top(arguments, addresses)
+            var top = try Top(arguments, addresses, Reconnection(arguments, addresses, hasPicture: true))
             return try top.run()
         case .topicInfo, .topicComplete, .topicFail, .topicDelete, .closeConnection, .closeSubscription:
             return try Control(command, arguments, over: addresses[0].transport).run(addresses)

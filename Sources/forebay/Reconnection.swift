@@ -1,5 +1,6 @@
 // Reconnection: when a command connects again after its connection was lost, and what the person is told of that.
 
+import Bytes
 import Client
 import EventLoop
 
@@ -30,6 +31,8 @@ struct Reconnection {
     private var lostAt: UInt64?
     /// What was told last of why there is none.
     private var told: String?
+    /// Where a picture fills the screen: what it is to show next, instead of a line on stderr.
+    private var note: String?
 
     /// Nanoseconds that one attempt at all of them may take: meanwhile nothing else is heard of.
     private static let attemptTime: UInt64 = 3_000_000_000
@@ -44,11 +47,13 @@ struct Reconnection {
             help: "end after SECONDS without a connection; default: never"),
     ]
 
-    init(_ arguments: Arguments, _ addresses: [BrokerAddress]) throws(UsageError) {
+    /// - Parameter hasPicture: what is to be told goes to `note`.
+    init(_ arguments: Arguments, _ addresses: [BrokerAddress], hasPicture: Bool = false) throws(UsageError) {
         if arguments.has("no-reconnect"), arguments.has("reconnect-time") {
             throw UsageError("--no-reconnect and --reconnect-time exclude each other.")
         }
         self.addresses = addresses
+        note = hasPicture ? "" : nil
         isOn = !arguments.has("no-reconnect")
         limit = arguments.decimal("reconnect-time").map { UInt64($0 * 1e9) }
     }
@@ -61,7 +66,7 @@ struct Reconnection {
     /// The broker has answered.
     mutating func answered(by address: BrokerAddress) {
         guard answeredAt == nil else { return }
-        if lostAt != nil { tell("Connected again to \(address).") }
+        if lostAt != nil { say("Connected again to \(address).") }
         answeredAt = Clock.monotonic()
     }
 
@@ -69,7 +74,7 @@ struct Reconnection {
     mutating func works() { hasWorked = true }
 
     /// The connection was lost. One that had but begun is no success: the pauses go on to grow.
-    private mutating func lose(_ error: ClientError) {
+    mutating func lose(_ error: ClientError) {
         let hasLasted = hasWorked || answeredAt.map { Clock.monotonic() - $0 >= Self.leastTime } ?? false
         if hasLasted || answeredAt != nil && error.endsConnection { isServed = true }
         if hasLasted {
@@ -86,31 +91,45 @@ struct Reconnection {
     mutating func connect(_ session: inout Session, after error: ClientError) throws(ClientError) -> Outcome {
         var error = error
         lose(error)
-        let since = lostAt ?? Clock.monotonic()
-        let end = limit.map { since.addingClamped($0) } ?? .max
         while true {
-            guard isOn, isServed, Self.mayPass(error), Clock.monotonic() < end,
-                let pause = backoff.next(using: &random)
-            else { throw error }
-            tellLoss(error)
-            lostAt = since
-            let due = min(Clock.monotonic().addingClamped(pause), end)
+            let due = try pause(after: error)
             while Clock.monotonic() < due {
                 let woken = session.rest(until: due)
                 if let signal = woken.signal { return .signal(signal) }
                 if woken.outputGone { return .outputGone }
             }
-            // The one that was lost comes last.
-            place = (place + 1) % addresses.count
             do throws(ClientError) {
-                try session.reconnect(
-                    to: addresses[place...] + addresses[..<place], within: Self.attemptTime / UInt64(addresses.count))
+                try attempt(&session)
                 return .connected
             } catch let other {
                 error = other
             }
         }
     }
+
+    /// When to try again, by the monotonic clock. `lose` has been told of the connection.
+    /// - Throws: `error`, when it is not to be tried again.
+    mutating func pause(after error: ClientError) throws(ClientError) -> UInt64 {
+        let now = Clock.monotonic()
+        let since = lostAt ?? now
+        let end = limit.map { since.addingClamped($0) } ?? .max
+        guard isOn, isServed, Self.mayPass(error), now < end, let pause = backoff.next(using: &random) else {
+            throw error
+        }
+        tellLoss(error)
+        lostAt = since
+        return min(now.addingClamped(pause), end)
+    }
+
+    /// Tries all of the brokers once; the one that was lost comes last.
+    mutating func attempt(_ session: inout Session) throws(ClientError) {
+        place = (place + 1) % addresses.count
+        try session.reconnect(
+            to: addresses[place...] + addresses[..<place], within: Self.attemptTime / UInt64(addresses.count))
+    }
+
+    /// A stream that ended with `error` can go on by another connection.
+    func isLoss(_ error: ClientError) -> Bool { isOn && Self.mayPass(error) }
 
     /// It may be better the next time.
     private static func mayPass(_ error: ClientError) -> Bool {
@@ -126,7 +145,32 @@ struct Reconnection {
     private mutating func tellLoss(_ error: ClientError) {
         let sentence = Program.sentence(error)
         guard sentence != told else { return }
-        tell(sentence + (told == nil ? " Connecting again." : " Trying again."))
+        say(sentence + (told == nil ? " Connecting again." : " Trying again."))
         told = sentence
+    }
+
+    /// What the picture is to show; nil if nothing is new.
+    mutating func takeNote() -> String? {
+        guard let note, !note.isEmpty else { return nil }
+        self.note = ""
+        return note
+    }
+
+    private mutating func say(_ sentence: String) {
+        if note == nil { tell(sentence) } else { note = SafeText.line(sentence) }
+    }
+}
+
+extension TopicPosition.Arrival {
+    /// What the first message on another connection says; nil if nothing is missing.
+    func sentence(_ info: MessageInfo) -> String? {
+        return switch self {
+        case .next, .again: nil
+        case .behind(let lost?): "\(counted(lost, "message")) lost before #\(info.sequence)."
+        case .behind(nil), .uncertain: "Messages may have been lost before #\(info.sequence)."
+        case .anew:
+            "epoch \(info.epoch): the topic began anew, this is its #\(info.sequence), and the rest of the old one "
+                + "is gone."
+        }
     }
 }

@@ -177,22 +177,13 @@ struct Subscriber: ~Copyable {
         defer { epoch = info.epoch }
         let arrival = position.receive(epoch: info.epoch, sequence: info.sequence, dropped: info.dropped)
         if arrival == .again { return false }
-        if isBack { tellOf(arrival, info) } else if settings.meta { tellOf(info) }
+        if isBack {
+            if let sentence = arrival.sentence(info) { note(sentence) }
+        } else if settings.meta {
+            tellOf(info)
+        }
         isBack = false
         return true
-    }
-
-    /// What the first message on another connection says.
-    private mutating func tellOf(_ arrival: TopicPosition.Arrival, _ info: MessageInfo) {
-        switch arrival {
-        case .next, .again: break
-        case .behind(let lost?): note("\(counted(lost, "message")) lost before #\(info.sequence).")
-        case .behind(nil), .uncertain: note("Messages may have been lost before #\(info.sequence).")
-        case .anew:
-            note(
-                "epoch \(info.epoch): the topic began anew, this is its #\(info.sequence), and the rest of the old one "
-                    + "is gone.")
-        }
     }
 
     private mutating func tellOf(_ info: MessageInfo) {

@@ -4,6 +4,8 @@
 struct ViewState {
     enum Status: Equatable {
         case live
+        /// There is no connection.
+        case lost
         case completed
         case failed(String)
     }
@@ -16,7 +18,7 @@ struct ViewState {
     }
 
     let topic: String
-    let address: String
+    var address: String
     var status = Status.live
     /// Outstanding credit.
     var credit: UInt64 = 0
@@ -70,6 +72,7 @@ enum View {
         let status =
             switch state.status {
             case .live: state.isFlowing ? "flowing" : state.credit == 0 ? "no credit" : "live"
+            case .lost: "no connection"
             case .completed: "completed"
             case .failed: "failed"
             }

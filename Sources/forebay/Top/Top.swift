@@ -8,18 +8,23 @@ import Glibc
 
 struct Top: ~Copyable {
     private var session: Session
+    private var reconnection: Reconnection
     private var output: Output
     private var state: TopState
     private let interval: UInt64
     /// One picture is printed, and that is all.
     private let once: Bool
 
-    private let stats: StreamID?
+    /// Which lists the person may not see as a whole.
+    private let sightNote: String
+    private var stats: StreamID?
     private var topics: StreamID?
     private var subscriptions: StreamID?
     private var nextLook: UInt64 = 0
     private var began: UInt64 = 0
     private var looks = 0
+    /// A list was refused: a broker that shuts down does so, and ends the connection soon.
+    private var isRefused = false
     private var picture = Picture()
     /// What has come of an arrow's or function key's bytes, which begin with ESC.
     private var escape: [UInt8] = []
@@ -27,8 +32,10 @@ struct Top: ~Copyable {
 
     /// For one that prints a single picture: rates need two looks.
     private static let onceInterval: UInt64 = 500_000_000
+    /// Nanoseconds after which a list that was refused is asked for again.
+    private static let refusalPause: UInt64 = 2_000_000_000
 
-    init(_ arguments: Arguments, _ addresses: [BrokerAddress]) throws {
+    init(_ arguments: Arguments, _ addresses: [BrokerAddress], _ reconnection: Reconnection) throws {
         let once = arguments.has("once")
         if !once { try Terminal.check(for: "'forebay top' without --once") }
         var session = try Session(to: addresses, signals: [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT])
@@ -45,11 +52,12 @@ struct Top: ~Copyable {
         if let text = arguments.text("sort"), let order = TopOrder.allCases.first(where: { $0.name == text }) {
             state.order = order
         }
-        var options = SubscribeOptions()
-        options.overflow = .latest
-        options.start = .last(1)
-        stats = try session.connection.subscribe("$SYS.stats", options, n: Refill.unbounded)
+        let stats = try Self.subscribe(session)
+        try reconnection.greet(session)
+        sightNote = state.note
+        self.stats = stats
         self.session = session
+        self.reconnection = reconnection
         self.state = state
         self.once = once
         json = arguments.has("json")
@@ -57,30 +65,88 @@ struct Top: ~Copyable {
         output = Output()
     }
 
+    private static func subscribe(_ session: borrowing Session) throws(ClientError) -> StreamID {
+        var options = SubscribeOptions()
+        options.overflow = .latest
+        options.start = .last(1)
+        return try session.connection.subscribe("$SYS.stats", options, n: Refill.unbounded)
+    }
+
     mutating func run() throws(ClientError) -> Int32 {
         if once { return try printOnce() }
         var terminal = Terminal()
-        while true {
-            while let event = try session.next() { try handle(event) }
-            let now = Clock.monotonic()
-            try look(now)
-            picture.draw(now, to: &output) { [state] in TopView.render(state, width: $0, height: $1) }
-            var wants = Session.Wants()
-            wants.input = true
-            wants.output = !output.isEmpty
-            wants.outputGone = true
-            wants.until = min(picture.due, isLooking || state.isPaused ? UInt64.max : nextLook)
-            let woken = try session.wait(wants)
-            if woken.outputGone { break }
-            if woken.input, !readKeys() { break }
-            if let signal = woken.signal {
-                if [SIGINT, SIGTERM, SIGHUP].contains(signal) { break }
-                picture.obey(signal, &terminal)
+        var isLeft = false
+        while !isLeft {
+            do throws(ClientError) {
+                isLeft = try !turn(&terminal)
+            } catch {
+                isLeft = try !reconnect(after: error, &terminal)
             }
         }
         terminal.giveBack()
         session.finish()
         return ExitCode.done
+    }
+
+    /// False when the person wants to leave, or the terminal is gone.
+    private mutating func turn(_ terminal: inout Terminal) throws(ClientError) -> Bool {
+        while let event = try session.next() { try handle(event) }
+        let now = Clock.monotonic()
+        try look(now)
+        draw(now)
+        var wants = Session.Wants()
+        wants.input = true
+        wants.output = !output.isEmpty
+        wants.outputGone = true
+        wants.until = min(picture.due, isLooking || state.isPaused ? UInt64.max : nextLook)
+        return obey(try session.wait(wants), &terminal)
+    }
+
+    private mutating func draw(_ now: UInt64) {
+        picture.draw(now, to: &output) { [state] in TopView.render(state, width: $0, height: $1) }
+    }
+
+    private mutating func obey(_ woken: Session.Woken, _ terminal: inout Terminal) -> Bool {
+        if woken.outputGone || woken.input && !readKeys() { return false }
+        guard let signal = woken.signal else { return true }
+        if [SIGINT, SIGTERM, SIGHUP].contains(signal) { return false }
+        picture.obey(signal, &terminal)
+        return true
+    }
+
+    /// Connects again, and looks from the beginning. False when the person wants to leave.
+    private mutating func reconnect(
+        after error: ClientError, _ terminal: inout Terminal
+    ) throws(ClientError) -> Bool {
+        var error = error
+        (topics, subscriptions, stats, isRefused) = (nil, nil, nil, false)
+        while true {
+            reconnection.lose(error)
+            let due = try reconnection.pause(after: error)
+            showNote()
+            while Clock.monotonic() < due {
+                let now = Clock.monotonic()
+                draw(now)
+                // What the terminal has not taken is offered again now and then.
+                let next = min(due, output.isEmpty ? picture.due : now + 50_000_000)
+                guard obey(session.rest(until: next, input: true), &terminal) else { return false }
+            }
+            do throws(ClientError) {
+                try reconnection.attempt(&session)
+                stats = try Self.subscribe(session)
+                try reconnection.greet(session)
+                nextLook = 0
+                return true
+            } catch let other {
+                error = other
+            }
+        }
+    }
+
+    private mutating func showNote() {
+        guard let note = reconnection.takeNote() else { return }
+        state.note = [note, sightNote].filter { !$0.isEmpty }.joined(separator: " ")
+        picture.isDirty = true
     }
 
     private mutating func printOnce() throws(ClientError) -> Int32 {
@@ -121,6 +187,7 @@ struct Top: ~Copyable {
     private mutating func handle(_ event: ClientEvent) throws(ClientError) {
         switch event {
         case .message(stats, let message):
+            reconnection.works()
             if let figures = JSON(message.data) { state.take(stats: figures, now: Clock.monotonic()) }
         case .message(topics, let message):
             if let row = JSON(message.data) { state.add(topic: TopTopic(row)) }
@@ -129,6 +196,7 @@ struct Top: ~Copyable {
             if let row = JSON(message.data) { state.add(subscription: TopSubscription(row)) }
             return
         case .completed(topics, _, _):
+            reconnection.works()
             topics = nil
             state.endTopics(now: Clock.monotonic())
             state.beginSubscriptions()
@@ -138,9 +206,20 @@ struct Top: ~Copyable {
             let now = Clock.monotonic()
             state.endSubscriptions(now: now)
             looks += 1
+            isRefused = false
             let pause = once ? Self.onceInterval : interval
             nextLook = max(began + pause, now + 10 * (now - began))
-        case .failed(stats, let error), .failed(topics, let error), .failed(subscriptions, let error): throw error
+        case .failed(topics, let error), .failed(subscriptions, let error):
+            // Once is not the end of what was seen before, if the connection ends of itself.
+            guard looks > 0, reconnection.isOn, !isRefused else { throw error }
+            isRefused = true
+            (topics, subscriptions) = (nil, nil)
+            nextLook = Clock.monotonic() + max(interval, Self.refusalPause)
+        case .failed(stats, let error): throw error
+        case .pong:
+            reconnection.answered(by: session.address)
+            state.address = "\(session.address)"
+            showNote()
         case .closing(let why): state.note = "The broker is about to end the connection: \(SafeText.line(why))"
         default: return
         }
@@ -194,7 +273,12 @@ struct Top: ~Copyable {
         let height = Terminal.size().height
         let rooms = TopView.rooms(state, height: height)
         let page = max(1, (state.scrolled == .topics ? rooms.topics : rooms.subscriptions) - 1)
-        let rows = ["A": -1, "B": 1, "5~": -page, "6~": page, "H": -TopState.most, "F": TopState.most]
+        let (first, last) = (-TopState.most, TopState.most)
+        let rows = [
+            "A": -1, "B": 1, "5~": -page, "6~": page,
+            // Home and End, which terminals send in three ways.
+            "H": first, "1~": first, "7~": first, "F": last, "4~": last, "8~": last,
+        ]
         if let count = rows[key] { state.scroll(by: count, rooms) }
     }
 

@@ -151,7 +151,7 @@ struct TopState {
     /// Rows that are kept of each list; a screen has fewer.
     static let most = 500
 
-    let address: String
+    var address: String
     var order = TopOrder.behind
     var isReversed = false
     var isPaused = false

@@ -1,5 +1,5 @@
-"""What `sub` and `pub --stdin` do when their connection is lost: over both protocols, with a broker that is restarted
-on the same ports."""
+"""What `sub`, `pub --stdin` and `top` do when their connection is lost: over both protocols, with a broker that is
+restarted on the same ports."""
 
 import contextlib
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from access import token_hash, write
-from commands import LIMIT, Commands, ended, until
+from commands import LIMIT, Commands, Screen, ended, until
 
 
 class Restarted:
@@ -226,6 +226,60 @@ def test_signals_end_the_wait(restarted, reach, number):
         process.send_signal(number)
     assert reader.wait(LIMIT) == 0 and writer.wait(LIMIT) == 128 + number
     assert b"Interrupted: 1 message is acknowledged." in writer.stderr.read()
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["drained", "killed"])
+def test_credit_by_key_goes_on_behind_a_restart(restarted, reach, hard):
+    forebay = reach(restarted.broker)
+    screen = Screen(forebay, "sub", "t", "-i", columns=160)
+    screen.shows(r"waiting +0 of")
+    screen.press(b"1")
+    screen.shows(r"granted 2\b")
+    forebay.ok("pub", "t", "before")
+    screen.shows(r"#1 \S+ before")
+    restarted.end(hard)
+    screen.shows(r"no connection(.|\n)*(Connecting|Trying) again\.")
+    screen.press(b"1")
+    restarted.begin()
+    screen.shows(r"Connected again to \S+\.")
+    # What was asked for and has not come is asked for again; a key that was pressed meanwhile granted nothing.
+    screen.shows(r"credit +1 +granted 2\b")
+    forebay.ok("pub", "t", "after")
+    screen.shows(r"#1 \S+ after(.|\n)*the topic began anew, this is its #1\b")
+    # Without credit it begins with 1.
+    restarted.end(hard)
+    restarted.begin()
+    screen.shows(r"credit +1 +granted 3\b")
+    screen.press(b"q")
+    screen.ends()
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["drained", "killed"])
+def test_top_goes_on_behind_a_restart(restarted, reach, hard):
+    forebay = reach(restarted.broker)
+    forebay.ok("pub", "before", "x")
+    screen = Screen(forebay, "top", columns=160)
+    screen.shows(r"(?m)^ before +")
+    restarted.end(hard)
+    screen.shows(r"(Connecting|Trying) again\.")
+    restarted.begin()
+    screen.shows(r"Connected again to \S+\.")
+    forebay.ok("pub", "after", "x")
+    screen.shows(r"(?m)^ after +")
+    assert not re.search(r"(?m)^ before ", screen.picture())
+    restarted.end(hard)
+    screen.shows(r"(Connecting|Trying) again\.")
+    screen.press(b"q")
+    screen.ends()
+
+
+@pytest.mark.parametrize("words", [["sub", "t", "-i"], ["top"]], ids=["sub", "top"])
+@pytest.mark.parametrize("limit", [["--no-reconnect"], ["--reconnect-time", "0.3"]], ids=["off", "limited"])
+def test_a_picture_without_a_connection_can_be_limited(restarted, reach, words, limit):
+    screen = Screen(reach(restarted.broker), *words, *limit)
+    screen.shows(r"waiting +0 of|no topics yet")
+    restarted.end(hard=True)
+    screen.ends(3)
 
 
 def test_another_broker_is_as_good(start, scheme):

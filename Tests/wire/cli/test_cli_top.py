@@ -58,6 +58,22 @@ def test_it_shows_who_is_slow(crowded, reach):
     screen.ends()
 
 
+@pytest.mark.parametrize("home, end", [
+    (b"\x1b[H", b"\x1b[F"), (b"\x1bOH", b"\x1bOF"), (b"\x1b[1~", b"\x1b[4~"), (b"\x1b[7~", b"\x1b[8~")])
+def test_home_and_end(crowded, reach, home, end):
+    """As terminals send them."""
+    broker, _ = crowded
+    screen = Screen(reach(broker), "top", columns=120, rows=30)
+    screen.shows(r"subscriptions 1 to \d+ of 200")
+    for keys in (end, b"\x1b[A" + end):
+        screen.press(keys)
+        screen.shows(r"subscriptions 1\d\d to 200 of 200")
+    screen.press(home)
+    screen.shows(r"subscriptions 1 to \d+ of 200")
+    screen.press(b"q")
+    screen.ends()
+
+
 def until_rows(forebay, count):
     found = []
 
