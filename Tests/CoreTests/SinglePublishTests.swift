@@ -19,6 +19,31 @@ import Testing
         (0...).lazy.map { "t\($0)" }.first { broker.shards[0].owner(of: $0) == broker.shards.count - 1 }!
     }
 
+    /// As many find room as if each had come by itself: what subscriptions ask for does not stay in their buffers.
+    @Test func firePublishesOfOneReadFindTheRoomThatOthersLeave() {
+        for (asked, buffer) in [(1, 1), (3, 3), (3, 1)] {
+            let broker = TestBroker()
+            let subscriber = broker.connect()
+            subscriber.subscribe("t?overflow=block&buffer=\(buffer)", n: UInt32(asked))
+            let publisher = broker.connect()
+            let texts = (0..<10).map { "\($0)" }
+            publisher.send { buffer in
+                for text in texts {
+                    Array("t".utf8).withUnsafeBytes { route in
+                        Array(text.utf8).withUnsafeBytes {
+                            FrameWriter.requestFNF(
+                                stream: 9, metadata: route, data: $0, fragment: 1 << 20, into: &buffer)
+                        }
+                    }
+                }
+            }
+            let topic = broker.shards[0].names["t"]!
+            #expect(topic.published == UInt64(asked + buffer) && topic.overshoot == 0)
+            subscriber.requestN(10)
+            #expect(subscriber.received() == texts.prefix(asked + buffer).map { "1:" + $0 })
+        }
+    }
+
     // What is remembered
 
     @Test(arguments: [1, 2])

@@ -134,7 +134,13 @@ final class Topic: Timed {
     func fire(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant) {
         let loss: PublishLoss
         do throws(Refusal) {
-            guard try place(metadata: metadata, payload: payload, now: now) == nil else { return }
+            if try place(metadata: metadata, payload: payload, now: now) != nil { return }
+            // Subscriptions here may take of what came just before, and so leave room, as if it had come by itself.
+            if parked.isEmpty, advanceOwnView(now: now),
+                try place(metadata: metadata, payload: payload, now: now) != nil
+            {
+                return
+            }
             loss = .room
         } catch {
             loss = PublishLoss(error)

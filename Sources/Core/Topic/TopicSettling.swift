@@ -74,6 +74,14 @@ extension Topic {
         evict(now: now)
     }
 
+    /// Tells the view on this shard of what was appended since it was told; false if there is nothing to tell.
+    func advanceOwnView(now: Instant) -> Bool {
+        guard let index = mirrors.firstIndex(where: { $0.shard == shard.index }), mirrors[index].told < log.end
+        else { return false }
+        tellMirror(at: index, now: now)
+        return true
+    }
+
     private func tellMirror(at index: Int, now: Instant) {
         let link = mirrors[index]
         mirrors[index].told = log.end
