@@ -37,6 +37,25 @@ import Testing
         #expect(peer.face!.exchangeCount == 0 && broker.shards[shard].find(peer.client.id)!.publishers == 0)
     }
 
+    /// The first message spends none of the credit that was granted before it came, but its room is kept.
+    @Test(arguments: [2, 3, 10], [0, 1]) func theFirstMessageHasRoomBesideWhatIsGranted(_ buffer: Int, _ shard: Int) {
+        let broker = TestBroker(shards: 2)
+        let subscriber = broker.connect()
+        subscriber.subscribe("t?overflow=block&buffer=\(buffer)", n: 1)
+        subscriber.publish("t", "seen")
+        let peer = TestGRPC(broker, shard)
+        let stream = peer.channel("t")
+        let credit = peer[stream].grants().reduce(0) { $0 + $1.granted }
+        #expect(credit == UInt64(buffer) - 1)
+        peer.say(stream, (0...Int(credit)).map { TestGRPC.item("m\($0)") })
+        #expect(peer[stream].grants().map(\.accepted).max() == UInt64(buffer))
+        let topic = broker.shards.lazy.compactMap { $0.names["t"] }.first!
+        #expect(topic.overshoot == 0 && topic.room.reserved == 0)
+        subscriber.requestN(1)
+        peer.read()
+        #expect(peer[stream].grants().reduce(0) { $0 + $1.granted } == 1)
+    }
+
     /// What was dealt with counts in no window any more, however much it was.
     @Test func aLongChannelKeepsItsWindows() {
         let broker = TestBroker()

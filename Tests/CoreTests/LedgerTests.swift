@@ -356,7 +356,7 @@ private final class Scenario {
         #expect(topic.room.reserved == topic.channels.all.reduce(0) { $0 + $1.reserved })
         for channel in topic.channels.all {
             #expect(topic.channels[channel.key] === channel)
-            #expect(channel.reserved >= 0 && channel.reserved <= channel.outstanding)
+            #expect(channel.reserved >= 0 && channel.reserved <= channel.outstanding + (channel.awaitsFirst ? 1 : 0))
             #expect(channel.line == .starved || channel.outstanding > 0 || channel.isParked)
         }
         #expect(topic.line.starvedCount == topic.channels.all.count { $0.outstanding == 0 && !$0.isParked })

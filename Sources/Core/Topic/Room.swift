@@ -16,7 +16,8 @@ final class Channel {
     let connection: ConnectionID
     /// Granted and not yet used.
     var outstanding = 0
-    /// The part of `outstanding` that room is reserved for, until `reservedUntil`.
+    /// The part of `outstanding` that room is reserved for, until `reservedUntil`; one more with a first message that
+    /// is yet to come.
     var reserved = 0
     var reservedUntil: UInt64 = 0
     var accepted: UInt64 = 0

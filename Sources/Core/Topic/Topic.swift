@@ -215,10 +215,14 @@ final class Topic: Timed {
     /// Messages came that were granted.
     private func spend(_ count: Int, of channel: Channel) {
         channel.outstanding -= count
+        release(count, of: channel)
+        if channel.outstanding <= line.threshold { line.update(channel) }
+    }
+
+    private func release(_ count: Int, of channel: Channel) {
         let reserved = Swift.min(channel.reserved, count)
         channel.reserved -= reserved
         room.reserved -= reserved
-        if channel.outstanding <= line.threshold { line.update(channel) }
     }
 
     /// The first message of a channel that was opened without one. It spends no credit: who sent it before any was
@@ -239,10 +243,7 @@ final class Topic: Timed {
                 ParkedPublish(key: channel.key, message: message, deadline: now.monotonic + shard.limits.parkTime))
             return true
         }
-        if freeRoom <= 0, channel.reserved > 0 {
-            channel.reserved -= 1
-            room.reserved -= 1
-        }
+        if channel.reserved > channel.outstanding || freeRoom <= 0 { release(1, of: channel) }
         accepted(channel, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
         return true
     }

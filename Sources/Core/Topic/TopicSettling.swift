@@ -164,17 +164,21 @@ extension Topic {
             guard free > 0, let channel = line.next(most / 2) else { return }
             // What was granted earlier and lost its reservation counts against the share: an idle channel gathers none.
             let target = Swift.min(most, share + channel.reserved)
-            let count = Swift.min(target - channel.outstanding, free)
+            let count = Swift.min(target - Swift.max(channel.outstanding, channel.reserved), free)
             // One that has its share is in line again when it uses some of it.
             guard count > 0 else { continue }
-            channel.outstanding += count
+            // A first message that is yet to come spends no credit, but takes room. One alone is granted all the same,
+            // as who waits for credit before the first message would wait for ever.
+            let isFirst = channel.awaitsFirst && channel.reserved <= channel.outstanding && room.horizon != nil
+            let granted = isFirst && count > 1 ? count - 1 : count
+            channel.outstanding += granted
             channel.reserved += count
             channel.reservedUntil = now.monotonic + Limits.grantReservation
             reservations.note(channel)
             room.reserved += count
             free -= count
             line.update(channel)
-            shard.tell(channel.key, .granted(UInt32(count)))
+            shard.tell(channel.key, .granted(UInt32(granted)))
         }
     }
 
