@@ -177,6 +177,16 @@ def test_no_block_on_the_brokers_own_topics(a, name):
     assert refusal(a.subscribe(f"{name}?overflow=block")).kind in {Kind.INVALID, Kind.REJECTED}
 
 
+@pytest.mark.rsocket
+@pytest.mark.parametrize("name", ["$SYS.events", "$SYS.stats"])
+def test_nobody_may_publish_to_the_brokers_own_topics_and_is_told_so(a, name):
+    a.subscribe(name)
+    assert a.control("$SYS.topic.info", name=name)["name"] == name
+    with pytest.raises(StreamError) as refused:
+        a.control(f"$SYS.topic.info?name={name}&for=publish")
+    assert refused.value.kind == Kind.REJECTED
+
+
 @pytest.mark.parametrize("verb", ["complete", "fail", "delete"])
 @pytest.mark.parametrize("name", ["$SYS.events", "$SYS.stats"])
 def test_the_brokers_own_topics_cannot_be_ended(a, name, verb):

@@ -44,7 +44,10 @@ extension Shard {
     /// A control call.
     func expectCall(_ call: ControlCall, of principal: Principal) throws(Refusal) {
         if case .topic(let name, .info) = call.subject {
-            if call.isForPublishing { return try expect(.publish, name, of: principal) }
+            if call.isForPublishing {
+                try checkPublish(to: name)
+                return try expect(.publish, name, of: principal)
+            }
             if principal.permissions.show(name) { return }
         }
         try expect(.control, call.permitted, of: principal)
