@@ -157,6 +157,20 @@ def test_broken_metadata_costs_the_stream_alone(a, topic, what):
     assert other.data(1) == [b"1"]
 
 
+@pytest.mark.rsocket
+@pytest.mark.parametrize("what", ["an entry longer than the metadata", "a mime longer than the metadata",
+                                  "an entry that ends in its length"])
+def test_metadata_of_a_later_message_that_cannot_be_read_ends_its_channel(a, b, topic, what):
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    channel = b.channel(topic, b"0")
+    channel.until(lambda: channel.granted > 0)
+    channel.force(b"1", metadata=BAD_METADATA[what])
+    assert channel.end().kind == Kind.INVALID
+    b.numbers(topic, 2, 2)
+    assert sub.data(2) == [b"0", b"2"]
+
+
 def test_unknown_metadata_entries_are_skipped(a, b, topic):
     b.numbers(topic, 1, 1)
     metadata = raw.entry(0x44, b"x") + raw.entry(b"application/x.unheard-of", b"y") + raw.route(f"{topic}?replay=1")

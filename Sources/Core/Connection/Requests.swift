@@ -164,12 +164,8 @@ extension Shard {
             try CompositeMetadata.appendCarried(metadata, form: form, into: &carriedMetadata)
             return carriedMetadata.isEmpty ? nil : carriedMetadata.readable
         } catch {
-            if error.bound == .metadata {
-                reached(.metadata)
-                throw Refusal(error)
-            }
-            // Metadata of a later item that cannot be read: the message goes on without it.
-            return nil
+            if error.bound == .metadata { reached(.metadata) }
+            throw Refusal(error)
         }
     }
 
