@@ -66,11 +66,14 @@ public struct HTTP1Request {
         plain.add(name, value)
     }
 
-    /// A line of it ends with a line feed alone, goes on in the next one, or has a NUL.
+    /// A line of it ends with a line feed alone, goes on in the next one, or has a NUL; or the first one has other
+    /// blanks than one on each side of the target.
     public mutating func isUnclear() {
         fail(
             Problem(
-                .invalid, "A line of the request's head ends without CR LF, has a NUL, or goes on in the next line."))
+                .invalid,
+                "A line of the request's head ends without CR LF, has a NUL, or goes on in the next line; or the first "
+                    + "one has other blanks than one on each side of the target."))
     }
 
     /// A Content-Length is none, or is beyond what can be counted.
