@@ -167,7 +167,10 @@ def test_each_permission_over_rsocket(start, tmp_path, hashed, user):
     # Fire is dropped without a word.
     before = root.control("$SYS.topic.info", name="t.a")["published"]
     peer.fire("t.a", b"fired")
-    refused(lambda: peer.control("$SYS.info"))
+    assert refused(lambda: peer.control("$SYS.info")) is None  # It is for everybody.
+    for kind in ("connection", "subscription"):
+        told = refused(lambda: peer.control(f"$SYS.{kind}.close", id="7-7-7" if kind == "connection" else "777"))
+        assert (f"may not control '$SYS.{kind}s'" in told) == (user != "only-control")
     published = root.control("$SYS.topic.info", name="t.a")["published"] - before
     assert published == (1 if user == "only-publish" else 0)
     for one in (peer, root):

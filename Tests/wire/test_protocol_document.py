@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from curl import NDJSON, path
+
 DOCUMENT = Path(__file__).resolve().parents[2] / "Protocol" / "rsocket.md"
 BLOCK = re.compile(
     r"^```(frames client|frames broker example|frames broker|entries)(?: (?:of a|on the) (second|third) connection)?\n"
@@ -23,6 +25,7 @@ SETUP, KEEPALIVE, REQUEST_STREAM, REQUEST_CHANNEL, REQUEST_N, CANCEL, PAYLOAD, E
 RESUME, RESUME_OK = 13, 14
 KNOWN_TYPES = {1, 3, 4, 5, 6, 7, 8, 9, 10, 11, RESUME, RESUME_OK}
 RESUMES = 0x80
+DATA_MIME = 0x7A
 DEADLINE = 10.0
 
 
@@ -115,8 +118,11 @@ def test_every_block_holds_whole_frames():
     assert {block.kind for block in found} == {"frames client", "frames broker", "frames broker example", "entries"}
     for block in found:
         if block.kind == "entries":
-            [(mime, tags)] = entries(bytes(block.data))
-            assert mime == 0x7E and len(tags.split(b"=")) == 4
+            [(mime, content)] = entries(bytes(block.data))
+            if mime == DATA_MIME:
+                assert content[0] + 2 == len(content)
+            else:
+                assert mime == 0x7E and len(content.split(b"=")) == 4
             continue
         assert block.frames()
         for frame, _ in block.frames():
@@ -176,3 +182,12 @@ def test_a_broker_answers_as_the_document_says(broker):
                 shown, came = shown[:10], came[:10]  # The texts of errors are not part of the protocol.
             mask = [i for i in range(len(shown)) if i not in free]
             assert len(came) == len(shown) and all(came[i] == shown[i] for i in mask), (shown, came)
+
+
+@pytest.mark.rsocket
+def test_a_content_type_is_laid_out_as_the_document_shows_it(a, topic, curl):
+    shown = [entry for block in blocks() if block.kind == "entries" for entry in entries(bytes(block.data))]
+    [entry] = [entry for entry in shown if entry[0] == DATA_MIME]
+    a.publish(topic, b"x", extra=[entry])
+    (told,) = curl.stream(path(topic, "replay=1"), *NDJSON).objects(1)
+    assert told["content_type"] == entry[1][1:].decode() and "headers" not in told
