@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from access import password_hash, write
 from curl import NDJSON, path
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "Protocol" / "rsocket.md"
@@ -25,7 +26,7 @@ SETUP, KEEPALIVE, REQUEST_STREAM, REQUEST_CHANNEL, REQUEST_N, CANCEL, PAYLOAD, E
 RESUME, RESUME_OK = 13, 14
 KNOWN_TYPES = {1, 3, 4, 5, 6, 7, 8, 9, 10, 11, RESUME, RESUME_OK}
 RESUMES = 0x80
-DATA_MIME = 0x7A
+DATA_MIME, AUTHENTICATION = 0x7A, 0x7C
 DEADLINE = 10.0
 
 
@@ -121,6 +122,8 @@ def test_every_block_holds_whole_frames():
             [(mime, content)] = entries(bytes(block.data))
             if mime == DATA_MIME:
                 assert content[0] + 2 == len(content)
+            elif mime == AUTHENTICATION:
+                assert content[0] == 0x80 and 0 < int.from_bytes(content[1:3], "big") < len(content) - 3
             else:
                 assert mime == 0x7E and len(content.split(b"=")) == 4
             continue
@@ -191,3 +194,17 @@ def test_a_content_type_is_laid_out_as_the_document_shows_it(a, topic, curl):
     a.publish(topic, b"x", extra=[entry])
     (told,) = curl.stream(path(topic, "replay=1"), *NDJSON).objects(1)
     assert told["content_type"] == entry[1][1:].decode() and "headers" not in told
+
+
+def test_credentials_are_laid_out_as_the_document_shows_them(start, tmp_path):
+    [metadata] = [bytes(block.data) for block in blocks() if block.data[0] == 0x80 | AUTHENTICATION]
+    setup = bytes(blocks()[0].data)[3:]
+    setup = setup[:4] + b"\x05\x00" + setup[6:] + len(metadata).to_bytes(3, "big") + metadata
+    alive = bytes(4) + b"\x0c\x80" + bytes(8)
+    user = {"name": "alice", "password": password_hash(start.executable(), "secret"), "subscribe": [">"]}
+    broker = start("-c", str(write(tmp_path, {"users": [user]})))
+    with socket.create_connection(broker.address, DEADLINE) as line:
+        line.sendall(b"".join(len(frame).to_bytes(3, "big") + frame for frame in (setup, alive)))
+        answer = read(line, int.from_bytes(read(line, 3), "big"))
+        assert answer[4] >> 2 == KEEPALIVE, answer
+    broker.stop()
