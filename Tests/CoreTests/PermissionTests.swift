@@ -92,7 +92,9 @@ import Testing
             let client = broker.logIn("alice", of: table)
             client.publish("$SYS.topic.info?name=t", "")
             // What is not to be seen is not known to be there either.
-            let expected = isAllowed ? "3:! 202 There is no topic" : "3:! 202 User 'alice' may not control 't'"
+            let expected =
+                isAllowed
+                ? "3:! 202 There is no topic" : "3:! 202 User 'alice' may not publish to, subscribe to or control 't'"
             #expect(client.received().first?.hasPrefix(expected) == true)
         }
     }

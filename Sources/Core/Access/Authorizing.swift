@@ -49,6 +49,12 @@ extension Shard {
                 return try expect(.publish, name, of: principal)
             }
             if principal.permissions.show(name) { return }
+            counters.denied += 1
+            // Named alone, the one to control would be asked for, which allows much more.
+            throw Refusal(
+                .forbidden,
+                "\(principal.title) may not publish to, subscribe to or control '\(name)', one of which it takes; "
+                    + "ask the broker's administrator for it.")
         }
         try expect(.control, call.permitted, of: principal)
     }
