@@ -5,11 +5,13 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import resource
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -183,6 +185,54 @@ class Unread:
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(DEADLINE)
+
+
+class OnDisk:
+    """What a broker is that has its log in a file."""
+
+    def spawn(self, command, environment):
+        self.file = tempfile.TemporaryFile()
+        # As in a shell, to write beyond a limit on files is an error and no signal.
+        process = subprocess.Popen(command, stderr=self.file, stdout=subprocess.DEVNULL, env=environment,
+                                   restore_signals=False)
+        process.stderr = self._first_lines()
+        return process
+
+    def _first_lines(self):
+        yield from eventually(self.lines, lambda lines: sum(b'"listening"' in line for line in lines) == 3)
+
+    def lines(self) -> list[bytes]:
+        return os.pread(self.file.fileno(), 1 << 20, 0).splitlines()
+
+
+def test_the_log_goes_on_when_its_disk_was_full(start):
+    """What was lost meanwhile is counted, and told before the next line."""
+    broker = type("BrokerOnDisk", (OnDisk, start), {})("--log-level", "debug", "--admin", "127.0.0.1:0")
+
+    def lost():
+        text = requests.get("http://%s:%d/metrics" % broker.admin, timeout=DEADLINE).text
+        return int(re.search(r"^forebay_log_lines_lost_total (\d+)$", text, re.MULTILINE)[1])
+
+    try:
+        full = os.fstat(broker.file.fileno()).st_size + 20  # No whole line.
+        former = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+        before = lost()
+        for count in range(before + 1, before + 4):
+            socket.create_connection(broker.address, timeout=DEADLINE).close()
+            eventually(lost, lambda lines: lines >= count)
+        assert os.fstat(broker.file.fileno()).st_size == full
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, former)
+        socket.create_connection(broker.address, timeout=DEADLINE).close()
+        lines = eventually(broker.lines, lambda lines: any(b"log lines dropped" in line for line in lines[:-1]))
+        torn = next(number for number, line in enumerate(lines) if not line.endswith(b"}"))
+        told = json.loads(lines[torn + 1])
+        assert told["message"] == "log lines dropped" and int(told["count"]) == lost() >= 3
+        assert told["reason"] == "the log could not be written: File too large"
+        assert "connection" in json.loads(lines[torn + 2])["message"]
+    finally:
+        broker.process.kill()
+        broker.process.wait()
+        broker.file.close()
 
 
 @pytest.fixture

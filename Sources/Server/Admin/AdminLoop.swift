@@ -337,7 +337,7 @@ final class AdminLoop {
                 refusedConnections: context.connections.refused,
                 connectionsOverLimit: context.connections.limitReached,
                 handshakes: gate.handshakes, reloads: context.reloads.value,
-                certificateEnds: context.tls?.validity?.ends)
+                lostLogLines: context.log.lost, certificateEnds: context.tls?.validity?.ends)
             let info = BrokerInfo(
                 limits: context.limits, listeners: settings.listeners,
                 httpOrigin: settings.httpOrigin(for: client.authority))

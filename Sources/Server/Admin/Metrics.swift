@@ -24,6 +24,7 @@ struct ProcessFigures: Sendable {
     var handshakes = HandshakeCounts()
     /// Attempts to read the configuration again.
     var reloads: (accepted: UInt64, refused: UInt64) = (0, 0)
+    var lostLogLines: UInt64 = 0
     /// When the certificate of the listeners that speak TLS ends, in seconds since 1970.
     var certificateEnds: Int64?
     var resources = ProcessResources()
@@ -58,6 +59,10 @@ enum Metrics {
             "forebay_reloads_total", .counter, "Reloads of the configuration: accepted, or refused for a fault in it.")
         out.sample(["result": "accepted"], process.reloads.accepted)
         out.sample(["result": "refused"], process.reloads.refused)
+        out.single(
+            "forebay_log_lines_lost_total", .counter,
+            "Lines of the log that were lost, as it was not read fast enough or could not be written.",
+            process.lostLogLines)
         out.family("forebay_shard_responding", .gauge, "1 if the shard answered this scrape in time, else 0.")
         for (index, shard) in broker.shards.enumerated() {
             out.sample(["shard": String(index)], shard.isResponding ? 1 : 0)

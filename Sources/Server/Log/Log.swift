@@ -16,10 +16,12 @@ public final class Log: Sendable {
     ) throws(SystemError) {
         lowest = Atomic(level.rawValue)
         self.format = format
-        writer = try LogWriter(descriptor: descriptor) { count in
+        writer = try LogWriter(descriptor: descriptor) { count, error in
             format.line(
                 wall: Clock.wall(), level: .warning, message: "log lines dropped",
-                fields: [("count", count), ("reason", "the log was not read fast enough")])
+                fields: [
+                    ("count", count), ("reason", error?.description ?? "the log was not read fast enough"),
+                ])
         }
     }
 
@@ -28,6 +30,9 @@ public final class Log: Sendable {
         get { LogRecord.Level(rawValue: lowest.load(ordering: .relaxed)) ?? .info }
         set { lowest.store(newValue.rawValue, ordering: .relaxed) }
     }
+
+    /// Lines that were lost, as the log was not read fast enough or could not be written.
+    public var lost: UInt64 { writer.lost }
 
     public func isEnabled(_ level: LogRecord.Level) -> Bool { level >= self.level }
 

@@ -1,5 +1,5 @@
-// LogWriter: a thread of its own between the broker and the log's pipe, so that a reader who stops reading stops only
-// the log. What does not fit into the buffer is dropped, counted, and told as soon as lines go out again.
+// LogWriter: a thread of its own between the broker and the log's descriptor, so that a reader who stops reading, or a
+// full disk, stops only the log. Lines that are lost are counted, and told as soon as lines go out again.
 
 import EventLoop
 import Glibc
@@ -11,16 +11,13 @@ final class LogWriter: Sendable {
 
     private let state: LogBuffer
 
-    /// - Parameter dropped: makes the line that tells how many were dropped.
-    init(descriptor: Int32, dropped: @escaping @Sendable (Int) -> String) throws(SystemError) {
+    /// - Parameter dropped: makes the line that tells how many were dropped, and the error of writing if that is why.
+    init(descriptor: Int32, dropped: @escaping @Sendable (Int, SystemError?) -> String) throws(SystemError) {
         let state = LogBuffer()
         self.state = state
         let thread = try NamedThread.start("forebay-log") {
-            while let (bytes, lost) = state.take() {
-                var bytes = bytes
-                if lost > 0 { bytes.append(contentsOf: dropped(lost).utf8) }
-                if !writeAll(bytes, to: descriptor) { state.close() }
-            }
+            var output = LogOutput(descriptor: descriptor, dropped: dropped)
+            while let (bytes, lost) = state.take() { state.note(lost: output.write(bytes, lost: lost)) }
             state.finish()
         }
         // It may hang in a write for ever, so nobody joins it.
@@ -31,6 +28,9 @@ final class LogWriter: Sendable {
     func append(_ line: String) {
         state.append(line)
     }
+
+    /// Lines that did not go out and never will.
+    var lost: UInt64 { state.lost }
 
     /// Waits until the buffer is half empty, at most until `deadline` on the monotonic clock.
     func waitForRoom(until deadline: UInt64) { state.waitForRoom(until: deadline) }
@@ -44,23 +44,60 @@ final class LogWriter: Sendable {
     }
 }
 
-/// False when the descriptor takes no more for good.
-private func writeAll(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
-    bytes.withUnsafeBytes { bytes in
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = write(descriptor, rest.base.baseAddress! + rest.startIndex, rest.count)
-            if count > 0 {
-                rest = rest.dropFirst(count)
-            } else if count < 0, errno == EAGAIN {
-                // Whoever shares the descriptor made it non-blocking.
-                var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-                poll(&request, 1, -1)
-            } else if count < 0, errno != EINTR {
-                return false
+/// The descriptor. What a failed write has lost is told before the next lines that go out: a disk that was full has
+/// room again some day, and the log goes on there.
+private struct LogOutput {
+    let descriptor: Int32
+    let dropped: @Sendable (Int, SystemError?) -> String
+    /// Lines that failed writes have lost since the last line that went out, and why.
+    private var failed = 0
+    private var cause: SystemError?
+    /// The last write ended within a line.
+    private var isTorn = false
+
+    init(descriptor: Int32, dropped: @escaping @Sendable (Int, SystemError?) -> String) {
+        self.descriptor = descriptor
+        self.dropped = dropped
+    }
+
+    /// - Parameter lost: how many lines after `lines` the buffer had no room for.
+    /// - Returns: how many lines are lost now, those of `lost` among them.
+    mutating func write(_ lines: [UInt8], lost: Int) -> Int {
+        var bytes: [UInt8] = []
+        if failed > 0 { bytes = Array(((isTorn ? "\n" : "") + dropped(failed, cause)).utf8) }
+        let begin = bytes.count
+        bytes += lines
+        let end = bytes.count
+        if lost > 0 { bytes += dropped(lost, nil).utf8 }
+        let written = writeAll(bytes)
+        if written >= begin { failed = 0 }
+        if written > 0 { isTorn = bytes[written - 1] != UInt8(ascii: "\n") }
+        if written == bytes.count { return lost }
+        // A line of which a part is missing is lost.
+        let missing = bytes[min(max(written, begin), end)..<end].count { $0 == UInt8(ascii: "\n") }
+        failed += missing + lost
+        return missing + lost
+    }
+
+    /// How many of the bytes the descriptor took.
+    private mutating func writeAll(_ bytes: [UInt8]) -> Int {
+        bytes.withUnsafeBytes { bytes in
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let count = Glibc.write(descriptor, rest.base.baseAddress! + rest.startIndex, rest.count)
+                if count > 0 {
+                    rest = rest.dropFirst(count)
+                } else if count < 0, errno == EAGAIN {
+                    // Whoever shares the descriptor made it non-blocking.
+                    var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                    poll(&request, 1, -1)
+                } else if count < 0, errno != EINTR {
+                    cause = SystemError("the log could not be written", code: errno)
+                    break
+                }
             }
+            return rest.startIndex
         }
-        return true
     }
 }
 
@@ -71,6 +108,7 @@ private final class LogBuffer: @unchecked Sendable {
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
     private var bytes: [UInt8] = []
     private var dropped = 0
+    private var allLost: UInt64 = 0
     private var closed = false
     private var finished = false
 
@@ -108,6 +146,10 @@ private final class LogBuffer: @unchecked Sendable {
             pthread_cond_broadcast(changed)
         }
     }
+
+    var lost: UInt64 { locked { allLost + UInt64(dropped) } }
+
+    func note(lost lines: Int) { locked { allLost += UInt64(lines) } }
 
     /// Waits for bytes; nil when the buffer is closed and empty.
     func take() -> (bytes: [UInt8], dropped: Int)? {
