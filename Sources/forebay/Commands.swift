@@ -227,10 +227,11 @@ private let subSpec = CommandSpec(
 private let pubSpec = CommandSpec(
     id: .pub, path: ["pub"], operands: ["TOPIC", "[MESSAGE]"], summary: "publish to a topic",
     details: [
-        "One MESSAGE is sent fire-and-forget, then the broker is asked whether the topic took it; --ack waits for the "
-            + "broker's acknowledgement and prints the sequence. Over http://, where nothing is fire-and-forget, it "
-            + "waits for that in any case. All else goes through one channel under the broker's credits: --stdin is "
-            + "read only while there is credit, and the command ends when everything is acknowledged.",
+        "The command ends when the broker has acknowledged every message; --ack prints the last one's sequence. More "
+            + "than one message goes through a channel under the broker's credits: --stdin is read only while there is "
+            + "credit. One MESSAGE or --file waits where a subscription blocks its topic, and is refused if there is "
+            + "no room in time (the broker's park-time).",
+        "Write -- before a MESSAGE that begins with a dash: forebay pub temperature -- -5",
         "A line of --stdin holds at most 1 MiB; an empty line is an empty message. ^C ends the channel, tells how many "
             + "messages are acknowledged, and ends with 130; SIGTERM with 143. The topic stays live.",
         "When the connection is lost it connects again, and sends again what was not acknowledged: subscribers may get "

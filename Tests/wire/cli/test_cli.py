@@ -16,7 +16,7 @@ from commands import LIMIT, Commands, ended, executable, until
 
 # What goes in comes out
 
-def test_fire_acknowledged_and_replay(forebay, topic):
+def test_one_message_acknowledged_and_replay(forebay, topic):
     assert forebay.ok("pub", topic, "one") == b""
     assert forebay.ok("pub", topic, "two", "--ack") == b"2\n"
     assert json.loads(forebay.ok("pub", topic, "", "--ack", "--json")) == {"acknowledged": 1, "sequence": 3}
@@ -56,6 +56,18 @@ def test_a_file_is_one_message(forebay, topic, tmp_path):
     words = ["--replay", "2", "--format", "raw", "--count"]
     assert forebay.ok("sub", topic, *words, "1") == content
     assert forebay.ok("sub", topic, *words, "2") == content + content[::-1]
+
+
+def test_one_message_that_the_broker_does_not_take(start, reach, topic):
+    """Whether its topic is there or not: `pub` ends with 0 when the message is in the topic alone."""
+    broker = start("--max-payload", "1K")
+    forebay = reach(broker)
+    for there in (False, True):
+        done = forebay.run("pub", topic, "--file", "-", stdin=b"x" * 2000)
+        assert done.returncode == 1 and b"1024" in done.stderr and b"no topic" not in done.stderr, there
+        forebay.ok("pub", topic, "short")
+    assert forebay.ok("sub", topic, "--replay", "all", "--count", "2") == b"short\nshort\n"
+    broker.stop()
 
 
 @pytest.mark.parametrize("message", [b"a\n", b""])
