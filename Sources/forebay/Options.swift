@@ -91,7 +91,7 @@ struct Arguments {
         let (command, after) = try Self.command(rest, commands: commands, early: early, helpTopic: &helpTopic)
         self.command = command
         let known = (command?.options ?? []) + common
-        try parse(early + Array(after), known: known)
+        try parse(early + Array(after), known: known, mostOperands: command?.operands.count ?? 0)
         guard !wantsHelp, !wantsVersion else { return }
         guard let command else {
             throw UsageError(
@@ -142,7 +142,9 @@ struct Arguments {
         return specs.first { $0.short == letter }
     }
 
-    private mutating func parse(_ words: [String], known: [OptionSpec]) throws(UsageError) {
+    private mutating func parse(
+        _ words: [String], known: [OptionSpec], mostOperands: Int
+    ) throws(UsageError) {
         var index = 0
         var onlyOperands = false
         while index < words.count {
@@ -160,7 +162,11 @@ struct Arguments {
                 let name = String(word.prefix { $0 != "=" })
                 let names = known.map { "--" + $0.name }
                 let near = Self.guess(name, among: names)
-                throw UsageError("There is no option '\(name)'\(near). Known are \(Self.list(names, "and")).")
+                // A temperature, perhaps.
+                let dash =
+                    operands.count > 0 && operands.count < mostOperands && near.isEmpty
+                    ? " Write -- before a text that begins with a dash." : ""
+                throw UsageError("There is no option '\(name)'\(near).\(dash) Known are \(Self.list(names, "and")).")
             }
             let equals = word.hasPrefix("--") ? word.firstIndex(of: "=") : nil
             let inline = equals.map { String(word[word.index(after: $0)...]) }
@@ -248,12 +254,12 @@ struct Arguments {
 
     /// " – did you mean 'x'?" when a known word is near.
     private static func guess(_ word: String, among known: [String]) -> String {
-        // Whoever writes 'publish' means 'pub'.
-        if let longer = known.filter({ $0.count > 2 && word.hasPrefix($0) }).max(by: { $0.count < $1.count }) {
-            return " (did you mean '\(longer)'?)"
-        }
         let near = known.map { ($0, distance(word, $0)) }.min { $0.1 < $1.1 }
-        guard let near, near.1 <= 2, near.1 < near.0.count else { return "" }
+        guard let near, near.1 <= 2, near.1 < near.0.count else {
+            // Whoever writes 'publish' means 'pub', and whoever writes 'subscribe' means 'sub' rather than 'subs'.
+            let start = known.filter { $0.count > 2 && word.hasPrefix($0) }.min { $0.count < $1.count }
+            return start.map { " (did you mean '\($0)'?)" } ?? ""
+        }
         return " (did you mean '\(near.0)'?)"
     }
 

@@ -265,7 +265,9 @@ def test_a_slow_reader_costs_no_memory_and_no_connection(forebay, topic):
 # What goes wrong
 
 USAGE = [
-    ([], "Say what to do"), (["sbu", "t"], "did you mean 'sub'?"), (["sub"], "needs TOPIC"),
+    ([], "Say what to do"), (["sbu", "t"], "did you mean 'sub'?"),
+    (["subscribe", "t"], "did you mean 'sub'?"), (["publish", "t", "x"], "did you mean 'pub'?"),
+    (["pub", "t", "-5"], "Write -- before a text that begins with a dash."), (["sub"], "needs TOPIC"),
     (["sub", "t", "--buffer", "x"], "--buffer takes a number from 1 to 2147483647, not 'x'."),
     (["sub", "t", "--interactive"], "needs a terminal"), (["pub", "t"], "Say what to publish"),
     (["sub", "t", "--url", "wss://127.0.0.1:7691"], "does not speak wss://"),
