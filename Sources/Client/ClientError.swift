@@ -38,6 +38,8 @@ public struct ClientError: Error, Equatable, Sendable {
         case untrusted
         /// The broker's certificate is for another host.
         case wrongHost
+        /// The broker's certificate has ended, or is not valid yet.
+        case outdated
         /// The broker refused the set-up.
         case setupRejected
         /// The broker ended the connection and said why: ERROR[CONNECTION_ERROR] or ERROR[CONNECTION_CLOSE], GOAWAY.
@@ -99,6 +101,7 @@ extension ClientError.Code {
         case .badFile: "bad-file"
         case .untrusted: "untrusted"
         case .wrongHost: "wrong-host"
+        case .outdated: "untrusted"
         case .setupRejected: "setup-rejected"
         case .connectionError: "connection-error"
         case .protocolViolation: "protocol-violation"

@@ -60,6 +60,11 @@ enum Handshake {
         switch stream.cause {
         case .distrusted(let why):
             return ClientError(.untrusted, "The certificate of \(address.host) is not trusted: \(why).")
+        case .outdated(let why):
+            return ClientError(
+                .outdated,
+                "The certificate of \(address.host) is not valid now: \(why). The broker's has to be renewed, or this "
+                    + "machine's clock set.")
         case .wrongName:
             return ClientError(
                 .wrongHost, "The certificate of \(address) is for another host: connect by a name that it has.")
@@ -72,7 +77,12 @@ enum Handshake {
             return ClientError(.setupRejected, "it wants a certificate of its clients, and was shown none.")
         case .certificateRefused:
             return ClientError(.setupRejected, "it does not trust the certificate that it was shown.")
-        case .notTLS, .other:
+        case .turnedAway where !hasBegun:
+            return ClientError(
+                .notConnected,
+                "\(address) broke off TLS's handshake, as a broker does that has all the connections it may have or is "
+                    + "shutting down: try again later.")
+        case .notTLS, .turnedAway, .other:
             let why = stream.failure ?? "the connection was cut off"
             return hasBegun
                 ? ClientError(.lost, "The connection to \(address) was lost: \(why).")

@@ -92,7 +92,7 @@ extension ForebayError {
             switch error.code {
             case .badURL, .badCredentials: .badAddress
             case .badFile: .badFile
-            case .untrusted, .wrongHost: .untrusted
+            case .untrusted, .wrongHost, .outdated: .untrusted
             default: .notConnected
             }
         self.init(code, error.message)

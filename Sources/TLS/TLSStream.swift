@@ -179,12 +179,17 @@ public final class TLSStream {
         where [X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH].contains(
             Int32(SSL_get_verify_result(ssl))):
             .wrongName
+        case SSL_R_CERTIFICATE_VERIFY_FAILED
+        where [X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID].contains(
+            Int32(SSL_get_verify_result(ssl))):
+            .outdated(String(cString: X509_verify_cert_error_string(SSL_get_verify_result(ssl))))
         case SSL_R_CERTIFICATE_VERIFY_FAILED:
             .distrusted(String(cString: X509_verify_cert_error_string(SSL_get_verify_result(ssl))))
         case SSL_R_WRONG_VERSION_NUMBER, SSL_R_HTTP_REQUEST, SSL_R_HTTPS_PROXY_REQUEST, SSL_R_PACKET_LENGTH_TOO_LONG,
             SSL_R_UNEXPECTED_MESSAGE:
             .notTLS
         case SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: .otherProtocol
+        case SSL_R_TLSV1_ALERT_INTERNAL_ERROR: .turnedAway
         case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED: .certificateWanted
         case SSL_R_TLSV1_ALERT_UNKNOWN_CA, SSL_R_SSLV3_ALERT_BAD_CERTIFICATE, SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED,
             SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED, SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN,
@@ -197,6 +202,8 @@ public final class TLSStream {
     public enum Cause: Equatable, Sendable {
         /// The peer's certificate is not trusted, and why.
         case distrusted(String)
+        /// The peer's certificate has ended or is not valid yet, as this machine's clock has it.
+        case outdated(String)
         /// The peer's certificate is for another name.
         case wrongName
         /// The peer does not speak TLS.
@@ -207,6 +214,8 @@ public final class TLSStream {
         case certificateWanted
         /// The peer does not trust the certificate that it was shown.
         case certificateRefused
+        /// The peer broke the handshake off for a reason of its own.
+        case turnedAway
         case other
     }
 

@@ -135,7 +135,7 @@ struct Reconnection {
     private static func mayPass(_ error: ClientError) -> Bool {
         switch error.code {
         case .unavailable: true
-        case .badURL, .badCredentials, .badFile, .untrusted, .wrongHost: false
+        case .badURL, .badCredentials, .badFile, .untrusted, .wrongHost, .outdated: false
         // It would count as one more attempt to guess a password.
         case .setupRejected where error.message.hasPrefix("The credentials"): false
         default: error.endsConnection

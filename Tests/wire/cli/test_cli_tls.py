@@ -1,5 +1,7 @@
 """forebay over TLS: whom it trusts, what it shows, and what it says when it does not get on."""
 
+from contextlib import closing
+
 import pytest
 
 import tls
@@ -58,6 +60,27 @@ def test_a_certificate_for_another_host(start):
     code, words = refused(Commands(broker.address, "rsockets"), "ping", "--count", "1", "--ca", tls.authority().file)
     assert (code, words) == (
         3, "The certificate of %s:%d is for another host: connect by a name that it has." % broker.address)
+    broker.stop()
+
+
+def test_a_certificate_that_has_ended(start):
+    """Another authority would not help."""
+    pair = tls.authority().issue(days=0)
+    broker = start(*pair.options)
+    code, words = refused(Commands(broker.address, "rsockets"), "ping", "--count", "1", "--ca", tls.authority().file)
+    assert code == 3 and words.startswith("The certificate of 127.0.0.1 is not valid now: certificate has expired.")
+    assert "renewed" in words and "--ca" not in words
+    broker.stop()
+
+
+@pytest.mark.parametrize("scheme", ["rsockets", "https"])
+def test_a_broker_that_has_all_its_connections(start, scheme):
+    """Before the handshake no sentence can be sent."""
+    broker = start(*tls.server().options, "--max-connections", "1")
+    with closing(broker.peer()):
+        cli = Commands(broker.address if scheme == "rsockets" else broker.http, scheme)
+        code, words = refused(cli, "ping", "--count", "1", "--ca", tls.authority().file)
+    assert code == 3 and "all the connections it may have" in words and words.endswith("try again later.")
     broker.stop()
 
 
