@@ -1,5 +1,6 @@
 """`block`: publishers are granted no more than there is room for."""
 
+import json
 import time
 
 import pytest
@@ -246,3 +247,14 @@ def test_a_subscription_that_has_not_blocked_is_no_publishers_matter(a, b, topic
     a.subscribe(f"{topic}?buffer=1&overflow=fail", n=1)
     a.joined(topic, 2)
     assert b.numbers(topic, 1, 500) == list(range(1, 501))
+
+
+def test_the_log_tells_which_block_subscription_failed(begin):
+    broker = begin("--block-limit", "1s")
+    slow = broker.peer()
+    slow.subscribe("work?overflow=block&buffer=1", n=1)
+    slow.joined("work", 1)
+    slow.numbers("work", 1, 2)
+    broker.peer().publish("work", b"3")
+    told = eventually(lambda: [json.loads(line) for line in list(broker.log) if "blocked its topic" in line], bool)
+    assert [(line["level"], line["topic"]) for line in told] == [("warn", "work")] and "peer" in told[0]

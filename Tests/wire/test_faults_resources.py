@@ -144,6 +144,18 @@ def test_memory_is_reached_and_freed(begin):
     broker.stop()
 
 
+def test_what_waits_and_memory_is_too_little_for_is_told(begin):
+    """That a subscription lost its messages for memory, and not for its own buffer, is in the log."""
+    broker = begin("--memory", "16M", "--retain-bytes", "1G")
+    stalled, publisher = broker.peer(), broker.peer()
+    stalled.subscribe("waits?buffer=1000000", n=1)
+    publisher.joined("waits", 1)
+    for _ in range(2500):
+        publisher.publish("waits", bytes(10_000))
+    line = eventually(lambda: logged(broker, "memory is full: waiting messages dropped"), bool)[0]
+    assert line["level"] == "warn" and line["topic"] == "waits" and 0 < line["messages"] < 2500
+
+
 def published_of(publisher, topic: str, body: bytes) -> bool:
     try:
         return bool(publisher.publish(topic, body))

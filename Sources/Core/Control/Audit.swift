@@ -1,4 +1,5 @@
-// Audit: what operators do to topics, connections and subscriptions goes into the log, with who did it to whom.
+// Audit: what operators do to topics, connections and subscriptions goes into the log, with who did it to whom; and
+// what the broker itself took from subscriptions.
 
 /// Who makes a control call.
 public struct Caller: Sendable, Equatable {
@@ -39,12 +40,32 @@ extension Shard {
     }
 
     func audit(ending subscriber: Subscriber, by caller: Caller?) {
+        audit("subscription cut off", caller, fields(of: subscriber))
+    }
+
+    private func fields(of subscriber: Subscriber) -> [LogField] {
         let connection = subscriber.connection
         var fields: [LogField] = [
             ("subscription", subscriber.id), ("topic", subscriber.mirror.name), ("connection", text(connection.id)),
             ("peer", connection.peer),
         ]
         if let user = subscriber.principal.user { fields.append(("user", user)) }
-        audit("subscription cut off", caller, fields)
+        return fields
+    }
+
+    /// It had held publishers up, and what waited for it is dropped.
+    func warn(ofBlocking subscriber: Subscriber) {
+        effects.log.append(
+            LogRecord(
+                level: .warning, message: "subscription ended that blocked its topic", fields: fields(of: subscriber),
+                isFrequent: true))
+    }
+
+    /// Subscriptions to a topic will not get so many messages that waited for them.
+    func warn(ofShedding messages: Int, of topic: String) {
+        effects.log.append(
+            LogRecord(
+                level: .warning, message: "memory is full: waiting messages dropped",
+                fields: [("topic", topic), ("messages", messages)], isFrequent: true))
     }
 }

@@ -155,7 +155,10 @@ extension Shard {
             if case .failed(let text) = subscriber.mirror.state { reason = text }
             fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
         case .overflow(let cause):
-            if cause == .blockedTooLong { reached(.blockLimit) }
+            if cause == .blockedTooLong {
+                reached(.blockLimit)
+                warn(ofBlocking: subscriber)
+            }
             let text =
                 switch cause {
                 case .buffer: "the buffer of \(counted(subscriber.options.buffer, "message")) was full"

@@ -140,7 +140,10 @@ extension Topic {
         let most = share - share / 4
         guard log.memory > most else { return }
         let within = log.firstWithin(memory: most)
-        lose(before: Swift.min(within, room.floor ?? within), to: .memory, now: now)
+        let first = Swift.min(within, room.floor ?? within)
+        let waiting = Swift.max(log.head, mirrors.reduce(first) { Swift.min($0, $1.progress.needed) })
+        if waiting < first { shard.warn(ofShedding: first - waiting, of: name) }
+        lose(before: first, to: .memory, now: now)
         log.releaseLastChunk()
         log.limitChunks(to: share / 4)
     }
