@@ -125,12 +125,15 @@ export const refusal = async (answer) => {
   }
 };
 
+/// Where the page is, for `fetch`, which takes no URL with a user's name and password in it.
+export const here = (path) => new URL(path, location.origin + location.pathname);
+
 /// Asks the admin listener, and returns its JSON.
 export const api = async (path, options = {}, who = authorization) => {
   const type = options.method === "POST" ? { "content-type": "application/json" } : {};
   // So marked, a refusal does not make the browser ask who one is by a dialog of its own.
   const own = headers({ "x-requested-with": "XMLHttpRequest", ...type }, who);
-  const answer = await fetch(`api/v1/${path}`, { ...options, headers: own, signal: AbortSignal.timeout(5000) });
+  const answer = await fetch(here(`api/v1/${path}`), { ...options, headers: own, signal: AbortSignal.timeout(5000) });
   if (!answer.ok) throw Object.assign(new Error(await refusal(answer)), { status: answer.status });
   return answer.json();
 };

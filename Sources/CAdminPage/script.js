@@ -1,7 +1,7 @@
 // The page's heart: one picture of the broker a second, and what is made of it.
 
 import {
-  $, api, bytes, count, forgetWho, make, rate, remember, say, signIn, signedIn, sparkline, time,
+  $, api, bytes, count, forgetWho, here, make, rate, remember, say, signIn, signedIn, sparkline, time,
 } from "./kit.js";
 import { query, showSubscriptions, showTopics, watch } from "./tables.js";
 import { connect, stop } from "./tail.js";
@@ -88,9 +88,10 @@ const lossWords = (stats, held) => {
   return `${lost > 0 ? `${count(lost)} ` : ""}publishes lost: ${reasons.join(", ")}${topic}`;
 };
 
-const dropWords = () => {
+const dropWords = (limits, most) => {
   const dropped = since(droppedUnasked);
-  return `${dropped > 0 ? `${count(dropped)} ` : ""}messages dropped for slow subscriptions`;
+  const short = limits.includes("memory") ? `, and memory ran short (${most})` : "";
+  return `${dropped > 0 ? `${count(dropped)} ` : ""}messages dropped for slow subscriptions${short}`;
 };
 
 const showHealth = (stats) => {
@@ -101,7 +102,7 @@ const showHealth = (stats) => {
   if (stats.shards_missing.length > 0) health("bad", `shard ${stats.shards_missing.join(", ")} does not answer`);
   else if (stats.draining) health("alert", "draining");
   else if (stats.last_loss_ms < REMEMBERED / 1e6) health("bad", lossWords(stats, held));
-  else if (stats.last_drop_ms < REMEMBERED / 1e6) health("alert", dropWords());
+  else if (stats.last_drop_ms < REMEMBERED / 1e6) health("alert", dropWords(limits, bytes(stats.memory_limit)));
   else if (limits.length > 0) health("alert", `limit reached: ${limits.join(", ")}`);
   else if (stats.memory > 0.9 * stats.memory_limit) health("alert", `memory is nearly full: ${held}`);
   else health("good", "healthy");
@@ -123,7 +124,7 @@ const showWho = () => say($("sign-in"), signedIn() ? "Signed in" : "Sign in");
 
 /// What stays the same as long as the broker runs. Where it has HTTP, everybody may know.
 const meet = async () => {
-  const page = await fetch("", { method: "HEAD", signal: AbortSignal.timeout(5000) });
+  const page = await fetch(here(""), { method: "HEAD", signal: AbortSignal.timeout(5000) });
   connect(page.headers.get("forebay-http"));
   say($("version"), (await api("info")).version);
   knows = true;

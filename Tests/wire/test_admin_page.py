@@ -176,7 +176,7 @@ def test_it_is_not_healthy_while_publishes_are_lost(broker, page):
 
 
 def test_it_is_not_healthy_while_messages_are_dropped(begin, browse):
-    broker = begin("--admin", "127.0.0.1:0")
+    broker = begin("--admin", "127.0.0.1:0", "--memory", "16M", "--retain-bytes", "1G")
     one = browse("http://%s:%d/" % broker.admin)
     one.until(lambda: one.text("#health") == "healthy", "nothing is lost")
     peer = broker.peer()
@@ -190,6 +190,9 @@ def test_it_is_not_healthy_while_messages_are_dropped(begin, browse):
     peer.joined("all", 1)
     peer.numbers("all", 1, 9)
     one.until(lambda: "messages dropped for slow subscriptions" in one.text("#health"), "messages are lost")
+    peer.subscribe("waits?buffer=1000000", n=1)
+    [peer.publish("waits", bytes(10_000)) for _ in range(2500)]
+    one.until(lambda: one.text("#health").endswith(", and memory ran short (16 MiB)"), "it says why")
 
 
 def test_the_broker_looks_for_what_the_page_shows(begin, browse):

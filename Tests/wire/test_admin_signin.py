@@ -43,6 +43,15 @@ def page(broker, request):
     assert refusals == []
 
 
+def test_whoever_is_in_the_address_signs_in_all_the_same(broker):
+    """A browser fetches nothing relative to such an address."""
+    scheme, _ = tls.trust(broker.admin)
+    trusts = tls.server() if scheme == "https" else None
+    one = Page("%s://clerk:none@localhost:%d/" % (scheme, broker.admin[1]), trusts=trusts)
+    one.until(lambda: one.text("#health") == "sign in to see more", "the page asks")
+    one.close()
+
+
 def dialog(page):
     page.click("#sign-in")
     page.until("document.querySelector('#ask').open", "the page asks who one is")
