@@ -159,7 +159,7 @@ let commandTable: [CommandSpec] = [
         details: [
             "Packages bring it along. Otherwise 'source <(forebay completion bash)' has it in a shell, and in zsh "
                 + "likewise; fish takes 'forebay completion fish | source'. Names of topics are asked of the broker "
-                + "that FOREBAY_URL names, or else of the one on this machine."
+                + "that commands without --url speak to."
         ],
         examples: [("forebay completion bash", "for bash")]),
     CommandSpec(
@@ -198,7 +198,7 @@ private let subSpec = CommandSpec(
             help: "with --from: the epoch it was seen in, so that another life of the topic is a gap"),
         OptionSpec(
             name: "gap", value: "tell|fail", kind: .choice(["tell", "fail"]),
-            help: "a gap at the start is told (with --meta), or refuses the subscription"),
+            help: "a gap at the start is told (default with --meta), or refuses the subscription (default without it)"),
         OptionSpec(
             name: "buffer", value: "N", kind: .number(credits),
             help: "how many messages may wait for credit; default 1024"),

@@ -161,7 +161,7 @@ struct Subscriber: ~Copyable {
         case .completed(stream, let dropped, let info):
             if settings.meta { tellOfEnd(dropped: dropped, info) }
             end = .completed
-        case .failed(stream, let error): end = .failed(error)
+        case .failed(stream, let error): end = .failed(advised(error))
         // Who may subscribe may not always ask.
         case .failed(inquiry, let error) where error.message.hasPrefix("There is no topic"):
             tell("There is no topic '\(settings.topic)' yet: waiting for its first message. ^C ends it.")
@@ -234,6 +234,12 @@ struct Subscriber: ~Copyable {
             let spent = "The credit of \(settings.request ?? 0) is used up."
             tell("\(spent) The subscription stays open, and shows its end; ^C cancels it.")
         }
+    }
+
+    /// A gap refuses only whoever did not ask to be told of it.
+    private func advised(_ error: ClientError) -> ClientError {
+        guard error.message.hasPrefix("gap:"), !settings.options.meta, settings.options.gap == nil else { return error }
+        return ClientError(error.code, error.message + " With --meta it is told, and the messages come.")
     }
 
     private mutating func finish(_ end: End) throws(ClientError) -> Int32 {

@@ -335,6 +335,7 @@ def test_refusals(web, topic, path, options, status, problem):
     answer = web.send(web.base + path.format(topic[:60]), "-g", *options)
     assert (answer.status, answer.problem) == (status, problem)
     assert answer.json["detail"].endswith(".")
+    assert problem != "foreign-origin" or "--allow-origin https://example.org" in answer.json["detail"]
     assert ("allow" in answer.headers) == (status == 405)
     assert "access-control-allow-origin" not in answer.headers
 

@@ -70,6 +70,17 @@ def test_one_message_that_the_broker_does_not_take(start, reach, topic):
     broker.stop()
 
 
+def test_what_to_do_about_a_gap_is_said(forebay, topic):
+    """Without --meta it refuses the subscription: nobody is told of it otherwise."""
+    forebay.ok("pub", topic, "x")
+    gap = ["sub", topic, "--from", "1", "--epoch", "12345", "--count", "1"]
+    for more, told in (([], True), (["--gap", "fail"], False), (["--meta", "--gap", "fail"], False)):
+        done = forebay.run(*gap, *more)
+        assert done.returncode == 1 and done.stderr.startswith(b"forebay: gap: ")
+        assert done.stderr.endswith(b" With --meta it is told, and the messages come.\n") == told, more
+    assert forebay.ok(*gap, "--meta").endswith(b" x\n")
+
+
 @pytest.mark.parametrize("message", [b"a\n", b""])
 def test_a_topic_that_began_anew(forebay, topic, message):
     """Which a message tells, or else the end."""

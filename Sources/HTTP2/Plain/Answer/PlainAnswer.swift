@@ -52,7 +52,7 @@ public final class PlainFace: Sendable {
         {
             throw Problem(
                 .foreignOrigin,
-                "Pages of \(origin) may not use this broker; its CORS configuration has to list that origin.")
+                "Pages of \(origin) may not use this broker, unless it is started with --allow-origin \(origin).")
         }
         return call
     }
