@@ -64,6 +64,8 @@ ALERTS = {
     "ForebayTopicFull": ('forebay_topic_publishes_lost_total{topic="phones.7",reason="room"}', "0+60x20"),
     "ForebayPublishersBlocked": ('forebay_topic_publishers_blocked{topic="phones.7"}', "1x20"),
     "ForebayPublishesLost": ('forebay_publishes_dropped_total{reason="memory"}', "0+60x20"),
+    "ForebayReloadRefused": ('forebay_reloads_total{result="refused"}', "0x10 1x10"),
+    "ForebayLogLost": ("forebay_log_lines_lost_total", "0+60x20"),
 }
 
 
@@ -92,7 +94,7 @@ def test_rules_fire(tmp_path, alert):
     assert fires(tmp_path, alert)
 
 
-@pytest.mark.parametrize("alert", [one for one in ALERTS if one != "ForebayPublishesLost"])
+@pytest.mark.parametrize("alert", [one for one, (sample, _) in ALERTS.items() if "topic=" in sample])
 def test_a_topic_can_be_excluded_from_a_rule(tmp_path, alert):
     assert not fires(tmp_path, alert, lambda rules: rules.replace('topic!~""', 'topic!~"jobs|phones[.].*"'))
     assert fires(tmp_path, alert, lambda rules: rules.replace('topic!~""', 'topic!~"jobs|phones"'))
