@@ -32,15 +32,9 @@ public enum Broker {
             }
             switch invocation.action {
             case .hashPassword: return HashPassword.run()
-            case .help:
-                print(usage, terminator: "")
-                return 0
-            case .print(let text):
-                print(text, terminator: "")
-                return 0
-            case .version:
-                print("forebayd \(forebayVersion)")
-                return 0
+            case .help: return show(usage)
+            case .print(let text): return show(text)
+            case .version: return show("forebayd \(forebayVersion)\n")
             case .run, .check, .printConfig: break
             }
             return try obey(invocation)
@@ -78,11 +72,9 @@ public enum Broker {
             } catch {
                 throw UsageError(explain(error, loaded))
             }
-            print("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order")
-        } else {
-            print(loaded.printed(effective: machine.effective(loaded.options, configuration)), terminator: "")
+            return show("forebayd: \(path.map { "\($0) is" } ?? "the settings are") in order\n")
         }
-        return 0
+        return show(loaded.printed(effective: machine.effective(loaded.options, configuration)))
     }
 
     private static func checkCertificate(_ configuration: Server.Configuration) throws(UsageError) {
@@ -207,6 +199,21 @@ public enum Broker {
             let offered = Machine.kernelSpeaksTLS ? "yes" : "no, OpenSSL encrypts"
             log.write(.info, "kernel TLS", [("offered", offered)])
         }
+    }
+
+    /// Prints what was asked for. Returns the exit code: a file with a part of it is not what was asked for.
+    static func show(_ text: String) -> Int32 {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
+            if count >= 0 {
+                rest = rest.dropFirst(count)
+            } else if errno != EINTR {
+                complain("the output cannot be written: \(SystemError.text(of: errno))")
+                return 1
+            }
+        }
+        return 0
     }
 
     private static func complain(_ sentence: String) {

@@ -350,3 +350,12 @@ def test_the_readme_has_every_setting(printed):
     rows = dict(re.findall(r"(?m)^\| `([a-z-]+)` \| (.*?) \|", (ROOT / "README.md").read_text()))
     for key, value in printed.items():
         assert key in rows and (rows[key] == f"`{value}`" or value[0] in "[("), (key, value, rows.get(key))
+
+
+@pytest.mark.parametrize("words", [["-h"], ["-V"], ["-t"], ["--print-config"], ["--manual", "file"],
+                                   ["--hash-password"], ["--completion", "bash"]], ids=" ".join)
+def test_output_that_cannot_be_written_is_a_failure(start, words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([start.executable(), *words], stdout=full, stderr=subprocess.PIPE, input=b"word\n")
+    assert (done.returncode, done.stderr) == (
+        1, b"forebayd: the output cannot be written: No space left on device\n")

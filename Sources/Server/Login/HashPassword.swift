@@ -15,8 +15,7 @@ enum HashPassword {
             tell("forebayd: a password has 1 to \(PasswordHash.longestPassword) bytes, none of them 0\n")
             return 2
         }
-        print(hash)
-        return 0
+        return Broker.show(hash + "\n")
     }
 
     /// The first line, without what ends it. At a terminal nothing of it is shown.
