@@ -155,6 +155,22 @@ def test_a_page_left_open_without_a_login_is_no_login_refused(start, tmp_path, h
     broker.stop()
 
 
+def test_what_was_not_permitted_is_logged(start, tmp_path, hashed):
+    """A fire publish gets no answer: its sender does not know."""
+    broker = start("-c", str(write(tmp_path, users(hashed) | {"anonymous": {}})))
+    peer, anybody = rsocket(broker, bearer("only-subscribe")), rsocket(broker, None)
+    peer.fire("t.a", b"x")
+    line = once(broker, "permission denied")
+    assert (line["level"], line["user"], line["permission"], line["topic"]) == (
+        "warn", "only-subscribe", "publish", "t.a")
+    assert "may not subscribe" in anybody.subscribe("t.b").end().text
+    line = once(broker, "permission denied", anonymous="yes")
+    assert (line["permission"], line["topic"]) == ("subscribe", "t.b") and "user" not in line
+    for one in (peer, anybody):
+        one.close()
+    broker.stop()
+
+
 def test_logins_at_the_admin_listener_are_counted_and_logged(start, tmp_path, hashed):
     broker = start("--admin", "127.0.0.1:0", "-c", str(write(tmp_path, users(hashed))))
     admin = Admin(broker)

@@ -10,10 +10,15 @@ extension Shard {
         return connection.principal ?? .nobody
     }
 
-    /// - Throws: what to answer one who may not.
+    /// - Throws: what to answer one who may not. A fire publish gets no answer, so the log tells of it as well.
     func expect(_ permission: Permission, _ topic: String, of principal: Principal) throws(Refusal) {
         guard !principal.permissions.allow(permission, topic) else { return }
         counters.denied += 1
+        let who: [LogField] = principal.user.map { [("user", $0)] } ?? [("anonymous", "yes")]
+        effects.log.append(
+            LogRecord(
+                level: .warning, message: "permission denied",
+                fields: who + [("permission", "\(permission)"), ("topic", topic)], isFrequent: true))
         throw Shard.denial(permission, topic, of: principal)
     }
 
