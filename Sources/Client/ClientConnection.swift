@@ -26,10 +26,6 @@ public protocol ClientConnection: AnyObject {
         _ topic: String, _ payload: UnsafeRawBufferPointer, _ properties: MessageProperties
     ) throws(ClientError) -> StreamID
 
-    /// Publishes one message at most once, without waiting for room in the topic. Where the protocol has no such thing
-    /// it is as `publish`, and its stream is returned; otherwise, nil, nothing is told of it.
-    func fire(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID?
-
     /// Opens a publishing stream: `first` is sent at once, the next ones with `send` as `.granted` credit allows.
     ///
     /// - Parameters:
@@ -141,8 +137,7 @@ extension ClientConnection {
 public enum ControlCall: Equatable, Sendable {
     /// The broker.
     case info
-    /// To publish to it, it is refused to who may not; gRPC does not ask that.
-    case topicInfo(String, toPublish: Bool = false)
+    case topicInfo(String)
     case completeTopic(String)
     /// What subscriptions are told; nil leaves it to the broker.
     case failTopic(String, message: String?)

@@ -110,11 +110,6 @@ public final class GRPCConnection: ClientConnection {
         return call.id
     }
 
-    /// Every publish is acknowledged in gRPC.
-    public func fire(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID? {
-        try publish(topic, payload)
-    }
-
     /// Acknowledgements cost nothing in gRPC, and conflate by themselves.
     public func openChannel(
         _ topic: String, completesTopic: Bool, first: UnsafeRawBufferPointer, _ properties: MessageProperties,
@@ -338,7 +333,7 @@ extension ControlCall {
     var request: AdminRequest {
         switch self {
         case .info: .info
-        case .topicInfo(let name, _): .topicInfo(topic: name)
+        case .topicInfo(let name): .topicInfo(topic: name)
         case .completeTopic(let name): .completeTopic(topic: name)
         case .failTopic(let name, let message): .failTopic(topic: name, message: message ?? "")
         case .deleteTopic(let name): .deleteTopic(topic: name)

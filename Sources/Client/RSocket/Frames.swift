@@ -25,7 +25,7 @@ enum Inbound {
 }
 
 enum Interaction {
-    case response, fireAndForget, stream, channel
+    case response, stream, channel
 }
 
 enum Frames {
@@ -65,8 +65,6 @@ enum Frames {
         switch kind {
         case .response:
             FrameWriter.requestResponse(stream: id, metadata: metadata, data: data, fragment: fragment, into: &out)
-        case .fireAndForget:
-            FrameWriter.requestFNF(stream: id, metadata: metadata, data: data, fragment: fragment, into: &out)
         case .stream:
             FrameWriter.requestStream(
                 stream: id, initialN: n, metadata: metadata, data: data, fragment: fragment, into: &out)

@@ -24,11 +24,6 @@ public final class RSocketConnection: ClientConnection {
         try requester.request(Route(topic), data: payload, answers: .acknowledgements, properties: properties)
     }
 
-    public func fire(_ topic: String, _ payload: UnsafeRawBufferPointer) throws(ClientError) -> StreamID? {
-        try requester.fireAndForget(Route(topic), data: payload)
-        return nil
-    }
-
     /// Acknowledgements cost credit of ours: one is outstanding at a time, so that they conflate instead of coming once
     /// a message.
     public func openChannel(
@@ -112,8 +107,7 @@ extension ControlCall {
     public var route: Route {
         switch self {
         case .info: Route("$SYS.info")
-        case .topicInfo(let name, let toPublish):
-            Route("$SYS.topic.info", options: [("name", name)] + (toPublish ? [("for", "publish")] : []))
+        case .topicInfo(let name): Route("$SYS.topic.info", options: [("name", name)])
         case .completeTopic(let name): Route("$SYS.topic.complete", options: [("name", name)])
         case .failTopic(let name, let message):
             Route("$SYS.topic.fail", options: [("name", name)] + (message.map { [("message", $0)] } ?? []))

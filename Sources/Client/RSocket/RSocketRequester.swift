@@ -96,13 +96,6 @@ struct RSocketRequester: ~Copyable {
 
     // MARK: Requests
 
-    /// REQUEST_FNF: nothing comes back.
-    mutating func fireAndForget(_ route: Route, data: UnsafeRawBufferPointer) throws(ClientError) {
-        let id = try newStream()
-        try Frames.request(
-            .fireAndForget, id, n: 0, route, data, complete: false, fragment: limits.fragment, into: &output)
-    }
-
     /// REQUEST_RESPONSE: answered by one `.message` (or `.acknowledged`) and `.completed`, `.completed` alone, or
     /// `.failed`.
     mutating func request(
