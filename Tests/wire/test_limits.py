@@ -44,6 +44,11 @@ class Limited:
         lines = [json.loads(line) for line in list(self.broker.log)]
         return [line for line in lines if line["message"] == message]
 
+    def told(self, limit: str, cause: str):
+        """Until the log says, as a warning, that the limit was reached, and by whom."""
+        eventually(lambda: [(line["level"], line["limit"], cause in line["cause"])
+                            for line in self.logged("limit reached")], lambda lines: ("warn", limit, True) in lines)
+
     def peer(self, entry: bytes | None = None):
         self.opened.append(access.rsocket(self.broker, entry))
         return self.opened[-1]
@@ -152,6 +157,7 @@ def test_connections_of_a_user(limited, users):
     this.peer(BOB)
     assert this.post("t", user="bob")[0] == 200
     assert this.reached() == {"connections-per-user": 2}
+    this.told("connections-per-user", "User 'alice' has 2 connections")
     peers[0].close()
     eventually(lambda: this.post("t", user="alice")[0], lambda status: status == 200)
 
@@ -186,6 +192,8 @@ def test_subscriptions(limited, users):
     bob.joined("t", 3)
     assert "The broker has 3 subscriptions" in refusal(bob.subscribe("t")).text
     assert this.reached() == {"subscriptions": 1, "subscriptions-per-user": 1}
+    this.told("subscriptions-per-user", "User 'alice' has 2 subscriptions")
+    this.told("subscriptions", "The broker has 3 subscriptions")
     first.cancel()
     bob.joined("t", 2)
     alice.subscribe("t")
@@ -203,6 +211,7 @@ def test_topics(limited, users):
     assert (status, problem["type"]) == (429, "/problems/over-limit")
     assert bob.publish("c", b"x") == [1] and alice.publish("c", b"x") == [2]
     assert this.reached() == {"topics-per-user": 2}
+    this.told("topics-per-user", "User 'alice' was the first to use 2 topics")
     bob.control("$SYS.topic.delete", name="a")
     assert alice.publish("d", b"x") == [1]
 

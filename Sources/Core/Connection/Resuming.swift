@@ -33,8 +33,8 @@ extension Shard {
         connection.resumeToken = nil
         let account = connection.meter?.account
         if let account, !account.sessions.take(limit: limits.sessionsPerUser) {
-            reached(.sessionsPerUser)
-            throw .rejected(
+            throw refusal(
+                at: .sessionsPerUser,
                 "\(account.title) has \(counted(limits.sessionsPerUser, "connection")) that can be resumed, the most "
                     + "allowed; close some, or connect without a resume token.")
         }
@@ -48,8 +48,8 @@ extension Shard {
             throw .rejected("The resume token is another connection's: make a new one for each, of random bytes.")
         case .full:
             account?.sessions.give()
-            reached(.sessions)
-            throw .rejected(
+            throw refusal(
+                at: .sessions,
                 "The broker has \(counted(limits.sessions, "connection")) that can be resumed, the most allowed; try "
                     + "again later, or connect without a resume token.")
         }

@@ -25,8 +25,8 @@ extension Shard {
         let http = connection.http
         let isCounted = http?.speaks(for: meter.account) == true
         guard isCounted || meter.account.connections.take(limit: limits.connectionsPerUser) else {
-            reached(.connectionsPerUser)
-            throw .rejected(
+            throw refusal(
+                at: .connectionsPerUser,
                 "\(meter.account.title) has \(counted(limits.connectionsPerUser, "connection")), the most allowed; "
                     + "close some.")
         }

@@ -57,14 +57,13 @@ extension Shard {
 
     private func countSubscription(for account: Account?) throws(Refusal) {
         guard quotas.subscriptions.take(limit: limits.subscriptions) else {
-            reached(.subscriptions)
             let subscriptions = counted(limits.subscriptions, "subscription")
-            throw .rejected("The broker has \(subscriptions), its limit; try again later.")
+            throw refusal(at: .subscriptions, "The broker has \(subscriptions), its limit; try again later.")
         }
         guard let account, !account.subscriptions.take(limit: limits.subscriptionsPerUser) else { return }
         quotas.subscriptions.give()
-        reached(.subscriptionsPerUser)
-        throw .rejected(
+        throw refusal(
+            at: .subscriptionsPerUser,
             "\(account.title) has \(counted(limits.subscriptionsPerUser, "subscription")), the most allowed; end some.")
     }
 

@@ -28,14 +28,13 @@ extension Shard {
 
     private func countTopic(for account: Account?) throws(Refusal) {
         guard quotas.topics.take(limit: limits.topics) else {
-            reached(.topics)
             let topics = counted(limits.topics, "topic")
-            throw .rejected("The broker has \(topics), its limit; delete some or try again later.")
+            throw refusal(at: .topics, "The broker has \(topics), its limit; delete some or try again later.")
         }
         guard let account, !account.topics.take(limit: limits.topicsPerUser) else { return }
         quotas.topics.give()
-        reached(.topicsPerUser)
-        throw .rejected(
+        throw refusal(
+            at: .topicsPerUser,
             "\(account.title) was the first to use \(counted(limits.topicsPerUser, "topic")), the most allowed; "
                 + "delete some, or use others' topics.")
     }
