@@ -3,8 +3,9 @@ import PackageDescription
 
 // Dependencies run one way only, from the executables down to the pure algorithms:
 //
-//   Streams ─ StreamsCore ─ Replay; StreamsTestSupport ─ StreamsCore
-//   forebayd ─ Server ─┬─ Core ─┬─ Replay        (no I/O, no payloads)
+//   Streams ─ StreamsCore ─ Replay ─ ForebayWire; StreamsTestSupport ─ StreamsCore
+//   forebayd ─ Server ─┬─ Core ─┬─ ForebayWire   (what protocols and clients have in common)
+//                      │        ├─ Replay        (no I/O, no payloads)
 //                      │        ├─ RSocket ─ Bytes
 //                      │        └─ HTTP2 ─┬─ CNGHTTP2
 //                      │                  └─ RSocket
@@ -34,7 +35,8 @@ let hot: [SwiftSetting] =
 // The targets of the fuzzers, in Tests/Fuzz. Ordinary builds make tests of them, which replay the inputs that are kept.
 // With FOREBAY_FUZZ set they are a program instead, driven by libFuzzer: `make fuzz` builds it.
 let fuzzed: [Target.Dependency] = [
-    "Access", "Bytes", "Client", "Configuration", "Core", "HTTP2", "HTTP2Frames", "RSocket", "Server",
+    "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "RSocket",
+    "Server",
 ]
 let fuzz: Target =
     Context.environment["FOREBAY_FUZZ"] == nil
@@ -59,19 +61,22 @@ let package = Package(
     targets: [
         .target(name: "CLinux", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .target(name: "Bytes", swiftSettings: strict),
-        .target(name: "Replay", swiftSettings: strict),
-        .target(name: "StreamsCore", dependencies: ["Replay"], swiftSettings: strict),
+        .target(name: "ForebayWire", path: "Sources/Wire/ForebayWire", swiftSettings: strict),
+        .target(name: "Replay", dependencies: ["ForebayWire"], swiftSettings: strict),
+        .target(name: "StreamsCore", dependencies: ["ForebayWire", "Replay"], swiftSettings: strict),
         .target(name: "Streams", dependencies: ["StreamsCore"], swiftSettings: strict),
         .target(name: "StreamsTestSupport", dependencies: ["StreamsCore"], swiftSettings: strict),
         .target(name: "RSocket", dependencies: ["Bytes"], swiftSettings: strict),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
-        .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "RSocket"], swiftSettings: hot),
-        .target(name: "Core", dependencies: ["Bytes", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
+        .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], swiftSettings: hot),
+        .target(
+            name: "Core", dependencies: ["Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
         .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
         .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
-        .target(name: "Access", dependencies: ["Core", "CCrypt", "CJansson", "COpenSSL"], swiftSettings: strict),
+        .target(
+            name: "Access", dependencies: ["Bytes", "Core", "CCrypt", "CJansson", "COpenSSL"], swiftSettings: strict),
         .target(name: "TLS", dependencies: ["COpenSSL", "EventLoop"], swiftSettings: hot),
         .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
         .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
@@ -83,15 +88,17 @@ let package = Package(
         .target(
             name: "Server",
             dependencies: [
-                "Access", "Bytes", "Configuration", "Core", "HTTP2", "EventLoop", "CAdminPage", "CLinux", "CMicroHTTPD",
+                "Access", "Bytes", "Configuration", "Core", "ForebayWire", "HTTP2", "EventLoop", "CAdminPage", "CLinux",
+                "CMicroHTTPD",
                 "Manual", "Replay", "TLS",
             ],
             swiftSettings: hot),
         .target(
-            name: "Client", dependencies: ["Bytes", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
+            name: "Client", dependencies: ["Bytes", "ForebayWire", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
             swiftSettings: strict),
         .target(
-            name: "Forebay", dependencies: ["StreamsCore", "Client", "EventLoop", "HTTP2", "RSocket", "Bytes", "TLS"],
+            name: "Forebay",
+            dependencies: ["StreamsCore", "Client", "EventLoop", "ForebayWire", "RSocket", "Bytes", "TLS"],
             swiftSettings: strict),
         .executableTarget(
             name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
@@ -107,14 +114,14 @@ let package = Package(
         .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
         .executableTarget(
             name: "forebay",
-            dependencies: ["Client", "HTTP2", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"],
+            dependencies: ["Client", "ForebayWire", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"],
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
             name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure", "Streams"],
             swiftSettings: strict),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
-        .testTarget(name: "ReplayTests", dependencies: ["Replay"], swiftSettings: strict),
+        .testTarget(name: "ReplayTests", dependencies: ["ForebayWire", "Replay"], swiftSettings: strict),
         .testTarget(
             name: "StreamsTests", dependencies: ["Streams", "StreamsCore", "StreamsTestSupport"],
             swiftSettings: strict),
@@ -126,7 +133,8 @@ let package = Package(
             name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/HTTP2Frames",
             swiftSettings: strict),
         .testTarget(
-            name: "GRPCTests", dependencies: ["HTTP2", "RSocket", "Bytes"], path: "Tests/HTTP2Tests/GRPC",
+            name: "GRPCTests", dependencies: ["ForebayWire", "HTTP2", "RSocket", "Bytes"],
+            path: "Tests/HTTP2Tests/GRPC",
             swiftSettings: strict),
         .testTarget(
             name: "PlainTests", dependencies: ["HTTP2", "RSocket", "Bytes", "CAllocations"],
@@ -137,11 +145,15 @@ let package = Package(
             path: "Tests/Budget", exclude: ["costs.txt", "figures.txt"], swiftSettings: strict),
         .testTarget(
             name: "CoreTests",
-            dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"],
+            dependencies: [
+                "Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations",
+            ],
             swiftSettings: strict),
         .target(
             name: "Simulator",
-            dependencies: ["Core", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations"],
+            dependencies: [
+                "Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations",
+            ],
             swiftSettings: strict),
         .executableTarget(name: "forebay-sim", dependencies: ["Simulator"], swiftSettings: strict),
         .testTarget(
@@ -158,12 +170,14 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(
-            name: "ClientTests", dependencies: ["Client", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
+            name: "ClientTests",
+            dependencies: ["Client", "ForebayWire", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
             swiftSettings: strict),
         .testTarget(
             name: "ForebayTests",
             dependencies: [
-                "Forebay", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd", "TLS",
+                "Forebay", "ForebayWire", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd",
+                "TLS",
                 "TestCertificates", "ticker", "slow-consumer", "pausable-view", "pipeline",
             ],
             swiftSettings: strict),

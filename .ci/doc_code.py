@@ -19,8 +19,8 @@ from pathlib import Path
 BROKER = "rsocket://127.0.0.1:7690"
 # What a program that uses the libraries links.
 MODULES = (
-    "Bytes", "Replay", "StreamsCore", "Streams", "StreamsTestSupport", "RSocket", "HTTP2", "CLinux", "EventLoop",
-    "TLS", "Client", "Forebay",
+    "Bytes", "ForebayWire", "Replay", "StreamsCore", "Streams", "StreamsTestSupport", "RSocket", "HTTP2", "CLinux",
+    "EventLoop", "TLS", "Client", "Forebay",
 )
 MAIN = re.compile(r"^@main\n(?:enum|struct) (\w+)", re.MULTILINE)
 DECLARATION = re.compile(r"(?:(?:public|private|final|indirect) )*(?:extension|struct|class|enum|actor|protocol) ")

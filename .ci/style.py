@@ -13,7 +13,7 @@ from pathlib import Path
 FILE_LINES = 400
 COLUMNS = 120
 FUNCTION_LINES = 70
-WITHOUT_FOUNDATION = set("Bytes Replay RSocket HTTP2 Core EventLoop Server forebayd Measure Simulator".split())
+WITHOUT_FOUNDATION = set("Bytes Wire Replay RSocket HTTP2 Core EventLoop Server forebayd Measure Simulator".split())
 
 ROOT = Path(__file__).resolve().parent.parent
 FUNCTION = re.compile(

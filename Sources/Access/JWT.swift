@@ -6,6 +6,7 @@
 //
 // Nothing of the claims is looked at before the signature is known to be good.
 
+import Bytes
 import Core
 
 /// What a good token says.

@@ -6,7 +6,8 @@
 //
 // RSocketConnection and GRPCConnection are the two there are.
 
-import HTTP2
+import ForebayWire
+import RSocket
 
 /// One connection to a broker, owned by one thread. Each request has a stream; what comes on it names it. What concerns
 /// a stream that is not open any more is ignored.
@@ -131,25 +132,4 @@ extension ClientConnection {
     public func send(_ id: StreamID, _ payload: UnsafeRawBufferPointer) -> Bool {
         send(id, payload, MessageProperties())
     }
-}
-
-/// What has one answer.
-public enum ControlCall: Equatable, Sendable {
-    /// The broker.
-    case info
-    case topicInfo(String)
-    case completeTopic(String)
-    /// What subscriptions are told; nil leaves it to the broker.
-    case failTopic(String, message: String?)
-    case deleteTopic(String)
-    /// By the ids of the lists.
-    case closeConnection(String)
-    case closeSubscription(UInt64)
-}
-
-/// What the broker has lists of.
-public enum BrokerList: String, CaseIterable, Sendable {
-    case topics = "$SYS.topics"
-    case subscriptions = "$SYS.subscriptions"
-    case connections = "$SYS.connections"
 }

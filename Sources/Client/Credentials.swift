@@ -52,23 +52,9 @@ public enum Credentials: Equatable, Sendable, CustomStringConvertible, CustomDeb
     /// The value of `authorization`: RFC 7617, RFC 6750.
     var header: String {
         switch self {
-        case .password(let user, let password): "Basic \(Self.base64(Array("\(user):\(password)".utf8)))"
+        case .password(let user, let password):
+            "Basic \(Array("\(user):\(password)".utf8).withUnsafeBytes { Base64.encode($0) })"
         case .token(let token): "Bearer \(token)"
         }
-    }
-
-    /// RFC 4648, 4.
-    static func base64(_ bytes: [UInt8]) -> String {
-        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        var text: [UInt8] = []
-        for start in stride(from: 0, to: bytes.count, by: 3) {
-            let group = bytes[start..<min(start + 3, bytes.count)]
-            let padded = group + [UInt8](repeating: 0, count: 3 - group.count)
-            let bits = padded.reduce(0) { $0 << 8 | Int($1) }
-            for place in 0..<4 {
-                text.append(place <= group.count ? digits[bits >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
-            }
-        }
-        return String(decoding: text, as: UTF8.self)
     }
 }

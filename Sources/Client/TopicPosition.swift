@@ -1,6 +1,8 @@
 // TopicPosition: where a subscription stands in its topic, over any number of connections. No I/O: it says where to
 // begin, and is told what came.
 
+import ForebayWire
+
 /// The place of a subscription in its topic, so that it can go on where a lost connection left it.
 public struct TopicPosition: Sendable {
     /// What a message says of those before it.

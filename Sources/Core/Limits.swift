@@ -24,7 +24,7 @@ public struct Limits: Equatable, Sendable {
     /// Metadata of one message or request.
     public var metadata = 64 << 10
     /// Entries of it beside the route: what a subscriber is told of each takes bytes of its own.
-    public static let metadataEntries = MessageHeaders.most
+    public static let metadataEntries = CarriedMetadata.mostHeaders
     /// The headers of an HTTP request, with 32 for each.
     public var headers = 16 << 10
     /// What a message is charged beside its bytes.
@@ -66,7 +66,7 @@ public struct Limits: Equatable, Sendable {
     static let shortReassembly = 16 << 10
     static let leastReassembly = 2 << 10
     /// Bytes of one connection's publishes and calls on their way to another shard (`MessageBatch.weight`,
-    /// `ControlCall.weight`), above which it is read no more.
+    /// `ControlRequest.weight`), above which it is read no more.
     public var forwarded = 1 << 20
     /// Publishes of one connection that wait for room.
     public var parkedCount = 4096

@@ -32,7 +32,7 @@ public struct Mail: Sendable {
         case processed(ConnectionID, bytes: Int)
 
         // Control calls and lists
-        case call(StreamKey, ConnectionID, ControlCall)
+        case call(StreamKey, ConnectionID, ControlRequest)
         case answer(StreamKey, Result<Description?, Refusal>)
         /// Credit for a stream of plain HTTP, to the shard that its id names; answered as a call, with nothing to tell.
         case credit(StreamKey, SubscriptionID, UInt32, user: String?)

@@ -55,7 +55,7 @@ extension Shard {
             resume(connection, now: now)
 
         case .call(let key, let connection, let call):
-            tellProcessed(ControlCall.weight, key.shard, connection)
+            tellProcessed(ControlRequest.weight, key.shard, connection)
             answer(key, perform(call, now: now))
         case .answer(let key, let result): answer(key, result)
         case .credit(let key, let id, let n, let user): answer(key, give(n, to: id, of: user, now: now))

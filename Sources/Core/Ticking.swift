@@ -2,6 +2,7 @@
 // something happened to since the last tick, connections and topics whose time has come, views that publishers wait
 // for. It does so in slices, between which others have their turn; what is at rest is not looked at.
 
+import ForebayWire
 import Replay
 import RSocket
 

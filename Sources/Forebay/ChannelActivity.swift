@@ -6,6 +6,7 @@
 // The publisher delivers into a mailbox, which holds no more than it was asked for; the client's thread empties it.
 
 import Client
+import ForebayWire
 import StreamsCore
 import Synchronization
 

@@ -1,6 +1,6 @@
 // Message: what a subscription delivers, and what it tells of messages that it could not; and what is to be published.
 
-import HTTP2
+import RSocket
 
 /// A message to be published, with what goes with it.
 public struct OutgoingMessage: Sendable, Equatable {

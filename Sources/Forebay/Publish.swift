@@ -1,7 +1,7 @@
 // Publish: one message, and the broker's word that it was taken.
 
 import Client
-import HTTP2
+import RSocket
 import StreamsCore
 import Synchronization
 

@@ -1,6 +1,8 @@
 // The overflow policies: what becomes of arrivals that could not be handed over. Each takes a whole batch, in constant
 // time, and leaves what taking its messages one by one, in order, would have left.
 
+import ForebayWire
+
 extension WaitingRanges {
     /// Lets `arrivals` wait as far as the policy and the limit allow. They begin above everything that waits.
     /// - Returns: how many messages were lost by it, of the arrivals and of what waited before; under `fail`, how many

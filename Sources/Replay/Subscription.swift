@@ -16,6 +16,8 @@
 //
 // Every operation is O(1), or O(ranges) for `evict`, however many messages it concerns.
 
+import ForebayWire
+
 /// One subscriber's cursor into a topic. 144 bytes; what a peer sends can trip none of its preconditions, which only
 /// ask that no more is handed over than is `deliverable`.
 public struct Subscription: ~Copyable, Sendable {

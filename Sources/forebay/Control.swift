@@ -2,6 +2,7 @@
 
 import Bytes
 import Client
+import ForebayWire
 import Glibc
 
 /// The commands that are one question and one answer.

@@ -9,17 +9,11 @@ extension JSON {
         case .null: "null"
         case .bool(let value): "\(value)"
         case .number(let text): text
-        case .string(let text): JSON.quoted(text)
+        case .string(let text): JSONText.quoted(text)
         case .array(let elements): "[" + elements.map(\.encoded).joined(separator: ",") + "]"
         case .object(let members):
-            "{" + members.map { JSON.quoted($0.key) + ":" + $0.value.encoded }.joined(separator: ",") + "}"
+            "{" + members.map { JSONText.quoted($0.key) + ":" + $0.value.encoded }.joined(separator: ",") + "}"
         }
-    }
-
-    private static func quoted(_ text: String) -> String {
-        var bytes = ByteBuffer()
-        SafeText.appendJSON(text, to: &bytes)
-        return String(decoding: bytes.readable, as: UTF8.self)
     }
 
     /// A whole number.

@@ -3,7 +3,7 @@
 import Bytes
 import Client
 import Glibc
-import HTTP2
+import RSocket
 
 struct MessageFormat {
     enum Kind: String {
@@ -46,12 +46,12 @@ struct MessageFormat {
                 append(given.withUnsafeBytes { MessageProperties(metadata: $0) }, to: &out)
             }
         }
-        if SafeText.isUTF8(data) {
+        if data.isUTF8 {
             out.append("\"payload\":")
-            SafeText.appendJSON(data, to: &out)
+            JSONText.append(data, to: &out)
         } else {
             out.append("\"payload_base64\":\"")
-            SafeText.appendBase64(data, to: &out)
+            out.append(Base64.encode(data))
             out.append("\"")
         }
         out.append("}\n")
@@ -61,7 +61,7 @@ struct MessageFormat {
     private func append(_ properties: MessageProperties, to out: inout ByteBuffer) {
         if !properties.contentType.isEmpty {
             out.append("\"content_type\":")
-            SafeText.appendJSON(properties.contentType, to: &out)
+            JSONText.append(properties.contentType, to: &out)
             out.append(",")
         }
         // Of a name that comes twice the last counts.
@@ -70,9 +70,9 @@ struct MessageFormat {
         var separator = "\"headers\":{"
         for (name, value) in headers.sorted(by: { $0.key < $1.key }) {
             out.append(separator)
-            SafeText.appendJSON(name, to: &out)
+            JSONText.append(name, to: &out)
             out.append(":")
-            SafeText.appendJSON(value, to: &out)
+            JSONText.append(value, to: &out)
             separator = ","
         }
         out.append("},")

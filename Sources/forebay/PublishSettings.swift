@@ -3,7 +3,7 @@
 import Bytes
 import Client
 import EventLoop
-import HTTP2
+import RSocket
 
 struct PublishSettings {
     enum Source {

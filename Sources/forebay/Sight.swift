@@ -2,6 +2,7 @@
 // empty table would look like an idle broker.
 
 import Client
+import ForebayWire
 
 struct Sight {
     private let user: String?

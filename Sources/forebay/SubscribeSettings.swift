@@ -1,6 +1,7 @@
 // SubscribeSettings: what `sub` was asked to do.
 
 import Client
+import ForebayWire
 import RSocket
 
 struct SubscribeSettings {
@@ -51,7 +52,7 @@ struct SubscribeSettings {
             options.start = .from(sequence, epoch: arguments.number("epoch"))
         }
         options.buffer = arguments.number("buffer").map { UInt32($0) }
-        options.overflow = arguments.text("overflow").flatMap { SubscribeOptions.Overflow(rawValue: $0) }
+        options.overflow = arguments.text("overflow").flatMap { Overflow(name: $0) }
         options.gap = arguments.text("gap").flatMap { SubscribeOptions.Gap(rawValue: $0) }
         options.meta = meta
         self.options = options

@@ -2,6 +2,7 @@
 
 import Bytes
 import Client
+import ForebayWire
 import Glibc
 import RSocket
 

@@ -1,6 +1,7 @@
 // A client's calls of gRPC against the real server's session, whose answers are the test's.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import Testing
 

@@ -1,6 +1,7 @@
 // How gRPC's calls end, and connections: by statuses, by GOAWAY, by nonsense, by silence.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import Testing
 

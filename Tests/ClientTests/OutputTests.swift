@@ -81,16 +81,6 @@ private func formatted(
             formatted(.json, Array("x".utf8), info: info, metadata: entries) == head + list + #""payload":"x"}"# + "\n")
     }
 
-    @Test(arguments: [
-        ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy"),
-    ])
-    func base64(text: String, expected: String) {
-        // The vectors of RFC 4648, section 10.
-        var out = ByteBuffer()
-        Array(text.utf8).withUnsafeBytes { SafeText.appendBase64($0, to: &out) }
-        #expect(String(decoding: out.readable, as: UTF8.self) == expected)
-    }
-
     @Test func messageInfoIsRead() {
         var metadata = bytes { out in
             [UInt8(9)].withUnsafeBytes { CompositeMetadata.appendEntry(id: 0x7d, $0, into: &out) }

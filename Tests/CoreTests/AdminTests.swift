@@ -25,7 +25,7 @@ import Testing
 
     /// On a topic that has two messages, one call after the other. Field 4 of a topic is its state.
     private func calls(on topic: String) -> [Case] {
-        let long = String(repeating: "x", count: ControlCall.longestReason + 1)
+        let long = String(repeating: "x", count: ControlRequest.longestReason + 1)
         let live = [2: topic, 4: "1", 6: "1", 7: "3"] as [UInt32: String]
         let failed = [2: topic, 4: "3", 5: "aus – Ende", 6: "1", 7: "3"] as [UInt32: String]
         let ended: [GRPCMethod] = [.completeTopic, .failTopic, .deleteTopic]

@@ -77,7 +77,7 @@ import Testing
         client.call(.deleteTopic, field(1, "t"))
         #expect(told(broker).map { $0.contains("topic deleted by-peer=127.0.0.1:1000 topic=t") } == [true])
         client.call(.publishOne, field(1, "t") + [0x12, 3, 0x12, 1, 0x61])
-        var call = try ControlCall.about("t", .complete)
+        var call = try ControlRequest.about("t", .complete)
         call.caller = Caller(user: "carol", peer: "127.0.0.1:9")
         _ = broker.shards[0].answer(.control(call), now: broker.now)
         broker.run()

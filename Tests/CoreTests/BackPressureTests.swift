@@ -236,7 +236,7 @@ import Testing
         let broker = TestBroker(shards: 2)
         let client = broker.connect()
         let other = (0..<100).map { "topic\($0)" }.first { broker.shards[0].owner(of: $0) == 1 }!
-        let most = Limits().forwarded / ControlCall.weight
+        let most = Limits().forwarded / ControlRequest.weight
         var buffer = ByteBuffer()
         Array("$SYS.topic.info?name=\(other)".utf8).withUnsafeBytes { route in
             for index in 0...most {

@@ -1,6 +1,7 @@
 // HTTP/1.1 without its bytes: what the engine makes of requests one after the other, when answers can be fetched, how
 // much of a stream waits, and what ends.
 
+import ForebayWire
 import RSocket
 import Testing
 

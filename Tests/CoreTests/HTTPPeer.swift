@@ -1,6 +1,7 @@
 // A gRPC client over the tests' broker: HTTP/2 frames by hand, windows under the test's control.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import HTTP2Frames
 
@@ -277,7 +278,7 @@ final class TestGRPC {
 
     static func open(
         _ topic: String, n: UInt32 = 0x7FFF_FFFF, last: UInt32 = 0, all: Bool = false, from: UInt64 = 0,
-        buffer: UInt32 = 0, overflow: GRPCOverflow = .dropOldest, gapFails: Bool = false
+        buffer: UInt32 = 0, overflow: Overflow = .dropOldest, gapFails: Bool = false
     ) -> [UInt8] {
         var bytes = Proto.field(1, topic) + Proto.field(2, UInt64(n))
         if last > 0 { bytes += Proto.field(3, UInt64(last)) }
@@ -291,7 +292,7 @@ final class TestGRPC {
 
     func subscribe(
         _ topic: String, n: UInt32 = 0x7FFF_FFFF, all: Bool = false, from: UInt64 = 0, buffer: UInt32 = 0,
-        overflow: GRPCOverflow = .dropOldest, gapFails: Bool = false
+        overflow: Overflow = .dropOldest, gapFails: Bool = false
     ) -> UInt32 {
         let stream = call(.subscribe)
         say(

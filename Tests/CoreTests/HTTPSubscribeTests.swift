@@ -1,6 +1,7 @@
 // Subscriptions over gRPC: credits, windows, order, ends, and what is left of them.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import HTTP2Frames
 import Testing
@@ -103,7 +104,7 @@ import Testing
     }
 
     /// A stream whose window is closed holds what its window allowed, and a message; others go on.
-    @Test(arguments: GRPCOverflow.allCases) func aClosedWindowStopsItsStreamAlone(_ policy: GRPCOverflow) {
+    @Test(arguments: Overflow.allCases) func aClosedWindowStopsItsStreamAlone(_ policy: Overflow) {
         let broker = TestBroker()
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 20)
         let stalled = peer.subscribe("t", buffer: 5, overflow: policy)
@@ -158,7 +159,7 @@ import Testing
     }
 
     /// What is lost behind the last message is told with the next one.
-    private func behind(_ policy: GRPCOverflow, _ sequences: [UInt64]) -> UInt64 {
+    private func behind(_ policy: Overflow, _ sequences: [UInt64]) -> UInt64 {
         policy == .dropNewest ? 200 - (sequences.last ?? 0) : 0
     }
 

@@ -1,6 +1,7 @@
 // What the admin listener asks of shards: figures of topics, connections and subscriptions, counters by reason, pages
 // of lists, and ends that an operator puts to things.
 
+import ForebayWire
 import RSocket
 import Replay
 import Testing
@@ -26,7 +27,7 @@ import Testing
         (seconds * 1_000_000_000..<seconds * 1_000_000_000 + 1_000_000).contains(nanoseconds)
     }
 
-    private func control(_ broker: TestBroker, _ call: ControlCall, shard: Int = 0) -> InquiryAnswer {
+    private func control(_ broker: TestBroker, _ call: ControlRequest, shard: Int = 0) -> InquiryAnswer {
         defer { broker.run() }
         return broker.shards[shard].answer(.control(call), now: broker.now)
     }
@@ -207,7 +208,7 @@ import Testing
         client.subscribe("t")
         _ = client.received()
         let id = try #require(try survey(broker, .subscriptions, shard: 1).subscriptions.first?.id)
-        let call = try ControlCall.closing(.subscriptions, id: String(id))
+        let call = try ControlRequest.closing(.subscriptions, id: String(id))
         #expect(call.home(among: 2) == 1 && !call.isReading)
         guard case .done(let json) = control(broker, call, shard: 1) else { throw Missing() }
         #expect(json.contains("\"id\":\(id),\"topic\":\"t\""))
@@ -223,7 +224,7 @@ import Testing
         let client = broker.connect(1)
         client.subscribe("t")
         _ = client.received()
-        let call = try ControlCall.closing(.connections, id: "1-0-1")
+        let call = try ControlRequest.closing(.connections, id: "1-0-1")
         #expect(call.home(among: 2) == 1)
         guard case .done(let json) = control(broker, call, shard: 1) else { throw Missing() }
         #expect(json.hasPrefix("{\"id\":\"1-0-1\""))

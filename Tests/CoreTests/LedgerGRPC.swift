@@ -1,6 +1,7 @@
 // The ledger's clients that speak gRPC: what they see is put into the same accounts.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import HTTP2Frames
 import RSocket
@@ -28,8 +29,7 @@ final class LedgerGRPCPeer: LedgerPeer {
     override func subscribe(
         _ account: SubscriberAccount, topic: String, policy: String, buffer: Int, start: String, n: Int
     ) {
-        let policies = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
-        let overflow = GRPCOverflow(rawValue: Int32(policies.firstIndex(of: policy)!))!
+        let overflow = Overflow(name: policy)!
         let stream = grpc.call(.subscribe)
         grpc.say(
             stream,

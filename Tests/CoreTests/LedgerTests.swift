@@ -2,6 +2,7 @@
 // deletions, stalled sockets, lost connections, short memory. Whatever they do, the ledgers balance.
 
 import Bytes
+import ForebayWire
 import Glibc
 import Replay
 import RSocket

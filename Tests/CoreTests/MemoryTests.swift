@@ -1,6 +1,7 @@
 // Whose memory is given back, and when: history under pressure, on every shard; parked publishes; deleted topics.
 
 import Bytes
+import ForebayWire
 import RSocket
 import Replay
 import Testing

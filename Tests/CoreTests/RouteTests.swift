@@ -1,5 +1,6 @@
 // Routes and their options.
 
+import ForebayWire
 import RSocket
 import Replay
 import Testing

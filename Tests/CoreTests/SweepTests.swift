@@ -1,5 +1,6 @@
 // What goes over all there is goes in slices, and what waits is looked at when it is due.
 
+import ForebayWire
 import RSocket
 import Replay
 import Testing

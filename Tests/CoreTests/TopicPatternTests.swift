@@ -1,5 +1,6 @@
 // Which topics a pattern is about, and what is no pattern.
 
+import ForebayWire
 import RSocket
 import Testing
 

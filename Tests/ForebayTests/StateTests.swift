@@ -1,6 +1,7 @@
 // The decisions of the client, without a network: demand and place of a subscription, messages of a channel, waits.
 
 import Client
+import ForebayWire
 import Streams
 import Testing
 

@@ -1,5 +1,6 @@
 // What `closeGaps` leaves: the same messages, told apart by their order alone, in one range just below the next one.
 
+import ForebayWire
 import Testing
 
 @testable import Replay

@@ -1,5 +1,6 @@
 // Does the same at random to a Subscription and to the naive model, and compares all that can be seen after each step.
 
+import ForebayWire
 import Replay
 
 struct Driver: ~Copyable {

@@ -1,6 +1,7 @@
 // The model that Subscription is compared with: an array of waiting sequence numbers, a policy applied to one message
 // at a time, and a list of what was lost. Slow, and simple enough to be seen to be right.
 
+import ForebayWire
 import Replay
 
 struct Delivery: Equatable {

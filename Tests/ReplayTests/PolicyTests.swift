@@ -1,5 +1,6 @@
 // Every overflow policy by its table of cases.
 
+import ForebayWire
 import Replay
 import Testing
 

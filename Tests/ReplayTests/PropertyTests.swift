@@ -1,6 +1,7 @@
 // Random operation sequences, by seed, on a Subscription and on the naive model beside it. A failure names its seed:
 // `REPLAY_SEED=<seed> swift test --filter PropertyTests` runs that one alone.
 
+import ForebayWire
 import Glibc
 import Replay
 import Testing

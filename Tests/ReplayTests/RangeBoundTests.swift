@@ -1,6 +1,7 @@
 // The bound on the number of ranges that `drop-newest` and `replace-newest` may leave: what happens at it, to the
 // message, and in batches of every size.
 
+import ForebayWire
 import Testing
 
 @testable import Replay

@@ -1,6 +1,7 @@
 // Cases as data: a script of what happens to one subscription, and what it must come to. Deliveries are written as
 // "1 2 5(2)": sequences in order, with dropped-before in brackets where it is not 0; the end as "|" and its name.
 
+import ForebayWire
 import Replay
 import Testing
 

@@ -1,5 +1,6 @@
 // Sequence numbers saturate at both ends; names of policies round-trip.
 
+import ForebayWire
 import Replay
 import Testing
 

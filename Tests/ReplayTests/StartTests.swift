@@ -1,5 +1,6 @@
 // Where a subscription begins, what it missed by then, and figures at the edges of what an integer holds.
 
+import ForebayWire
 import Replay
 import Testing
 

@@ -8,6 +8,7 @@
 //     └────── GOAWAY, broken framing, silence, lost ──► dead: next() throws, for good
 
 import Bytes
+import ForebayWire
 import HTTP2
 import RSocket
 
@@ -124,15 +125,9 @@ public final class GRPCConnection: ClientConnection {
         return call.id
     }
 
-    public func call(_ call: ControlCall) throws(ClientError) -> StreamID { try ask(call.request) }
+    public func call(_ call: ControlCall) throws(ClientError) -> StreamID { try ask(.call(call)) }
 
-    public func list(_ list: BrokerList, n: UInt32) throws(ClientError) -> StreamID {
-        switch list {
-        case .topics: try ask(.listTopics)
-        case .subscriptions: try ask(.listSubscriptions)
-        case .connections: try ask(.listConnections)
-        }
-    }
+    public func list(_ list: BrokerList, n: UInt32) throws(ClientError) -> StreamID { try ask(.list(list)) }
 
     private func ask(_ request: AdminRequest) throws(ClientError) -> StreamID {
         let call = try begin(request.method, .rows)
@@ -316,29 +311,7 @@ extension SubscribeOptions {
         }
         if let gap { open.gapFails = gap == .fail }
         open.buffer = buffer
-        switch overflow {
-        case nil, .dropOldest: open.overflow = .dropOldest
-        case .dropNewest: open.overflow = .dropNewest
-        case .replaceNewest: open.overflow = .replaceNewest
-        case .latest: open.overflow = .latest
-        case .fail: open.overflow = .fail
-        case .block: open.overflow = .block
-        }
+        if let overflow { open.overflow = overflow }
         return open
-    }
-}
-
-extension ControlCall {
-    /// The call as Admin has it.
-    var request: AdminRequest {
-        switch self {
-        case .info: .info
-        case .topicInfo(let name): .topicInfo(topic: name)
-        case .completeTopic(let name): .completeTopic(topic: name)
-        case .failTopic(let name, let message): .failTopic(topic: name, message: message ?? "")
-        case .deleteTopic(let name): .deleteTopic(topic: name)
-        case .closeConnection(let id): .closeConnection(id: id)
-        case .closeSubscription(let id): .closeSubscription(id: id)
-        }
     }
 }

@@ -1,7 +1,6 @@
 // Frames: the frames that a requester sends, and what it makes of those that arrive.
 
 import Bytes
-import HTTP2
 import RSocket
 
 /// A frame that arrived, as far as a requester cares. The bytes are those of the frame.

@@ -1,7 +1,8 @@
 // RSocketConnection: a client's requests as RSocket has them: routes, options in them, and the interactions they go by.
 
 import Bytes
-import HTTP2
+import ForebayWire
+import RSocket
 
 /// A connection that speaks RSocket 1.0.
 public final class RSocketConnection: ClientConnection {
@@ -95,7 +96,7 @@ extension SubscribeOptions {
             if let epoch { options.append(("epoch", String(epoch))) }
         }
         if let buffer { options.append(("buffer", String(buffer))) }
-        if let overflow { options.append(("overflow", overflow.rawValue)) }
+        if let overflow { options.append(("overflow", overflow.name)) }
         if let gap { options.append(("gap", gap.rawValue)) }
         if meta { options.append(("meta", "on")) }
         return Route(topic, options: options)
@@ -105,15 +106,16 @@ extension SubscribeOptions {
 extension ControlCall {
     /// The call as a route; `tags` of it is nil when a name or message is longer than one can hold.
     public var route: Route {
+        Route(name.rawValue, options: options)
+    }
+
+    private var options: [(name: String, value: String)] {
         switch self {
-        case .info: Route("$SYS.info")
-        case .topicInfo(let name): Route("$SYS.topic.info", options: [("name", name)])
-        case .completeTopic(let name): Route("$SYS.topic.complete", options: [("name", name)])
-        case .failTopic(let name, let message):
-            Route("$SYS.topic.fail", options: [("name", name)] + (message.map { [("message", $0)] } ?? []))
-        case .deleteTopic(let name): Route("$SYS.topic.delete", options: [("name", name)])
-        case .closeConnection(let id): Route("$SYS.connection.close", options: [("id", id)])
-        case .closeSubscription(let id): Route("$SYS.subscription.close", options: [("id", String(id))])
+        case .info: []
+        case .topicInfo(let topic), .completeTopic(let topic), .deleteTopic(let topic): [("name", topic)]
+        case .failTopic(let topic, let message): [("name", topic)] + (message.map { [("message", $0)] } ?? [])
+        case .closeConnection(let id): [("id", id)]
+        case .closeSubscription(let id): [("id", String(id))]
         }
     }
 }

@@ -10,7 +10,6 @@
 // broker.
 
 import Bytes
-import HTTP2
 import RSocket
 
 /// One connection to a broker. Who owns it reads bytes into `input`, pulls events, and writes what is in `output`.

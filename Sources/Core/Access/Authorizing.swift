@@ -1,5 +1,6 @@
 // Authorizing: whether a peer may do what it asks for. Asked where a stream is opened, or a single message published.
 
+import ForebayWire
 import HTTP2
 import RSocket
 
@@ -47,7 +48,7 @@ extension Shard {
     }
 
     /// A control call.
-    func expectCall(_ call: ControlCall, of principal: Principal) throws(Refusal) {
+    func expectCall(_ call: ControlRequest, of principal: Principal) throws(Refusal) {
         if case .topic(let name, .info) = call.subject {
             if call.isForPublishing {
                 try checkPublish(to: name)
@@ -67,14 +68,14 @@ extension Shard {
     // Lists show what one may see, and leave out the rest.
 
     /// Lists in which one may see what is not one's own.
-    func listsOpen(to principal: Principal) -> [SystemList] {
+    func listsOpen(to principal: Principal) -> [BrokerList] {
         let permissions = principal.permissions
-        return SystemList.allCases.filter { list in
+        return BrokerList.allCases.filter { list in
             switch list {
             case .topics:
                 permissions.publish.isOfClients || permissions.subscribe.isOfClients || permissions.control.isOfClients
             case .subscriptions: permissions.control.isOfClients
-            case .connections: permissions.control.contains(list.name)
+            case .connections: permissions.control.contains(list.rawValue)
             }
         }
     }
@@ -87,7 +88,7 @@ extension Shard {
 
     /// Its own; all of them, with the permission to control the list.
     func mayList(_ connection: Connection, _ principal: Principal) -> Bool {
-        if principal.permissions.control.contains(SystemList.connections.name) { return true }
+        if principal.permissions.control.contains(BrokerList.connections.rawValue) { return true }
         let owner = connection.http?.login?.principal ?? connection.principal
         return owner.map { isOwn($0, principal) } ?? false
     }

@@ -1,6 +1,7 @@
 // Requests: what a peer's frames ask of the engine.
 
 import Bytes
+import ForebayWire
 import Replay
 import RSocket
 
@@ -30,7 +31,7 @@ extension Shard {
             leave(stream, .cancelled, now: now)
         case .error(_, let handle, _, let message):
             guard let stream = self.stream(handle, nil) else { return }
-            let reason = UnsafeRawBufferPointer(rebasing: message.prefix(ControlCall.longestReason))
+            let reason = UnsafeRawBufferPointer(rebasing: message.prefix(ControlRequest.longestReason))
             leave(stream, .failed(String(decoding: reason, as: UTF8.self)), now: now)
         case .keepalive(let respond, let position, let data):
             if respond {
@@ -85,7 +86,7 @@ extension Shard {
             switch kind {
             case .response, .fireAndForget:
                 guard let target = try target(tags, isAnswered: kind == .response) else {
-                    return try call(connection, stream: stream, try ControlCall.read(Route(tags)), now: now)
+                    return try call(connection, stream: stream, try ControlRequest.read(Route(tags)), now: now)
                 }
                 topic = target.name
                 try expectPublish(to: target, connection)

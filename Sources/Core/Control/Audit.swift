@@ -23,7 +23,7 @@ extension Shard {
         log(.info, deed, line + fields)
     }
 
-    func audit(_ action: ControlCall.Action, on topic: Topic, by caller: Caller?) {
+    func audit(_ action: ControlRequest.Action, on topic: Topic, by caller: Caller?) {
         let fields: [LogField] = [("topic", topic.name), ("epoch", String(topic.epoch))]
         switch action {
         case .info: break

@@ -2,12 +2,13 @@
 // shard that owns it.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import Replay
 import RSocket
 
 /// A control call about a topic, a connection or a subscription, as it goes to the shard that has it.
-public struct ControlCall: Sendable {
+public struct ControlRequest: Sendable {
     /// What one on its way to another shard counts for in `Limits.forwarded`.
     static let weight = 1 << 10
 
@@ -29,19 +30,13 @@ public struct ControlCall: Sendable {
     /// It asks in order to publish to the topic, and is refused to who may not.
     private(set) var isForPublishing = false
 
-    static let names = [
-        "$SYS.info", "$SYS.topic.info", "$SYS.topic.complete", "$SYS.topic.fail", "$SYS.topic.delete",
-        "$SYS.connection.close", "$SYS.subscription.close",
-    ]
-    /// Of the calls about a topic that take more than its name.
-    private static let options = ["$SYS.topic.info": ["name", "for"], "$SYS.topic.fail": ["name", "message"]]
     static let longestReason = 1024
     /// Why a topic failed that was failed without a word.
     public static let defaultReason = "failed by request"
 
     /// The same for who is no part of the engine.
-    public static func about(_ topic: String, _ action: Action) throws(Problem) -> ControlCall {
-        do throws(Refusal) { return try ControlCall(action, topic: topic) } catch { throw error.problem }
+    public static func about(_ topic: String, _ action: Action) throws(Problem) -> ControlRequest {
+        do throws(Refusal) { return try ControlRequest(action, topic: topic) } catch { throw error.problem }
     }
 
     /// Closes the connection of that id, as lists tell it: `SHARD-PLACE-GENERATION`.
@@ -58,13 +53,16 @@ public struct ControlCall: Sendable {
         guard id.utf8.allSatisfy({ (48...57).contains($0) }), let number = UInt64(id) else {
             throw .invalid("'\(id)' is no subscription's id; $SYS.subscriptions lists those that there are.")
         }
-        subject = .subscription(number)
+        self.init(closeSubscription: number)
     }
 
+    private init(closeSubscription number: UInt64) { subject = .subscription(number) }
+
     /// The same for who is no part of the engine.
-    public static func closing(_ list: SystemList, id: String) throws(Problem) -> ControlCall {
+    public static func closing(_ list: BrokerList, id: String) throws(Problem) -> ControlRequest {
         do throws(Refusal) {
-            return try list == .connections ? ControlCall(closeConnection: id) : ControlCall(closeSubscription: id)
+            return try list == .connections
+                ? ControlRequest(closeConnection: id) : ControlRequest(closeSubscription: id)
         } catch {
             throw error.problem
         }
@@ -77,8 +75,8 @@ public struct ControlCall: Sendable {
         guard !TopicName.isSystem(topic) else {
             throw Refusal(.forbidden, "'\(topic)' is the broker's own; it cannot be ended or deleted.")
         }
-        if case .fail(let message) = action, message.utf8.count > ControlCall.longestReason {
-            throw .invalid("The message has more than \(ControlCall.longestReason) bytes; shorten it.")
+        if case .fail(let message) = action, message.utf8.count > ControlRequest.longestReason {
+            throw .invalid("The message has more than \(ControlRequest.longestReason) bytes; shorten it.")
         }
     }
 
@@ -86,8 +84,8 @@ public struct ControlCall: Sendable {
     public var permitted: String {
         switch subject {
         case .topic(let name, _): name
-        case .connection: SystemList.connections.name
-        case .subscription: SystemList.subscriptions.name
+        case .connection: BrokerList.connections.rawValue
+        case .subscription: BrokerList.subscriptions.rawValue
         }
     }
 
@@ -107,36 +105,58 @@ public struct ControlCall: Sendable {
     }
 
     /// Nil is `$SYS.info`, which every shard can answer.
-    static func read(_ route: Route) throws(Refusal) -> ControlCall? {
-        guard names.contains(route.name) else {
-            throw .invalid("'\(route.name)' is not a control call; there are \(names.joined(separator: ", ")).")
+    init?(_ call: ControlCall) throws(Refusal) {
+        switch call {
+        case .info: return nil
+        case .topicInfo(let topic): try self.init(.info, topic: topic)
+        case .completeTopic(let topic): try self.init(.complete, topic: topic)
+        case .failTopic(let topic, let message):
+            try self.init(.fail(message: message ?? ControlRequest.defaultReason), topic: topic)
+        case .deleteTopic(let topic): try self.init(.delete, topic: topic)
+        case .closeConnection(let id): try self.init(closeConnection: id)
+        case .closeSubscription(let id): self.init(closeSubscription: id)
         }
-        if route.name == "$SYS.info" {
+    }
+
+    /// Nil is `$SYS.info`.
+    static func read(_ route: Route) throws(Refusal) -> ControlRequest? {
+        guard let name = ControlCall.Name(rawValue: route.name) else {
+            let names = ControlCall.Name.allCases.map(\.rawValue).joined(separator: ", ")
+            throw .invalid("'\(route.name)' is not a control call; there are \(names).")
+        }
+        switch name {
+        case .info:
             try route.expect([], for: route.name)
             return nil
+        case .closeConnection: return try ControlRequest(closeConnection: id(route))
+        case .closeSubscription: return try ControlRequest(closeSubscription: id(route))
+        case .topicInfo:
+            var request = try ControlRequest(.info, topic: topic(route, ["for"]))
+            request.isForPublishing = try route.choice("for", [("publish", true)]) ?? false
+            return request
+        case .completeTopic: return try ControlRequest(.complete, topic: topic(route))
+        case .failTopic:
+            let topic = try topic(route, ["message"])
+            return try ControlRequest(.fail(message: route["message"] ?? defaultReason), topic: topic)
+        case .deleteTopic: return try ControlRequest(.delete, topic: topic(route))
         }
-        if route.name.hasSuffix(".close") {
-            try route.expect(["id"], for: route.name)
-            guard let id = route["id"] else {
-                throw .invalid("\(route.name) needs an id, as the lists tell it: \(route.name)?id=….")
-            }
-            return try route.name == "$SYS.connection.close"
-                ? ControlCall(closeConnection: id) : ControlCall(closeSubscription: id)
+    }
+
+    private static func id(_ route: Route) throws(Refusal) -> String {
+        try route.expect(["id"], for: route.name)
+        guard let id = route["id"] else {
+            throw .invalid("\(route.name) needs an id, as the lists tell it: \(route.name)?id=….")
         }
-        try route.expect(options[route.name] ?? ["name"], for: route.name)
+        return id
+    }
+
+    /// - Parameter options: the options beside the topic's name.
+    private static func topic(_ route: Route, _ options: [String] = []) throws(Refusal) -> String {
+        try route.expect(["name"] + options, for: route.name)
         guard let topic = route["name"] else {
             throw .invalid("\(route.name) needs the topic's name: \(route.name)?name=orders.")
         }
-        let action: Action =
-            switch route.name {
-            case "$SYS.topic.info": .info
-            case "$SYS.topic.complete": .complete
-            case "$SYS.topic.delete": .delete
-            default: .fail(message: route["message"] ?? defaultReason)
-            }
-        var call = try ControlCall(action, topic: topic)
-        call.isForPublishing = try route.choice("for", [("publish", true)]) ?? false
-        return call
+        return topic
     }
 }
 
@@ -147,7 +167,7 @@ extension Shard {
     public static let version = "0.1.0"
 
     /// - Parameter request: nil asks for the broker.
-    func call(_ connection: Connection, stream: UInt32, _ request: ControlCall?, now: Instant) throws(Refusal) {
+    func call(_ connection: Connection, stream: UInt32, _ request: ControlRequest?, now: Instant) throws(Refusal) {
         let principal = principal(of: connection, stream)
         var request = request
         if let call = request {
@@ -164,7 +184,7 @@ extension Shard {
         if owner == index {
             answer(key(bound), perform(request, now: now))
         } else {
-            forward(ControlCall.weight, of: connection)
+            forward(ControlRequest.weight, of: connection)
             send(.call(key(bound), connection.id, request), to: owner)
         }
     }
@@ -182,7 +202,7 @@ extension Shard {
     }
 
     /// Carries out a call about something that this shard has.
-    func perform(_ call: ControlCall, now: Instant) -> Result<Description?, Refusal> {
+    func perform(_ call: ControlRequest, now: Instant) -> Result<Description?, Refusal> {
         do throws(Refusal) {
             switch call.subject {
             case .topic(let name, let action): return .success(try perform(action, on: name, by: call.caller, now: now))
@@ -195,7 +215,7 @@ extension Shard {
     }
 
     private func perform(
-        _ action: ControlCall.Action, on name: String, by caller: Caller?, now: Instant
+        _ action: ControlRequest.Action, on name: String, by caller: Caller?, now: Instant
     ) throws(Refusal) -> Description {
         let topic = try existing(name)
         switch action {

@@ -35,7 +35,7 @@ extension Shard {
         object.add("retain_bytes", limits.retainBytes)
         object.add("payload_limit", limits.payload)
         if let user = principal.user { object.add("user", user) }
-        let lists = listsOpen(to: principal).map { "\"\($0.name)\"" }
+        let lists = listsOpen(to: principal).map { "\"\($0.rawValue)\"" }
         object.add("sees", json: "[\(lists.joined(separator: ","))]")
         return .broker(InfoResponse(json: object.finished(), version: Shard.version))
     }

@@ -1,6 +1,7 @@
 // Figures: what there is to tell of a topic, a subscription and a connection. Lists, control calls, metrics and the
 // admin listener all tell it from here.
 
+import ForebayWire
 import HTTP2
 import Replay
 

@@ -2,6 +2,7 @@
 // none takes longer than going over a few thousand places of a table: who wants to see all goes on where the answer
 // stopped.
 
+import ForebayWire
 import HTTP2
 import RSocket
 import Replay
@@ -12,8 +13,8 @@ public enum Inquiry: Sendable {
     case ping
     case survey(Survey)
     /// JSON of the items of a list from a place on, at most so many.
-    case page(SystemList, after: Int, most: Int)
-    case control(ControlCall)
+    case page(BrokerList, after: Int, most: Int)
+    case control(ControlRequest)
 }
 
 /// A shard's answer.

@@ -1,6 +1,7 @@
 // Inspection: what one shard holds, laid open for a simulation that compares it with a ledger of its own. No part of
 // the broker looks at it.
 
+import ForebayWire
 import RSocket
 import Replay
 

@@ -5,29 +5,13 @@
 // up is cheap for a peer, and must not be work that others wait for.
 
 import Bytes
+import ForebayWire
 import Replay
 import RSocket
 
-public enum SystemList: Sendable, CaseIterable {
-    case topics, subscriptions, connections
-
-    public var name: String {
-        switch self {
-        case .topics: "$SYS.topics"
-        case .subscriptions: "$SYS.subscriptions"
-        case .connections: "$SYS.connections"
-        }
-    }
-
-    public init?(name: String) {
-        guard let list = SystemList.allCases.first(where: { $0.name == name }) else { return nil }
-        self = list
-    }
-}
-
 /// What is asked of a shard.
 struct ListPage: Sendable {
-    var list: SystemList
+    var list: BrokerList
     var after: Int
     var principal: Principal
 }
@@ -42,7 +26,7 @@ final class Listing: BoundStream {
     /// Credit of a peer that gives none.
     static let unbounded: UInt32 = 0x7FFF_FFFF
 
-    let list: SystemList
+    let list: BrokerList
     var credit: Credit
     var rows: [Description] = []
     /// The shard whose rows are due, and where on it to go on. Past the last shard the list is at its end.
@@ -55,7 +39,7 @@ final class Listing: BoundStream {
     /// It is in its connection's `waitingListings`.
     var isWaiting = false
 
-    init(list: SystemList, credit: Credit, connection: Connection, stream: UInt32, handle: Handle) {
+    init(list: BrokerList, credit: Credit, connection: Connection, stream: UInt32, handle: Handle) {
         self.list = list
         self.credit = credit
         super.init(kind: .listing, connection: connection, stream: stream, handle: handle)
@@ -64,7 +48,7 @@ final class Listing: BoundStream {
 
 extension Shard {
     func openListing(
-        _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: SystemList, now: Instant
+        _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant
     ) throws(Refusal) {
         guard connection.listings < limits.listingsPerConnection else {
             reached(.listingsPerConnection)
@@ -180,7 +164,7 @@ extension Shard {
     /// A page of this shard's rows from place `after` on, of those that `principal` may see, and where the next page
     /// begins. It may hold fewer than there are, or none: so many places are looked at and no more.
     func rows(
-        of list: SystemList, after: Int, most: Int = Listing.page, for principal: Principal, now: Instant
+        of list: BrokerList, after: Int, most: Int = Listing.page, for principal: Principal, now: Instant
     ) -> (rows: [Description], next: Int?) {
         var rows: [Description] = []
         func gather(_ bound: Int, _ row: (Int) -> Description?) -> Int? {

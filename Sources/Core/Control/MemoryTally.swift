@@ -1,6 +1,7 @@
 // MemoryTally: what counts as the broker's memory, found by going over all that is there, for a simulation that holds
 // it against `MemoryBudget.used`. No part of the broker looks at it.
 
+import ForebayWire
 import RSocket
 
 /// Regions of memory, each counted once, however many refer to it.

@@ -1,5 +1,6 @@
 // Reasons: what refusals, and limits that were reached, are counted by.
 
+import ForebayWire
 import HTTP2
 import Replay
 import RSocket

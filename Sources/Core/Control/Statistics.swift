@@ -1,6 +1,7 @@
 // Statistics: counters of each shard, and the figures of the whole broker made from them once a second. Metrics, the
 // admin listener's lists and `$SYS.stats` all tell these same figures.
 
+import ForebayWire
 import Replay
 
 /// What one shard has done since it began, and what it has now. Every figure only grows but those of the last group.

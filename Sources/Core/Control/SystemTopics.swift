@@ -1,6 +1,7 @@
 // The broker's own topics: `$SYS.events`, what happens, and `$SYS.stats`, figures once a second. They are ordinary
 // topics, with a window, replay and every overflow policy but `block`; only the broker publishes there.
 
+import ForebayWire
 import Replay
 import RSocket
 
@@ -14,7 +15,7 @@ enum SystemTopic {
         guard name == events || name == stats else {
             throw .invalid(
                 "'\(name)' cannot be subscribed to; under $SYS. there are \(events), \(stats), "
-                    + SystemList.allCases.map(\.name).joined(separator: ", ") + ".")
+                    + BrokerList.allCases.map(\.rawValue).joined(separator: ", ") + ".")
         }
         guard options.overflow != .block else {
             throw Refusal(.forbidden, "'\(name)' takes no overflow=block: no subscriber may hold up the broker itself.")

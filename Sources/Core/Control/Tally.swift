@@ -1,5 +1,6 @@
 // Tally: counts by reason, as plain numbers in a row. Nothing is looked up, and nothing allocated, to count.
 
+import ForebayWire
 import Replay
 
 /// What is counted by: the cases of an enum, each with a place of its own and a name for people.

@@ -2,6 +2,7 @@
 // reflection; and what Health's watchers are told.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import Replay
 
@@ -13,31 +14,20 @@ extension Shard {
         let request = try AdminRequest.parse(message, of: method)
         do throws(Refusal) {
             switch request {
-            case .info: try call(nil, for: exchange, now: now)
-            case .topicInfo(let topic): try call(try ControlCall(.info, topic: topic), for: exchange, now: now)
-            case .completeTopic(let topic): try call(try ControlCall(.complete, topic: topic), for: exchange, now: now)
-            case .deleteTopic(let topic): try call(try ControlCall(.delete, topic: topic), for: exchange, now: now)
-            case .closeConnection(let id): try call(try ControlCall(closeConnection: id), for: exchange, now: now)
-            case .closeSubscription(let id):
-                try call(try ControlCall(closeSubscription: String(id)), for: exchange, now: now)
-            case .failTopic(let topic, let message):
-                let reason = message.isEmpty ? ControlCall.defaultReason : message
-                try call(try ControlCall(.fail(message: reason), topic: topic), for: exchange, now: now)
-            case .listTopics: try list(.topics, for: exchange, now: now)
-            case .listSubscriptions: try list(.subscriptions, for: exchange, now: now)
-            case .listConnections: try list(.connections, for: exchange, now: now)
+            case .call(let request): try call(ControlRequest(request), for: exchange, now: now)
+            case .list(let list): try self.list(list, for: exchange, now: now)
             }
         } catch {
             finish(exchange, error)
         }
     }
 
-    private func call(_ request: ControlCall?, for exchange: Exchange, now: Instant) throws(Refusal) {
+    private func call(_ request: ControlRequest?, for exchange: Exchange, now: Instant) throws(Refusal) {
         try call(exchange.connection, stream: exchange.stream, request, now: now)
     }
 
     /// Credit is unbounded: the peer's windows, and the output, say how fast rows go.
-    private func list(_ list: SystemList, for exchange: Exchange, now: Instant) throws(Refusal) {
+    private func list(_ list: BrokerList, for exchange: Exchange, now: Instant) throws(Refusal) {
         try openListing(
             exchange.connection, stream: exchange.stream, initialN: Listing.unbounded, list, now: now)
         begin(exchange)

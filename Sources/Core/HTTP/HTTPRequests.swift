@@ -2,8 +2,8 @@
 // call begins with its head; what it asks for comes in its messages.
 
 import Bytes
+import ForebayWire
 import HTTP2
-import Replay
 import RSocket
 
 extension Shard {
@@ -248,7 +248,7 @@ extension Shard {
                 throw GRPCError(.invalidArgument, "The subscription is open already: send request_n from now on.")
             }
             do throws(Refusal) {
-                guard SystemList(name: open.topic) == nil else {
+                guard BrokerList(rawValue: open.topic) == nil else {
                     throw .invalid("'\(open.topic)' is a list: call forebay.v1.Admin for it.")
                 }
                 try subscribe(
@@ -302,9 +302,9 @@ extension Shard {
                 .invalidArgument,
                 "The stream was not opened with complete_topic, so its end is not the topic's: call FailTopic.")
         }
-        guard reason.utf8.count <= ControlCall.longestReason else {
+        guard reason.utf8.count <= ControlRequest.longestReason else {
             throw GRPCError(
-                .invalidArgument, "The reason has more than \(ControlCall.longestReason) bytes; shorten it.")
+                .invalidArgument, "The reason has more than \(ControlRequest.longestReason) bytes; shorten it.")
         }
         leave(exchange, .failed(reason), now: now)
         finish(exchange, .ok)

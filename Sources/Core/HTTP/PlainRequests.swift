@@ -2,6 +2,7 @@
 // a subscription, a publish, or credit.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import RSocket
 import Replay
@@ -97,7 +98,7 @@ extension Shard {
         _ exchange: Exchange, _ plain: PlainExchange, _ call: SubscribeCall, now: Instant
     ) throws(Refusal) {
         if draining { throw Shard.drainingRefusal }
-        if SystemList(name: call.topic) != nil {
+        if BrokerList(rawValue: call.topic) != nil {
             throw .invalid("'\(call.topic)' is a list, which HTTP does not have; ask for it over RSocket or gRPC.")
         }
         let route = Route(name: call.topic, options: call.options.map { ($0.name, $0.value) })

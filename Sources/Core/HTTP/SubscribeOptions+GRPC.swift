@@ -16,15 +16,7 @@ extension SubscribeOptions {
             self.epoch = epoch
         }
         if let buffer = open.buffer { self.buffer = Int(buffer) }
-        overflow =
-            switch open.overflow {
-            case .dropOldest: .dropOldest
-            case .dropNewest: .dropNewest
-            case .replaceNewest: .replaceNewest
-            case .latest: .latest
-            case .fail: .fail
-            case .block: .block
-            }
+        overflow = open.overflow
         gapFails = open.gapFails
         meta = true
     }

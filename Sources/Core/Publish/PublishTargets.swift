@@ -4,6 +4,7 @@
 // A table of fixed size: each route has one slot, by a hash of its bytes, and takes it from the one that was there. So
 // whatever clients send, all that can be lost is time.
 
+import ForebayWire
 import RSocket
 
 /// A topic that may be published to, as a route without options names it.

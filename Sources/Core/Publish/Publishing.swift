@@ -1,6 +1,7 @@
 // Publishing: from a request on a connection to the topic's owner.
 
 import Bytes
+import ForebayWire
 import Replay
 import RSocket
 

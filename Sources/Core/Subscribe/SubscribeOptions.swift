@@ -1,5 +1,6 @@
 // The options of a subscription, the same names on every protocol.
 
+import ForebayWire
 import Replay
 import RSocket
 

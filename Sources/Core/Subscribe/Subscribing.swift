@@ -1,6 +1,7 @@
 // Subscribing: from a request on a connection to a cursor in the shard's view of the topic, and back to its end.
 
 import Bytes
+import ForebayWire
 import Replay
 import RSocket
 
@@ -11,7 +12,7 @@ extension Shard {
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ route: Route,
         now: Instant
     ) throws(Refusal) {
-        if let list = SystemList(name: route.name) {
+        if let list = BrokerList(rawValue: route.name) {
             try route.expect([], for: route.name)
             try openListing(connection, stream: stream, initialN: initialN, list, now: now)
             return

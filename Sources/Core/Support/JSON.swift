@@ -1,5 +1,7 @@
 // JSON, as the control calls and the broker's own topics write it: flat objects, one at a time, straight into bytes.
 
+import Bytes
+
 /// Writes one JSON object. The order of its members is that of the calls.
 public struct JSONObject {
     /// What has been written, but for the brace at the end.
@@ -13,7 +15,7 @@ public struct JSONObject {
 
     public mutating func add(_ key: String, _ value: String) {
         name(key)
-        quote(value)
+        JSONText.append(value, to: &open)
     }
 
     public mutating func add(_ key: String, _ value: some BinaryInteger) {
@@ -56,39 +58,5 @@ public struct JSONObject {
 
     private mutating func put(_ number: UInt64) {
         Decimal.with(number) { open.append(contentsOf: $0) }
-    }
-
-    /// RFC 8259, section 7: quotation mark, reverse solidus and control characters are escaped.
-    private mutating func quote(_ value: String) {
-        open.append(UInt8(ascii: "\""))
-        var value = value
-        value.withUTF8 { text in
-            var start = 0
-            for place in text.indices where JSONObject.isEscaped(text[place]) {
-                open.append(contentsOf: UnsafeBufferPointer(rebasing: text[start..<place]))
-                escape(text[place])
-                start = place + 1
-            }
-            open.append(contentsOf: UnsafeBufferPointer(rebasing: text[start...]))
-        }
-        open.append(UInt8(ascii: "\""))
-    }
-
-    @inline(__always)
-    private static func isEscaped(_ byte: UInt8) -> Bool {
-        byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
-    }
-
-    private mutating func escape(_ byte: UInt8) {
-        switch byte {
-        case UInt8(ascii: "\""): put("\\\"")
-        case UInt8(ascii: "\\"): put("\\\\")
-        case UInt8(ascii: "\n"): put("\\n")
-        case UInt8(ascii: "\r"): put("\\r")
-        case UInt8(ascii: "\t"): put("\\t")
-        default:
-            put(byte < 0x10 ? "\\u000" : "\\u00")
-            put(String(byte, radix: 16))
-        }
     }
 }

@@ -1,6 +1,7 @@
 // Ownership: what a shard does as the owner of topics – making them, linking views to them, ending and removing them.
 
 import Bytes
+import ForebayWire
 import Replay
 import RSocket
 

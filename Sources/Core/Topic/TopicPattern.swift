@@ -5,6 +5,7 @@
 //     orders.>     matches orders.eu and orders.eu.fr, but not orders
 //     >            matches every topic but the broker's own, which a pattern names by beginning with $SYS itself
 
+import ForebayWire
 import RSocket
 
 /// A text that is no pattern. `description` is a sentence that tells what to write instead.

@@ -1,6 +1,7 @@
 // What a topic does once per batch of inputs, when messages came or room was made: views advance, the head of the log
 // goes, parked publishes find room, channels are acknowledged and granted more.
 
+import ForebayWire
 import Replay
 import RSocket
 

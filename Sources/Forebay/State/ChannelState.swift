@@ -8,7 +8,7 @@
 // The publisher is asked for what the broker has granted, less what it was asked for already and what waits: so it is
 // never ahead of the broker's credit. Item 0 needs none.
 
-import HTTP2
+import RSocket
 import StreamsCore
 
 struct ChannelState {

@@ -6,6 +6,7 @@
 //                   └────────────── lost() ────────────────┘
 
 import Client
+import ForebayWire
 import StreamsCore
 
 struct SubscriptionState {

@@ -5,6 +5,7 @@
 //     0A len | 08 sequence | 12 len payload | 18 timestamp_ns | [22 len content_type] | [2A len header]…
 
 import Bytes
+import RSocket
 
 /// Frames a message: `size` tells the room that it takes, then it is written, at once or around its payload.
 public struct MessageEntry {

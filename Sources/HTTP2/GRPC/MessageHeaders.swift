@@ -6,9 +6,6 @@ import RSocket
 
 /// What goes with a publisher's message beside its payload.
 public enum MessageHeaders {
-    /// Headers of one message; more are RESOURCE_EXHAUSTED.
-    public static let most = 256
-
     /// Bytes of the composite metadata that a message's content type and headers become; 0 if it has none.
     ///
     /// - Parameter limit: the most they may be, as the broker has it for metadata.

@@ -127,26 +127,3 @@ extension UInt64 {
         for index in 0..<bytes.count { self |= UInt64(bytes[index]) << (8 * UInt64(index)) }
     }
 }
-
-extension UnsafeRawBufferPointer {
-    /// No bytes.
-    static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
-
-    /// Whether it is well-formed UTF-8. Neither copies nor allocates.
-    public var isUTF8: Bool {
-        guard !isEmpty else { return true }
-        // Most text is short and ASCII.
-        if allSatisfy({ $0 < 0x80 }) { return true }
-        return withMemoryRebound(to: UInt8.self) { bytes in
-            do throws(UTF8.ValidationError) {
-                _ = try UTF8Span(validating: bytes.span)
-                return true
-            } catch {
-                return false
-            }
-        }
-    }
-
-    /// Its text, which has been found to be UTF-8.
-    public var text: String { String(decoding: self, as: UTF8.self) }
-}

@@ -3,28 +3,11 @@
 // or of another wire type is stepped over, text is UTF-8.
 
 import Bytes
-
-/// The overflow policies, with their numbers in `forebay.v1.Overflow`.
-public enum GRPCOverflow: Int32, Sendable, CaseIterable {
-    case dropOldest = 0
-    case dropNewest = 1
-    case replaceNewest = 2
-    case latest = 3
-    case fail = 4
-    case block = 5
-}
+import ForebayWire
+import RSocket
 
 /// `Open`: what to subscribe to, and how.
 public struct SubscribeOpen: Equatable, Sendable {
-    /// Where a subscription begins.
-    public enum Start: Equatable, Sendable {
-        case next
-        case last(UInt32)
-        case all
-        /// At this sequence, of this epoch; nil is the topic's present one.
-        case from(UInt64, epoch: UInt64?)
-    }
-
     /// The largest `buffer`.
     public static let largestBuffer: UInt32 = (1 << 31) - 1
 
@@ -32,10 +15,10 @@ public struct SubscribeOpen: Equatable, Sendable {
     public var topic = ""
     /// The first credit, 1 or more.
     public var requestN: UInt32 = 0
-    public var start: Start = .next
+    public var start = SubscribeOptions.Start.next
     /// Nil is the default.
     public var buffer: UInt32?
-    public var overflow: GRPCOverflow = .dropOldest
+    public var overflow = Overflow.dropOldest
     public var gapFails = false
 }
 
@@ -109,7 +92,7 @@ private struct OpenFields {
             throw .invalid(
                 "Open.buffer is \(buffer), and \(SubscribeOpen.largestBuffer) is the most; 0 is the default.")
         }
-        guard let overflow = GRPCOverflow(rawValue: overflow) else {
+        guard let overflow = UInt8(exactly: overflow).flatMap(Overflow.init(rawValue:)) else {
             throw .invalid("Open.overflow is \(overflow), which is not known; use one of 0 to 5.")
         }
         var open = SubscribeOpen()
@@ -122,7 +105,7 @@ private struct OpenFields {
         return open
     }
 
-    private func start() throws(GRPCError) -> SubscribeOpen.Start {
+    private func start() throws(GRPCError) -> SubscribeOptions.Start {
         guard (replayLast > 0 ? 1 : 0) + (replayAll ? 1 : 0) + (fromSequence > 0 ? 1 : 0) <= 1 else {
             throw .invalid("replay_last, replay_all and from_sequence contradict each other: give one of them.")
         }
@@ -140,7 +123,8 @@ public struct PublishedMessage {
     public internal(set) var payload: UnsafeRawBufferPointer
     /// Empty if there is none.
     public internal(set) var contentType: UnsafeRawBufferPointer
-    /// In the order in which they came, at most `MessageHeaders.most`; of a name that comes twice the last counts.
+    /// In the order in which they came, at most `CarriedMetadata.mostHeaders`. Of a name that comes twice the last
+    /// counts.
     public internal(set) var headers: [HeaderView] = []
 
     public init() {
@@ -168,9 +152,10 @@ public struct PublishedMessage {
     }
 
     private mutating func add(_ entry: UnsafeRawBufferPointer) throws(GRPCError) {
-        guard headers.count < MessageHeaders.most else {
+        guard headers.count < CarriedMetadata.mostHeaders else {
             throw GRPCError(
-                .resourceExhausted, "A message has more than \(MessageHeaders.most) headers: join some of them.")
+                .resourceExhausted, "A message has more than \(CarriedMetadata.mostHeaders) headers: join some of them."
+            )
         }
         var header = HeaderView(name: .nothing, value: .nothing)
         var reader = ProtobufReader(entry)

@@ -1,6 +1,7 @@
 // What the broker sends to publishers and for control calls, each as a whole message behind gRPC's prefix.
 
 import Bytes
+import ForebayWire
 
 /// `PublishResponse`: credit, acknowledgements, or both.
 public struct PublishResponse: Equatable, Sendable {
@@ -39,17 +40,8 @@ public struct PublishOneResponse: Equatable, Sendable {
 
 /// A control call as `Admin` has it. Topics' names are as they were sent, still to be checked.
 public enum AdminRequest: Equatable, Sendable {
-    case info
-    case topicInfo(topic: String)
-    case completeTopic(topic: String)
-    /// `message` is empty if none was given.
-    case failTopic(topic: String, message: String)
-    case deleteTopic(topic: String)
-    case closeConnection(id: String)
-    case closeSubscription(id: UInt64)
-    case listTopics
-    case listSubscriptions
-    case listConnections
+    case call(ControlCall)
+    case list(BrokerList)
 
     /// - Parameter method: one of Admin's.
     /// - Throws: INVALID_ARGUMENT for bytes that cannot be read; UNIMPLEMENTED if `method` is not one of Admin's.
@@ -70,16 +62,16 @@ public enum AdminRequest: Equatable, Sendable {
             }
         }
         switch method {
-        case .info: return .info
-        case .topicInfo: return .topicInfo(topic: topic)
-        case .completeTopic: return .completeTopic(topic: topic)
-        case .failTopic: return .failTopic(topic: topic, message: message)
-        case .deleteTopic: return .deleteTopic(topic: topic)
-        case .closeConnection: return .closeConnection(id: topic)
-        case .closeSubscription: return .closeSubscription(id: subscription)
-        case .listTopics: return .listTopics
-        case .listSubscriptions: return .listSubscriptions
-        case .listConnections: return .listConnections
+        case .info: return .call(.info)
+        case .topicInfo: return .call(.topicInfo(topic))
+        case .completeTopic: return .call(.completeTopic(topic))
+        case .failTopic: return .call(.failTopic(topic, message: message.isEmpty ? nil : message))
+        case .deleteTopic: return .call(.deleteTopic(topic))
+        case .closeConnection: return .call(.closeConnection(topic))
+        case .closeSubscription: return .call(.closeSubscription(subscription))
+        case .listTopics: return .list(.topics)
+        case .listSubscriptions: return .list(.subscriptions)
+        case .listConnections: return .list(.connections)
         default: throw GRPCError(.unimplemented, "\(method.path) is not a control call.")
         }
     }

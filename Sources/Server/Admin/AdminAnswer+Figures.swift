@@ -2,6 +2,7 @@
 
 import Core
 import EventLoop
+import ForebayWire
 import Glibc
 import Replay
 

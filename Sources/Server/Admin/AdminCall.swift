@@ -12,6 +12,7 @@
 //     DELETE             /api/v1/connections/{id}   /api/v1/subscriptions/{id}
 
 import Core
+import ForebayWire
 import HTTP2
 
 /// A place in a list that is read page by page, as its cursor tells it: `SHARD-PLACE`.
@@ -54,8 +55,8 @@ enum AdminCall: Sendable {
     case info
     case stats
     case overview(topics: Selection, subscriptions: Selection)
-    case list(SystemList, ListCursor, limit: Int)
-    case control(ControlCall)
+    case list(BrokerList, ListCursor, limit: Int)
+    case control(ControlRequest)
 
     /// It only looks.
     var isReading: Bool {
@@ -71,7 +72,7 @@ enum AdminCall: Sendable {
         switch self {
         case .file, .alive, .ready: nil
         case .metrics, .info, .stats, .overview: "$SYS.stats"
-        case .list(let list, _, _): list.name
+        case .list(let list, _, _): list.rawValue
         case .control(let call): call.permitted
         }
     }
@@ -121,17 +122,17 @@ extension AdminCall {
             rows.slow = try query.flag("subscriptions_slow")
             return try only("GET", method, text, .overview(topics: topics, subscriptions: rows))
         case ("topics", 1), ("subscriptions", 1), ("connections", 1):
-            guard let list = SystemList(name: "$SYS.\(path[0])") else { throw unknown(text) }
+            guard let list = BrokerList(rawValue: "$SYS.\(path[0])") else { throw unknown(text) }
             let limit = try query.number("limit", 1...AdminLimits.largestPage) ?? AdminLimits.page
             let cursor = try query.cursor()
             return try only("GET", method, text, .list(list, cursor, limit: limit))
         case ("topics", 2):
-            let action = try choose(method, text, ["GET": ControlCall.Action.info, "DELETE": .delete])
+            let action = try choose(method, text, ["GET": ControlRequest.Action.info, "DELETE": .delete])
             return .control(try .about(path[1], action))
         case ("topics", 3) where path[2] == "complete":
             return try only("POST", method, text, .control(try .about(path[1], .complete)))
         case ("topics", 3) where path[2] == "fail":
-            let message = query.text("message") ?? ControlCall.defaultReason
+            let message = query.text("message") ?? ControlRequest.defaultReason
             return try only("POST", method, text, .control(try .about(path[1], .fail(message: message))))
         case ("connections", 2):
             return try only("DELETE", method, text, .control(try .closing(.connections, id: path[1])))

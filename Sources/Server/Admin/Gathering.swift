@@ -7,6 +7,7 @@
 //     ping, control:  ask ──all──▶ complete
 
 import Core
+import ForebayWire
 import HTTP2
 
 /// A question on its way.
@@ -27,7 +28,7 @@ struct Gathering {
     private enum Work {
         case ping
         case survey(topics: Selection, subscriptions: Selection)
-        case list(SystemList, limit: Int)
+        case list(BrokerList, limit: Int)
         case control
     }
 

@@ -4,6 +4,7 @@
 
 import Core
 import EventLoop
+import ForebayWire
 import Replay
 
 /// What is known of the process, beside what the shards tell.

@@ -1,5 +1,6 @@
 // LogFormat: one record as one line of text or JSON. Pure, so that its tests are a table.
 
+import Bytes
 import Core
 import Glibc
 
@@ -19,29 +20,19 @@ public enum LogFormat: String, Sendable, CaseIterable {
         switch self {
         case .text:
             line += "\(timestamp(wall)) \(level.name) "
-            escape(message, into: &line)
+            line += JSONText.escaped(message)
             for (key, value) in fields {
                 let value = "\(value)"
                 line += " \(key)="
-                if needsQuotes(value) {
-                    appendQuoted(value, to: &line)
-                } else {
-                    line += value
-                }
+                line += needsQuotes(value) ? JSONText.quoted(value) : value
             }
         case .json:
-            line += "{\"time\":\"\(timestamp(wall))\",\"level\":\"\(level.name)\",\"message\":"
-            appendQuoted(message, to: &line)
+            line +=
+                "{\"time\":\"\(timestamp(wall))\",\"level\":\"\(level.name)\",\"message\":\(JSONText.quoted(message))"
             for (key, value) in fields {
-                line += ","
                 // A field cannot stand in for what every line has.
-                appendQuoted(["time", "level", "message"].contains(key) ? key + "_" : key, to: &line)
-                line += ":"
-                if let text = value as? String {
-                    appendQuoted(text, to: &line)
-                } else {
-                    line += "\(value)"
-                }
+                line += "," + JSONText.quoted(["time", "level", "message"].contains(key) ? key + "_" : key)
+                line += ":" + ((value as? String).map(JSONText.quoted) ?? "\(value)")
             }
             line += "}"
         }
@@ -90,43 +81,8 @@ private func padded(_ value: some BinaryInteger, _ width: Int) -> String {
 }
 
 private func needsQuotes(_ value: String) -> Bool {
-    let special: (Unicode.Scalar) -> Bool = { $0 == " " || $0 == "\"" || $0 == "=" || $0 == "\\" || isUnsafe($0) }
+    let special: (Unicode.Scalar) -> Bool = {
+        $0 == " " || $0 == "\"" || $0 == "=" || $0 == "\\" || TextScan.isControl($0.value)
+    }
     return value.isEmpty || value.unicodeScalars.contains(where: special)
-}
-
-/// What could end a line, steer a terminal, or turn round what is read there.
-private func isUnsafe(_ scalar: Unicode.Scalar) -> Bool {
-    switch scalar.value {
-    case 0..<0x20, 0x7F..<0xA0, 0x2028...0x202E, 0x2066...0x2069: true
-    default: false
-    }
-}
-
-private func appendQuoted(_ value: String, to line: inout String) {
-    line += "\""
-    for scalar in value.unicodeScalars {
-        if scalar == "\"" || scalar == "\\" { line += "\\" }
-        append(scalar, to: &line)
-    }
-    line += "\""
-}
-
-private func escape(_ message: String, into line: inout String) {
-    for scalar in message.unicodeScalars { append(scalar, to: &line) }
-}
-
-/// Appends `scalar`, an unsafe one in JSON's escapes, which the text format shares.
-private func append(_ scalar: Unicode.Scalar, to line: inout String) {
-    guard isUnsafe(scalar) else {
-        line.unicodeScalars.append(scalar)
-        return
-    }
-    switch scalar {
-    case "\n": line += "\\n"
-    case "\r": line += "\\r"
-    case "\t": line += "\\t"
-    default:
-        let digits = String(scalar.value, radix: 16)
-        line += "\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits
-    }
 }

@@ -2,8 +2,10 @@
 // of them is in HTTP2Client+Answers.swift, and frames and windows in HTTP2Link.swift.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import HTTP2Frames
+import RSocket
 
 final class HTTP2Client: VirtualClient {
     /// A stream as a request and what comes of it.
@@ -128,8 +130,7 @@ final class HTTP2Client: VirtualClient {
         }
         open.buffer = UInt32(request.buffer)
         open.gapFails = request.gapFails
-        let policies = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
-        open.overflow = GRPCOverflow(rawValue: Int32(policies.firstIndex(of: request.policy)!))!
+        open.overflow = Overflow(name: request.policy)!
         begin(.subscribe, .subscribe, ledger)
         link.send(ledger.stream, bytes { open.append(to: &$0) }) { ledger.fed(n) }
     }
@@ -235,21 +236,18 @@ final class HTTP2Client: VirtualClient {
     // Others
 
     func control(_ call: TopicCall, of topic: String, _ ledger: CallLedger) {
-        let request: AdminRequest =
+        let request: ControlCall =
             switch call {
-            case .complete: .completeTopic(topic: topic)
-            case .fail: .failTopic(topic: topic, message: "")
-            case .delete: .deleteTopic(topic: topic)
+            case .complete: .completeTopic(topic)
+            case .fail: .failTopic(topic, message: nil)
+            case .delete: .deleteTopic(topic)
             }
-        ask(request, .control, ledger)
+        ask(.call(request), .control, ledger)
     }
 
     func list(_ route: String, _ ledger: ListLedger, n: Int) {
         ledger.asked = .max / 2
-        let lists: [String: AdminRequest] = [
-            "$SYS.topics": .listTopics, "$SYS.subscriptions": .listSubscriptions, "$SYS.connections": .listConnections,
-        ]
-        ask(lists[route]!, .list, ledger)
+        ask(.list(BrokerList(rawValue: route)!), .list, ledger)
     }
 
     private func ask(_ request: AdminRequest, _ form: Call.Form, _ ledger: StreamLedger) {

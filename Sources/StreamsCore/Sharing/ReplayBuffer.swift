@@ -6,6 +6,7 @@
 //
 // `waiting` is bounded by the capacity, `ready` by what was asked for.
 
+import ForebayWire
 import Replay
 
 /// How many values go straight to the subscriber. Apart from the buffer as it does not depend on what they are: values

@@ -1,5 +1,6 @@
 // What becomes of a value for which a subscriber's buffer has no room.
 
+import ForebayWire
 import Replay
 
 extension Publishers {

@@ -119,7 +119,7 @@ struct BenchResult {
             plural(settings.subscribers, "subscriber"), plural(settings.size, "byte"),
         ]
         if let rate = settings.rate { parts.append("\(Units.rate(rate)) due") }
-        parts.append(settings.overflow.rawValue)
+        parts.append(settings.overflow.name)
         if let buffer = settings.buffer { parts.append("buffer \(Units.grouped(UInt64(buffer)))") }
         parts.append(settings.request.map { "\(Units.grouped(UInt64($0))) requested at a time" } ?? "demand unbounded")
         return parts.joined(separator: " · ")
@@ -192,9 +192,9 @@ struct BenchResult {
 
     func json() -> String {
         var fields: [(String, String)] = [
-            ("topic", quoted(settings.topic)), ("publishers", "\(settings.publishers)"),
+            ("topic", JSONText.quoted(settings.topic)), ("publishers", "\(settings.publishers)"),
             ("subscribers", "\(settings.subscribers)"), ("size", "\(settings.size)"),
-            ("overflow", quoted(settings.overflow.rawValue)), ("interrupted", "\(isInterrupted)"),
+            ("overflow", JSONText.quoted(settings.overflow.name)), ("interrupted", "\(isInterrupted)"),
             ("published", "\(published)"), ("publish_seconds", Units.fixed(publishSeconds, 6)),
             ("published_per_second", decimal(perSecond(published, publishSeconds))),
             ("delivered", "\(deliveries.messages)"), ("delivery_seconds", Units.fixed(deliverySeconds, 6)),
@@ -220,12 +220,6 @@ struct BenchResult {
         fields.append(("client_cpu", Units.fixed(clientCPU, 4)))
         fields.append(("client_waited_for_cpu", Units.fixed(clientWaited, 4)))
         return "{" + fields.map { "\"\($0)\":\($1)" }.joined(separator: ",") + "}\n"
-    }
-
-    private func quoted(_ text: String) -> String {
-        var out = ByteBuffer()
-        SafeText.appendJSON(text, to: &out)
-        return String(decoding: out.readable, as: UTF8.self)
     }
 
     private func decimal(_ number: Double) -> String { Units.fixed(number, 1) }

@@ -5,6 +5,7 @@
 //     connect → subscribe, open channels → mark ──seen by all──► publish → all acknowledged → mark ──seen by all──►
 //     delete the topic → report
 
+import Bytes
 import Client
 import EventLoop
 import Glibc

@@ -1,6 +1,7 @@
 // BenchSettings: what `bench` was asked to do.
 
 import Client
+import ForebayWire
 
 struct BenchSettings {
     let topic: String
@@ -17,7 +18,7 @@ struct BenchSettings {
     /// Messages a second of all publishers together; nil is as fast as credits allow.
     let rate: Double?
     let request: UInt32?
-    let overflow: SubscribeOptions.Overflow
+    let overflow: Overflow
     let buffer: UInt32?
     let ack: Bool
     let json: Bool
@@ -41,7 +42,7 @@ struct BenchSettings {
         duration = UInt64((arguments.decimal("seconds") ?? Self.defaultSeconds) * 1e9)
         rate = arguments.decimal("rate")
         request = arguments.number("request").map { UInt32($0) }
-        overflow = arguments.text("overflow").flatMap { SubscribeOptions.Overflow(rawValue: $0) } ?? .block
+        overflow = arguments.text("overflow").flatMap { Overflow(name: $0) } ?? .block
         buffer = arguments.number("buffer").map { UInt32($0) }
         ack = arguments.has("ack")
         json = arguments.has("json")

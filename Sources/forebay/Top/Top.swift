@@ -4,6 +4,7 @@
 import Bytes
 import Client
 import EventLoop
+import ForebayWire
 import Glibc
 
 struct Top: ~Copyable {

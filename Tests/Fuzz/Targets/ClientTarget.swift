@@ -4,6 +4,7 @@
 
 import Bytes
 import Client
+import ForebayWire
 import HTTP2
 import HTTP2Frames
 import RSocket

@@ -2,6 +2,7 @@
 // connections that the input has, two work on a topic of their own, and must not notice anything of the others.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 @testable import Core

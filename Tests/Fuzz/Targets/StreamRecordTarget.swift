@@ -3,6 +3,7 @@
 
 import Bytes
 import Core
+import RSocket
 
 @testable import Access
 @testable import HTTP2

@@ -1,5 +1,6 @@
 // Names of topics and patterns of them, beside a matcher that is written from the description alone.
 
+import ForebayWire
 import RSocket
 
 @testable import Core

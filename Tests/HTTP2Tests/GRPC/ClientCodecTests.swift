@@ -52,16 +52,17 @@ private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: 
     }
 
     @Test(arguments: [
-        AdminRequest.info, .topicInfo(topic: "a"), .completeTopic(topic: "b"), .failTopic(topic: "c", message: "gone"),
-        .failTopic(topic: "c", message: ""), .deleteTopic(topic: "d"), .listTopics, .listSubscriptions,
-        .listConnections,
+        AdminRequest.call(.info), .call(.topicInfo("a")), .call(.completeTopic("b")),
+        .call(.failTopic("c", message: "gone")), .call(.failTopic("c", message: nil)), .call(.deleteTopic("d")),
+        .call(.closeConnection("0-1-2")), .call(.closeSubscription(7)), .list(.topics), .list(.subscriptions),
+        .list(.connections),
     ])
     func theBrokerReadsWhatTheClientAsks(request: AdminRequest) throws {
         let bytes = try message { request.append(to: &$0) }
         #expect(
             try inMemory(bytes) { (bytes) throws(GRPCError) in try AdminRequest.parse(bytes, of: request.method) }
                 == request)
-        if request == .failTopic(topic: "c", message: "gone") { #expect(bytes == hex("0a01631204676f6e65")) }
+        if request == .call(.failTopic("c", message: "gone")) { #expect(bytes == hex("0a01631204676f6e65")) }
     }
 
     @Test func payloadsOfAnySize() throws {

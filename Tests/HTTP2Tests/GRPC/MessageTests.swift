@@ -252,7 +252,7 @@ private func seen(_ metadata: [UInt8]) throws -> String {
             count = UnsafeMutableRawPointer(buffer.baseAddress!).distance(to: writer.end)
         }
         #expect(String(decoding: out, as: UTF8.self) == expected)
-        #expect(RawWriter.base64(bytes.count, isPadded: false) == out.count)
+        #expect(Base64.size(bytes.count, isPadded: false) == out.count)
     }
 }
 

@@ -1,6 +1,7 @@
 // Requests: as Python writes them, with proto3's rules for what comes twice, cut anywhere, and damaged.
 
 import Bytes
+import RSocket
 import Testing
 
 @testable import HTTP2
@@ -160,8 +161,8 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
     }
 
     @Test func headersAreLimited() throws {
-        let most = String(repeating: "2a00", count: MessageHeaders.most)
-        #expect(try publish(inside(2, most)).split(separator: "|").count == MessageHeaders.most)
+        let most = String(repeating: "2a00", count: CarriedMetadata.mostHeaders)
+        #expect(try publish(inside(2, most)).split(separator: "|").count == CarriedMetadata.mostHeaders)
         let error = refusal { () throws(GRPCError) in _ = try publish(inside(2, most + "2a00")) }
         #expect(error?.status == .resourceExhausted)
         // Nor do messages that merge have more.
@@ -178,15 +179,15 @@ private func inside(_ number: UInt8, _ fields: String) -> [UInt8] {
 
     @Test func eachMethodReadsItsOwn() throws {
         let both = Golden.failTopic
-        #expect(try parse(both, .info) == .info)
-        #expect(try parse(both, .topicInfo) == .topicInfo(topic: "a.b"))
-        #expect(try parse(both, .completeTopic) == .completeTopic(topic: "a.b"))
-        #expect(try parse(both, .failTopic) == .failTopic(topic: "a.b", message: "no sensor"))
-        #expect(try parse(both, .deleteTopic) == .deleteTopic(topic: "a.b"))
-        #expect(try parse([], .deleteTopic) == .deleteTopic(topic: ""))
-        #expect(try parse([], .listTopics) == .listTopics)
-        #expect(try parse([], .listSubscriptions) == .listSubscriptions)
-        #expect(try parse([], .listConnections) == .listConnections)
+        #expect(try parse(both, .info) == .call(.info))
+        #expect(try parse(both, .topicInfo) == .call(.topicInfo("a.b")))
+        #expect(try parse(both, .completeTopic) == .call(.completeTopic("a.b")))
+        #expect(try parse(both, .failTopic) == .call(.failTopic("a.b", message: "no sensor")))
+        #expect(try parse(both, .deleteTopic) == .call(.deleteTopic("a.b")))
+        #expect(try parse([], .deleteTopic) == .call(.deleteTopic("")))
+        #expect(try parse([], .listTopics) == .list(.topics))
+        #expect(try parse([], .listSubscriptions) == .list(.subscriptions))
+        #expect(try parse([], .listConnections) == .list(.connections))
     }
 
     @Test func whatCannotBeReadIsInvalid() {

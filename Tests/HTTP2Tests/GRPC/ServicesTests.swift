@@ -1,6 +1,7 @@
 // Health and server reflection. Golden bytes are those of Python's grpcio-health-checking and grpcio-reflection 1.85.
 
 import Bytes
+import ForebayWire
 import Testing
 
 @testable import HTTP2

@@ -1,5 +1,6 @@
 // What is UTF-8, and how many lines and escapes there are: compared with the standard library, byte for byte.
 
+import Bytes
 import Testing
 
 @testable import HTTP2

@@ -2,6 +2,8 @@
 // have the other direction: how the broker reads these.
 
 import Bytes
+import ForebayWire
+import RSocket
 
 extension SubscribeOpen {
     /// - Parameters:
@@ -106,30 +108,35 @@ extension AdminRequest {
     /// The method that it is a request of.
     public var method: GRPCMethod {
         switch self {
-        case .info: .info
-        case .topicInfo: .topicInfo
-        case .completeTopic: .completeTopic
-        case .failTopic: .failTopic
-        case .deleteTopic: .deleteTopic
-        case .closeConnection: .closeConnection
-        case .closeSubscription: .closeSubscription
-        case .listTopics: .listTopics
-        case .listSubscriptions: .listSubscriptions
-        case .listConnections: .listConnections
+        case .list(.topics): .listTopics
+        case .list(.subscriptions): .listSubscriptions
+        case .list(.connections): .listConnections
+        case .call(let call):
+            switch call {
+            case .info: .info
+            case .topicInfo: .topicInfo
+            case .completeTopic: .completeTopic
+            case .failTopic: .failTopic
+            case .deleteTopic: .deleteTopic
+            case .closeConnection: .closeConnection
+            case .closeSubscription: .closeSubscription
+            }
         }
     }
 
     /// Appends the request's message.
     public func append(to out: inout ByteBuffer) {
         GRPCFraming.append(to: &out) {
-            switch self {
-            case .info, .listTopics, .listSubscriptions, .listConnections: break
+            guard case .call(let call) = self else { return }
+            switch call {
+            case .info: break
             case .closeConnection(let id): $0.append(field: 1, id)
             case .closeSubscription(let id): $0.append(field: 1, id)
-            case .topicInfo(let topic), .completeTopic(let topic), .deleteTopic(let topic): $0.append(field: 1, topic)
+            case .topicInfo(let topic), .completeTopic(let topic), .deleteTopic(let topic):
+                $0.append(field: 1, topic)
             case .failTopic(let topic, let message):
                 $0.append(field: 1, topic)
-                $0.append(field: 2, message)
+                $0.append(field: 2, message ?? "")
             }
         }
     }

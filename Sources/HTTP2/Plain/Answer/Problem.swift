@@ -116,12 +116,12 @@ public struct Problem: Error, Equatable, Sendable {
     /// Appends the problem as a JSON object.
     public func append(into out: inout ByteBuffer) {
         out.append("{\"type\":\"/problems/\(kind.rawValue)\",\"title\":")
-        JSONText.append(kind.title, into: &out)
+        JSONText.append(kind.title, to: &out)
         out.append(",\"status\":\(status),\"detail\":")
-        JSONText.append(detail, into: &out)
+        JSONText.append(detail, to: &out)
         if let instance {
             out.append(",\"instance\":")
-            JSONText.append(instance, into: &out)
+            JSONText.append(instance, to: &out)
         }
         out.append("}\n")
     }

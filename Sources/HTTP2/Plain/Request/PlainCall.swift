@@ -4,6 +4,8 @@
 //     POST       /v1/topics/{topic}/messages                publish, acknowledged
 //     POST       /v1/subscriptions/{id}/request?n=N         give a subscription credit
 
+import RSocket
+
 /// A subscription to open.
 public struct SubscribeCall: Equatable, Sendable {
     /// As it came, percent-decoded; whether it is a topic's name is for the engine to say.

@@ -2,6 +2,7 @@
 // an object in lines of JSON.
 
 import Bytes
+import RSocket
 
 extension CarriedHeader {
     /// Bytes of `"name":"value"`.

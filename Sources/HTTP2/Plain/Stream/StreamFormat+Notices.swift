@@ -84,7 +84,7 @@ extension StreamFormat {
         case .jsonLines:
             out.append("{\"end\":\"failed\",\"message\":")
         }
-        JSONText.append(message, into: &out)
+        JSONText.append(message, to: &out)
         out.append(self == .eventStream ? ",\(loss.members)}\n\n" : ",\(loss.members)}\n")
     }
 

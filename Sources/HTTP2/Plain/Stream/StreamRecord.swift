@@ -8,6 +8,7 @@
 //     data: 4.1 C
 
 import Bytes
+import RSocket
 
 /// A message for a stream, with what is told of it. Pointers are the caller's.
 public struct StreamedMessage {
@@ -74,7 +75,7 @@ public struct StreamRecord {
         case .event(let lines): writeEvent(lines: lines, to: &out)
         case .json(let escapes, let contentType): writeJSON(escapes: escapes, contentType, to: &out)
         }
-        assert(UnsafeMutableRawPointer(out.place) == target + size, "a record is written as it was measured")
+        assert(out.end == target + size, "a record is written as it was measured")
     }
 
     public func append(into out: inout ByteBuffer) {
@@ -93,7 +94,7 @@ public struct StreamRecord {
         if lines > 0 {
             size += "data: ".utf8.count * lines + message.payload.count
         } else {
-            size += "event: base64\ndata: ".utf8.count + RawWriter.base64(message.payload.count)
+            size += "event: base64\ndata: ".utf8.count + Base64.size(message.payload.count)
         }
         return size + 2
     }
@@ -151,7 +152,7 @@ public struct StreamRecord {
         if let escapes {
             size += ",\"payload\":\"\"".utf8.count + message.payload.count + escapes
         } else {
-            size += ",\"payload_base64\":\"\"".utf8.count + RawWriter.base64(message.payload.count)
+            size += ",\"payload_base64\":\"\"".utf8.count + Base64.size(message.payload.count)
         }
         if let type = contentType {
             size += ",\"content_type\":\"\"".utf8.count + type.count + (JSONText.escapes(type) ?? 0)

@@ -1,6 +1,22 @@
-// Base64: RFC 4648 read strictly. What could be read in two ways is refused, so that no two texts mean the same.
+// Base64: RFC 4648, written and read. Reading is strict: what could be read in two ways is refused, so that no two
+// texts mean the same.
 
 public enum Base64 {
+    /// How many characters `count` bytes make.
+    public static func size(_ count: Int, isPadded: Bool = true) -> Int {
+        isPadded ? (count + 2) / 3 * 4 : count / 3 * 4 + (count % 3 == 0 ? 0 : count % 3 + 1)
+    }
+
+    /// `bytes` in the standard alphabet, with padding.
+    public static func encode(_ bytes: UnsafeRawBufferPointer) -> String {
+        guard !bytes.isEmpty else { return "" }
+        return String(unsafeUninitializedCapacity: size(bytes.count)) { target in
+            var writer = RawWriter(target.baseAddress!)
+            writer.put(base64: bytes)
+            return size(bytes.count)
+        }
+    }
+
     public enum Alphabet: Sendable {
         /// Section 4, with padding.
         case standard
@@ -43,6 +59,36 @@ public enum Base64 {
         case UInt8(ascii: "-") where alphabet == .url: 62
         case UInt8(ascii: "_") where alphabet == .url: 63
         default: nil
+        }
+    }
+}
+
+extension RawWriter {
+    /// `bytes` in base64, in the standard alphabet. RFC 4648, section 4.
+    public mutating func put(base64 bytes: UnsafeRawBufferPointer, isPadded: Bool = true) {
+        var index = 0
+        while index + 3 <= bytes.count {
+            let group = UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8 | UInt32(bytes[index + 2])
+            put(sextets: group, 4)
+            index += 3
+        }
+        switch bytes.count - index {
+        case 1:
+            put(sextets: UInt32(bytes[index]) << 16, 2)
+            if isPadded { put("==") }
+        case 2:
+            put(sextets: UInt32(bytes[index]) << 16 | UInt32(bytes[index + 1]) << 8, 3)
+            if isPadded { put(UInt8(ascii: "=")) }
+        default: break
+        }
+    }
+
+    /// The `count` highest of four groups of six bits.
+    @inline(__always)
+    private mutating func put(sextets group: UInt32, _ count: Int) {
+        let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+        for index in 0..<count {
+            put(alphabet.utf8Start[Int(group >> UInt32(18 - 6 * index) & 63)])
         }
     }
 }

@@ -14,16 +14,6 @@ public struct SubscribeOptions: Equatable, Sendable {
         case from(UInt64, epoch: UInt64?)
     }
 
-    /// What happens when more messages would have to wait than `buffer` allows.
-    public enum Overflow: String, CaseIterable, Sendable {
-        case dropOldest = "drop-oldest"
-        case dropNewest = "drop-newest"
-        case replaceNewest = "replace-newest"
-        case latest
-        case fail
-        case block
-    }
-
     /// What a gap at the start does.
     public enum Gap: String, CaseIterable, Sendable {
         case tell, fail

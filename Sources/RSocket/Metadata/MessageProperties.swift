@@ -2,7 +2,6 @@
 // from composite metadata, whatever protocol it came by.
 
 import Bytes
-import RSocket
 
 /// The content type and the headers of a message.
 public struct MessageProperties: Equatable, Sendable {
@@ -12,7 +11,7 @@ public struct MessageProperties: Equatable, Sendable {
     public var headers: [(name: String, value: String)]
 
     /// Headers that a message may have.
-    public static let mostHeaders = MessageHeaders.most
+    public static let mostHeaders = CarriedMetadata.mostHeaders
 
     public init(contentType: String = "", headers: [(name: String, value: String)] = []) {
         self.contentType = contentType

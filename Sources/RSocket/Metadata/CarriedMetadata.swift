@@ -8,12 +8,16 @@
 //                        u16 bytes of the name | name | u32 bytes of the value | value
 
 import Bytes
-import RSocket
 
 /// A header of a message, in the bytes that it was read from.
 public struct HeaderView {
     public var name: UnsafeRawBufferPointer
     public var value: UnsafeRawBufferPointer
+
+    public init(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
+        self.name = name
+        self.value = value
+    }
 }
 
 /// Composite metadata of a content type and headers.
@@ -24,20 +28,22 @@ public enum CarriedMetadata {
     static let dataMimeText: StaticString = "message/x.rsocket.mime-type.v0"
     /// Bytes of a content type: the longest MIME type that composite metadata can spell.
     public static let longestContentType = 128
+    /// Headers of one message.
+    public static let mostHeaders = 256
     /// Bytes of a header's name.
     public static let longestName = Int(UInt16.max)
 
     /// Whether it is a content type that can be carried, or empty, which is none.
-    static func isContentType(_ type: some Collection<UInt8>) -> Bool {
+    public static func isContentType(_ type: some Collection<UInt8>) -> Bool {
         type.count <= longestContentType && isPrintable(type)
     }
 
-    static func isPrintable(_ name: some Sequence<UInt8>) -> Bool {
+    public static func isPrintable(_ name: some Sequence<UInt8>) -> Bool {
         name.allSatisfy { (0x20...0x7E).contains($0) }
     }
 
     /// Bytes of the entry of a content type; 0 if there is none.
-    static func size(contentType: UnsafeRawBufferPointer) -> Int {
+    public static func size(contentType: UnsafeRawBufferPointer) -> Int {
         contentType.isEmpty ? 0 : 4 + mimeSize(contentType)
     }
 
@@ -46,7 +52,7 @@ public enum CarriedMetadata {
     }
 
     /// Appends the entry of a content type for which `isContentType` holds; nothing if it is empty.
-    static func append(contentType: UnsafeRawBufferPointer, into out: inout ByteBuffer) {
+    public static func append(contentType: UnsafeRawBufferPointer, into out: inout ByteBuffer) {
         guard !contentType.isEmpty else { return }
         CompositeMetadata.appendHead(id: MimeType.dataMimeID, count: mimeSize(contentType), into: &out)
         if let id = WellKnownMime.id(contentType) {
@@ -59,17 +65,17 @@ public enum CarriedMetadata {
     }
 
     /// Bytes of the entry of headers whose rows take `rows` bytes; 0 if there are none.
-    static func size(headers rows: Int) -> Int { rows == 0 ? 0 : 4 + headersMime.utf8.count + rows }
+    public static func size(headers rows: Int) -> Int { rows == 0 ? 0 : 4 + headersMime.utf8.count + rows }
 
     /// Bytes of a header among the rows.
-    static func row(name: Int, value: Int) -> Int { 6 + name + value }
+    public static func row(name: Int, value: Int) -> Int { 6 + name + value }
 
     /// Appends what stands before the rows of the headers, which are `rows` bytes.
-    static func appendHead(headers rows: Int, into out: inout ByteBuffer) {
+    public static func appendHead(headers rows: Int, into out: inout ByteBuffer) {
         CompositeMetadata.appendHead(name: headersMime, count: rows, into: &out)
     }
 
-    static func append(_ header: HeaderView, into out: inout ByteBuffer) {
+    public static func append(_ header: HeaderView, into out: inout ByteBuffer) {
         precondition(header.name.count <= longestName, "a header's name is checked before it is carried")
         out.append(bigEndian: UInt16(header.name.count))
         out.append(header.name)

@@ -1,12 +1,10 @@
-// JSONText: the inside of a JSON string. RFC 8259, section 7. Beside what JSON asks for, the line separators U+0085,
-// U+2028 and U+2029 are escaped, so that a line of JSON is one line to every reader, and so is U+FEFF, which some
-// readers take for a byte order mark wherever it stands and drop.
+// JSONText: the inside of a JSON string, for all that write JSON. RFC 8259, section 7. Beyond what JSON asks for, it
+// escapes what would end a line (U+0085, U+2028, U+2029), steer a terminal or turn text round there, and U+FEFF, which
+// some readers drop as a byte order mark. A line of JSON is one line to every reader, and safe to look at.
 
-import Bytes
-
-enum JSONText {
+public enum JSONText {
     /// How many bytes more `bytes` take once escaped; nil if they are not UTF-8.
-    static func escapes(_ bytes: UnsafeRawBufferPointer) -> Int? {
+    public static func escapes(_ bytes: UnsafeRawBufferPointer) -> Int? {
         guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return 0 }
         var more = 0
         var offset = 0
@@ -15,7 +13,7 @@ enum JSONText {
                 let word = Octet.load(base, offset)
                 if Octet.isASCII(word) {
                     more += (Octet.equal(word, 0x22) | Octet.equal(word, 0x5C)).nonzeroBitCount
-                    let controls = Octet.below(word, 0x20)
+                    let controls = Octet.below(word, 0x20) | Octet.equal(word, 0x7F)
                     if controls != 0 {
                         let short =
                             Octet.equal(word, 0x08) | Octet.equal(word, 0x09) | Octet.equal(word, 0x0A)
@@ -35,7 +33,7 @@ enum JSONText {
                 }
                 let length = TextScan.sequence(base + offset, bytes.count - offset)
                 guard length > 0 else { return nil }
-                if isEscaped(base + offset) { more += 6 - length }
+                if TextScan.isControl(base + offset) { more += 6 - length }
                 offset += length
             }
         }
@@ -43,14 +41,15 @@ enum JSONText {
     }
 
     /// Writes what `escapes` has measured.
-    static func write(_ bytes: UnsafeRawBufferPointer, to out: inout RawWriter) {
+    public static func write(_ bytes: UnsafeRawBufferPointer, to out: inout RawWriter) {
         guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
         var offset = 0
         while offset < bytes.count {
             if offset + 8 <= bytes.count {
                 let word = Octet.load(base, offset)
                 if Octet.isASCII(word),
-                    Octet.below(word, 0x20) | Octet.equal(word, 0x22) | Octet.equal(word, 0x5C) == 0
+                    Octet.below(word, 0x20) | Octet.equal(word, 0x22) | Octet.equal(word, 0x5C)
+                        | Octet.equal(word, 0x7F) == 0
                 {
                     out.put(word: word)
                     offset += 8
@@ -70,18 +69,51 @@ enum JSONText {
         }
     }
 
-    /// A string in quotation marks, for what is not written often.
-    static func append(_ text: String, into out: inout ByteBuffer) {
+    /// Appends a string in quotation marks. Bytes that are not UTF-8 become U+FFFD.
+    public static func append(_ bytes: UnsafeRawBufferPointer, to out: inout ByteBuffer) {
+        guard let more = escapes(bytes) else { return append(bytes.text, to: &out) }
+        let size = bytes.count + more + 2
+        var writer = RawWriter(out.reserve(size))
+        writer.put(UInt8(ascii: "\""))
+        write(bytes, to: &writer)
+        writer.put(UInt8(ascii: "\""))
+        out.commit(size)
+    }
+
+    /// Appends a string in quotation marks.
+    public static func append(_ text: String, to out: inout ByteBuffer) {
         var text = text
+        text.withUTF8 { append(UnsafeRawBufferPointer($0), to: &out) }
+    }
+
+    /// Appends a string in quotation marks.
+    public static func append(_ text: String, to out: inout [UInt8]) {
+        var text = text
+        out.append(UInt8(ascii: "\""))
         text.withUTF8 { utf8 in
             let bytes = UnsafeRawBufferPointer(utf8)
-            guard let more = escapes(bytes) else { preconditionFailure("a String is always UTF-8") }
-            let size = bytes.count + more + 2
-            var writer = RawWriter(out.reserve(size))
-            writer.put(UInt8(ascii: "\""))
+            if escapes(bytes) == 0 { return out.append(contentsOf: bytes) }
+            out.append(contentsOf: escaped(bytes).utf8)
+        }
+        out.append(UInt8(ascii: "\""))
+    }
+
+    /// `text` in quotation marks.
+    public static func quoted(_ text: String) -> String { "\"\(escaped(text))\"" }
+
+    /// `text` as it stands between quotation marks.
+    public static func escaped(_ text: String) -> String {
+        var text = text
+        return text.withUTF8 { escaped(UnsafeRawBufferPointer($0)) }
+    }
+
+    private static func escaped(_ bytes: UnsafeRawBufferPointer) -> String {
+        guard let more = escapes(bytes) else { preconditionFailure("a String is always UTF-8") }
+        guard bytes.count > 0 else { return "" }
+        return String(unsafeUninitializedCapacity: bytes.count + more) { target in
+            var writer = RawWriter(target.baseAddress!)
             write(bytes, to: &writer)
-            writer.put(UInt8(ascii: "\""))
-            out.commit(size)
+            return bytes.count + more
         }
     }
 
@@ -90,7 +122,7 @@ enum JSONText {
     private static func escaped(_ byte: UInt8) -> Int {
         switch byte {
         case 0x22, 0x5C, 0x08, 0x09, 0x0A, 0x0C, 0x0D: 2
-        case 0..<0x20: 6
+        case 0..<0x20, 0x7F: 6
         default: 1
         }
     }
@@ -105,11 +137,7 @@ enum JSONText {
         case 0x0A: out.put("\\n")
         case 0x0C: out.put("\\f")
         case 0x0D: out.put("\\r")
-        case 0..<0x20:
-            // `\u00`, and two digits; below 0x20 the first of them is 0 or 1.
-            out.put(half: 0x3030_755C)
-            out.put(UInt8(ascii: "0") + (byte >> 4))
-            out.put(Hex.digit(byte & 15))
+        case 0..<0x20, 0x7F: out.put(unicode: UInt32(byte))
         default: out.put(byte)
         }
     }
@@ -118,26 +146,21 @@ enum JSONText {
     @inline(__always)
     private static func writeSequence(_ bytes: UnsafePointer<UInt8>, _ left: Int, to out: inout RawWriter) -> Int {
         let length = TextScan.sequence(bytes, left)
-        if isEscaped(bytes) {
-            switch bytes[0] {
-            case 0xC2: out.put("\\u0085")
-            case 0xE2: out.put(bytes[2] == 0xA8 ? "\\u2028" : "\\u2029")
-            default: out.put("\\ufeff")
-            }
+        if TextScan.isControl(bytes) {
+            out.put(unicode: TextScan.scalar(bytes, length))
         } else {
             for index in 0..<length { out.put(bytes[index]) }
         }
         return length
     }
+}
 
-    /// U+0085, U+2028, U+2029 or U+FEFF: all of them take 6 bytes.
-    @inline(__always)
-    private static func isEscaped(_ bytes: UnsafePointer<UInt8>) -> Bool {
-        switch bytes[0] {
-        case 0xC2: bytes[1] == 0x85
-        case 0xE2: bytes[1] == 0x80 && bytes[2] & 0xFE == 0xA8
-        case 0xEF: bytes[1] == 0xBB && bytes[2] == 0xBF
-        default: false
-        }
+extension RawWriter {
+    /// `\u` and four hexadecimal digits.
+    fileprivate mutating func put(unicode scalar: UInt32) {
+        // `\u`, and the two digits above the last two.
+        put("\\u")
+        put(hex: UInt8(truncatingIfNeeded: scalar >> 8))
+        put(hex: UInt8(truncatingIfNeeded: scalar))
     }
 }

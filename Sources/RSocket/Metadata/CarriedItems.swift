@@ -11,12 +11,11 @@
 // the same whatever their case. A name that comes twice counts with its last value, as in protobuf's maps.
 
 import Bytes
-import RSocket
 
 /// Walks over composite metadata as the log keeps it. Metadata that ends within an entry ends there: such was refused
 /// when it was published. Pointers are into the metadata, or to constants.
-struct CarriedItems {
-    enum Item {
+public struct CarriedItems {
+    public enum Item {
         case contentType(UnsafeRawBufferPointer)
         case header(CarriedHeader)
     }
@@ -25,9 +24,9 @@ struct CarriedItems {
     private var rows = HeaderRows(.nothing)
     private var hasContentType = false
 
-    init(_ metadata: UnsafeRawBufferPointer) { entries = CompositeMetadata.Iterator(metadata) }
+    public init(_ metadata: UnsafeRawBufferPointer) { entries = CompositeMetadata.Iterator(metadata) }
 
-    mutating func next() -> Item? {
+    public mutating func next() -> Item? {
         while true {
             if let row = rows.next() { return .header(CarriedHeader(name: row.name, value: row.value)) }
             guard let entry = try? entries.next() else { return nil }
@@ -45,7 +44,7 @@ struct CarriedItems {
     }
 
     /// The content type in `metadata`, in ASCII; nil where there is none that can be read.
-    static func contentType(of metadata: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+    public static func contentType(of metadata: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         var entries = CompositeMetadata.Iterator(metadata)
         while let entry = try? entries.next() {
             if let type = contentType(entry) { return type }
@@ -93,12 +92,12 @@ private struct HeaderRows {
 }
 
 /// A header as a subscriber gets it.
-struct CarriedHeader {
+public struct CarriedHeader {
     /// UTF-8; empty where `bareID` is the name.
     private let name: UnsafeRawBufferPointer
-    let value: UnsafeRawBufferPointer
+    public let value: UnsafeRawBufferPointer
     /// The value is not UTF-8: it is told in base64.
-    let isBinary: Bool
+    public let isBinary: Bool
     /// An id that has no name: it is told as its number, `0x3b`.
     private let bareID: UInt8?
 
@@ -122,12 +121,12 @@ struct CarriedHeader {
     }
 
     /// Bytes of the name, whose own bytes take `bytes` in the form that it is written in.
-    func nameSize(_ bytes: (UnsafeRawBufferPointer) -> Int) -> Int {
+    public func nameSize(_ bytes: (UnsafeRawBufferPointer) -> Int) -> Int {
         (bareID == nil ? bytes(name) : 4) + (isBinary ? CarriedHeader.suffix.utf8CodeUnitCount : 0)
     }
 
     /// Writes the name; its own bytes by `write`.
-    func writeName(to out: inout RawWriter, _ write: (UnsafeRawBufferPointer, inout RawWriter) -> Void) {
+    public func writeName(to out: inout RawWriter, _ write: (UnsafeRawBufferPointer, inout RawWriter) -> Void) {
         if let bareID {
             out.put("0x")
             out.put(hex: bareID)
@@ -138,12 +137,12 @@ struct CarriedHeader {
     }
 
     /// Bytes of the value, which take `bytes` where they are text.
-    func valueSize(_ bytes: (UnsafeRawBufferPointer) -> Int) -> Int {
-        isBinary ? RawWriter.base64(value.count, isPadded: false) : bytes(value)
+    public func valueSize(_ bytes: (UnsafeRawBufferPointer) -> Int) -> Int {
+        isBinary ? Base64.size(value.count, isPadded: false) : bytes(value)
     }
 
     /// Writes the value; by `write` where it is text.
-    func writeValue(to out: inout RawWriter, _ write: (UnsafeRawBufferPointer, inout RawWriter) -> Void) {
+    public func writeValue(to out: inout RawWriter, _ write: (UnsafeRawBufferPointer, inout RawWriter) -> Void) {
         if isBinary { out.put(base64: value, isPadded: false) } else { write(value, &out) }
     }
 }

@@ -1,5 +1,5 @@
-// TextScan: looks once over the bytes of a payload, eight at a time where they are ASCII, to learn whether they are
-// UTF-8 and how many of them have to be written otherwise than they stand.
+// TextScan: looks once over bytes that somebody else wrote, eight at a time where they are ASCII, to learn whether they
+// are UTF-8 and what in them cannot be shown or written as it stands.
 
 /// Eight bytes at a time. All but `isASCII` hold for eight bytes below 0x80 only, and are exact for them: each byte's
 /// sum stays below 0x100, so nothing is carried into its neighbour.
@@ -27,7 +27,7 @@ enum Octet {
     }
 }
 
-enum TextScan {
+public enum TextScan {
     /// How many bytes, 2 to 4, the well-formed sequence takes that begins with the first of `left` bytes, which is not
     /// ASCII; 0 if it is ill-formed. The Unicode Standard, table 3-7.
     @inline(__always)
@@ -53,12 +53,50 @@ enum TextScan {
         }
     }
 
+    /// The scalar whose well-formed sequence takes `length` bytes, 2 to 4.
+    @inline(__always)
+    static func scalar(_ bytes: UnsafePointer<UInt8>, _ length: Int) -> UInt32 {
+        var value = UInt32(bytes[0]) & (0x7F >> UInt32(length))
+        for index in 1..<length { value = value << 6 | UInt32(bytes[index] & 0x3F) }
+        return value
+    }
+
+    /// The scalar that begins at `index` and its length in bytes; nil when the bytes there are not UTF-8.
+    public static func scalar(_ bytes: UnsafeRawBufferPointer, at index: Int) -> (value: UInt32, length: Int)? {
+        guard bytes[index] >= 0x80 else { return (UInt32(bytes[index]), 1) }
+        guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
+        let length = sequence(base + index, bytes.count - index)
+        return length > 0 ? (scalar(base + index, length), length) : nil
+    }
+
+    /// Whether a reader would end a line there, a terminal would obey it or show text in another order than it stands,
+    /// or it may be dropped as a byte order mark.
+    public static func isControl(_ scalar: UInt32) -> Bool {
+        switch scalar {
+        case 0..<0x20, 0x7F..<0xA0, 0x61C, 0x200E, 0x200F, 0x2028...0x202E, 0x2066...0x2069, 0xFEFF, 0xFFF9...0xFFFB:
+            true
+        default: false
+        }
+    }
+
+    /// The same of a well-formed sequence of 2 to 4 bytes.
+    @inline(__always)
+    static func isControl(_ bytes: UnsafePointer<UInt8>) -> Bool {
+        switch bytes[0] {
+        case 0xC2: bytes[1] < 0xA0
+        case 0xD8: bytes[1] == 0x9C
+        case 0xE2: bytes[1] & 0xFE == 0x80 && isControl(scalar(bytes, 3))
+        case 0xEF: bytes[1] >= 0xBB && isControl(scalar(bytes, 3))
+        default: false
+        }
+    }
+
     @inline(__always)
     private static func isContinuation(_ byte: UInt8) -> Bool { byte & 0xC0 == 0x80 }
 
     /// How many lines the bytes make, at least one; nil where they cannot be sent as lines of text and come out the
     /// same: they are not UTF-8, or have a carriage return, which a reader cannot tell from a line feed.
-    static func lines(_ bytes: UnsafeRawBufferPointer) -> Int? {
+    public static func lines(_ bytes: UnsafeRawBufferPointer) -> Int? {
         guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return 1 }
         var feeds = 0
         var offset = 0
@@ -89,4 +127,27 @@ enum TextScan {
         }
         return feeds + 1
     }
+}
+
+extension UnsafeRawBufferPointer {
+    /// No bytes.
+    public static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
+
+    /// Whether it is well-formed UTF-8. Neither copies nor allocates.
+    public var isUTF8: Bool {
+        guard !isEmpty else { return true }
+        // Most text is short and ASCII.
+        if allSatisfy({ $0 < 0x80 }) { return true }
+        return withMemoryRebound(to: UInt8.self) { bytes in
+            do throws(UTF8.ValidationError) {
+                _ = try UTF8Span(validating: bytes.span)
+                return true
+            } catch {
+                return false
+            }
+        }
+    }
+
+    /// Its text; what is not UTF-8 becomes U+FFFD.
+    public var text: String { String(decoding: self, as: UTF8.self) }
 }
