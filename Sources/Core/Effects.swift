@@ -119,6 +119,12 @@ public struct Effects {
         lateMail = mail
     }
 
+    /// Nothing is to be carried out that a connection, another shard or the log waits for.
+    public var isEmpty: Bool {
+        flush.isEmpty && close.isEmpty && reading.isEmpty && handovers.isEmpty && log.isEmpty && logins.isEmpty
+            && mail.allSatisfy(\.isEmpty) && lateMail.allSatisfy(\.isEmpty)
+    }
+
     /// Takes what other shards are to be told, each batch for one shard's inbox: all of `mail`, then `lateMail`.
     public mutating func takeMail(_ deliver: (_ batch: [Mail], _ shard: Int) -> Void) {
         for shard in mail.indices where !mail[shard].isEmpty { deliver(Effects.take(&mail[shard]), shard) }

@@ -2,11 +2,8 @@
 
 import Core
 
-protocol Engine: AnyObject {
-    var effects: Effects { get set }
-    var deadline: UInt64? { get }
+protocol Engine: TurnEngine {
     var isIdle: Bool { get }
-    var hasWork: Bool { get }
     func readLimit(of id: ConnectionID) -> Int
     var isTurnOver: Bool { get }
 
@@ -20,16 +17,11 @@ protocol Engine: AnyObject {
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant)
     func reload(_ access: AccessTable, now: Instant)
     func count(_ result: LoginResult)
-    func fire(now: Instant)
-    func beginTurn()
-    func goOn(now: Instant)
     func isBehind(_ id: ConnectionID) -> Bool
     func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID
     func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer
-    func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int
-    func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant)
     func writable(_ id: ConnectionID, now: Instant)
 
     // Of connections that speak HTTP/1.1

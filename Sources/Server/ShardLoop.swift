@@ -1,7 +1,6 @@
-// ShardLoop: one thread's loop around one engine. It feeds the engine what the sockets, the clock and the other threads
-// bring, and carries out its effects, each once a turn:
-//
-//     wait → read one quantum per ready socket → inbox → timers → write once per connection with output → mail
+// ShardLoop: one thread's loop around one engine. It waits for what the sockets, the clock and the other threads bring,
+// and takes a turn, as TurnDriver has it: one quantum is read per ready socket, and one write made per connection with
+// output.
 //
 // What a turn leaves over (unread bytes, unwritten output, events that it had no time for) comes up again in the next
 // one, after everybody else's.
@@ -13,7 +12,7 @@ import TLS
 
 /// Belongs to the thread that made it. Generic so that tests can put an engine of their own in; the broker's is
 /// specialised in this module, and costs no dynamic call.
-final class ShardLoop<Shard: Engine> {
+final class ShardLoop<Shard: Engine>: TurnDriver {
     var context: LoopContext
     let shard: Shard
     let inbox: Inbox<InboxItem>
@@ -75,15 +74,25 @@ final class ShardLoop<Shard: Engine> {
     /// Runs until it is told to stop; closes every socket.
     func run() throws(SystemError) {
         defer { closeAll() }
-        while phase != .stopped { try turn() }
+        while phase != .stopped { try step() }
     }
 
-    func turn() throws(SystemError) {
-        // What the turn before had no time for comes first, so that everybody has a turn.
+    /// Waits until there is something to do, and takes a turn.
+    func step() throws(SystemError) {
+        // Those that the turn before had no time for come first.
         if events.isEmpty { events = 0..<(try poller.wait(timeout: timeout)) }
         now = Instant(monotonic: Clock.monotonic(), wall: Clock.wall())
-        shard.beginTurn()
-        if shard.hasWork { shard.goOn(now: now) }
+        turn()
+        tellIdle()
+        let end = Clock.monotonic()
+        figures.record(end - now.monotonic, end: end, work: Clock.thread)
+    }
+
+    // MARK: A turn
+
+    var engine: Shard { shard }
+
+    func readSockets() {
         turnEnd = Clock.monotonic() + Limits.turnTime
         while let event = events.first, takeMail(), !isTurnOver {
             events = event + 1..<events.upperBound
@@ -92,9 +101,15 @@ final class ShardLoop<Shard: Engine> {
         handshakeTime = 0
         if !unread.isEmpty, takeMail() { readUnread() }
         if !newcomers.isEmpty { adoptNewcomers() }
-        carryOut()
-        takeMail()
+    }
+
+    func readInbox() { takeMail() }
+
+    func adoptSockets() {
         if !arrivals.isEmpty { takeArrivals() }
+    }
+
+    func fireTimers() {
         if let deadline = shard.deadline, deadline <= now.monotonic {
             shard.fire(now: now)
             if !ended.isEmpty { tellEnds() }
@@ -103,15 +118,6 @@ final class ShardLoop<Shard: Engine> {
             context.frequent.tell(now: now.monotonic, log: context.log)
         }
         lingering.expire(now: now.monotonic)
-        carryOut()
-        // Before anything is written: a peer that reads its acknowledgement may ask another shard for the message.
-        deliver()
-        flush()
-        carryOut()
-        deliver()
-        tellIdle()
-        let end = Clock.monotonic()
-        figures.record(end - now.monotonic, end: end, work: Clock.thread)
     }
 
     /// What is left of this turn's inputs is for the next one: the engine's work has taken its share, or all of it,
@@ -265,7 +271,7 @@ final class ShardLoop<Shard: Engine> {
 
     /// Writes once to each connection that had output when this turn's inputs were done. Where they are many, some of
     /// them have their turn later.
-    private func flush() {
+    func writeOutput() {
         if flushed == flushing.count {
             flushing.removeAll(keepingCapacity: true)
             flushed = 0
@@ -332,10 +338,7 @@ final class ShardLoop<Shard: Engine> {
         return written
     }
 
-    /// Puts each shard's messages into its inbox.
-    private func deliver() {
-        shard.effects.takeMail { batch, other in context.inboxes[other].push(.mail(batch)) }
-    }
+    func post(_ batch: [Mail], to shard: Int) { context.inboxes[shard].push(.mail(batch)) }
 
     private func tellIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,

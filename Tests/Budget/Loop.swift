@@ -1,5 +1,4 @@
-// Loop: the turns of the real loop (Server.ShardLoop) without sockets, clock and threads. What it does for each engine
-// is the same and in the same order: read, mail, write once per connection with output, mail.
+// Loop: turns without sockets, clock and threads, in the order that the server's loop keeps to.
 
 import Bytes
 import Core
@@ -153,28 +152,49 @@ final class Loop {
         guard !ready[index].isEmpty || !inboxes[index].isEmpty || !shard.effects.flush.isEmpty || shard.hasWork else {
             return false
         }
-        shard.beginTurn()
         // Less than a tick in all, so that no timer is due.
         now.monotonic += 1000
         now.wall += 1000
-        swap(&reading, &ready[index])
-        for peer in reading {
-            takeMail(index)
-            shard.receive(peer.unread, on: peer.id, now: now)
-        }
-        reading.removeAll(keepingCapacity: true)
-        if shard.hasWork { shard.goOn(now: now) }
-        takeMail(index)
-        try settle(index)
+        Turn(loop: self, index: index).turn()
+        try expectNoneClosed(index)
         return true
     }
 
-    /// Carries out what an engine has effected.
+    private struct Turn: TurnDriver {
+        let loop: Loop
+        let index: Int
+
+        var engine: Shard { loop.shards[index] }
+        var now: Instant { loop.now }
+
+        func readSockets() {
+            swap(&loop.reading, &loop.ready[index])
+            for peer in loop.reading {
+                loop.takeMail(index)
+                engine.receive(peer.unread, on: peer.id, now: now)
+            }
+            loop.reading.removeAll(keepingCapacity: true)
+        }
+
+        func readInbox() { loop.takeMail(index) }
+        func adoptSockets() {}
+        /// Nothing is to be carried out: `turn` sees to that.
+        func carryOut() {}
+        func post(_ batch: [Mail], to shard: Int) { loop.inboxes[shard].append(batch) }
+        func writeOutput() { loop.flush(index, self) }
+    }
+
+    /// Carries out what an engine has effected between turns.
     private func settle(_ index: Int) throws(Fault) {
+        let turn = Turn(loop: self, index: index)
+        turn.postMail()
+        turn.writeOutput()
+        turn.postMail()
+        try expectNoneClosed(index)
+    }
+
+    private func expectNoneClosed(_ index: Int) throws(Fault) {
         let shard = shards[index]
-        post(shard)
-        flush(index)
-        post(shard)
         guard shard.effects.close.isEmpty, shard.effects.reading.isEmpty else {
             throw Fault(message: "a connection was closed, or read no more")
         }
@@ -188,19 +208,16 @@ final class Loop {
         for batch in batches { shards[index].receive(batch, now: now) }
     }
 
-    private func flush(_ index: Int) {
-        let shard = shards[index]
-        let hears = hears
-        swap(&flushing, &shard.effects.flush)
+    private func flush(_ index: Int, _ turn: Turn) {
+        swap(&flushing, &shards[index].effects.flush)
         for id in flushing {
-            let count = shard.gather(id, into: pieces)
-            var offered = 0
-            for place in 0..<count { offered += pieces[place].count }
-            guard offered > 0 else { continue }
             let peer = peers[index][Int(id.index)]
-            let taken = peer.isStalled ? 0 : offered
-            if hears { hear(peer, count) }
-            shard.wrote(taken, blocked: taken < offered, on: id, now: now)
+            var taken = 0
+            turn.write(id, pieces) { pieces, offered in
+                taken = peer.isStalled ? 0 : offered
+                if hears { hear(peer, pieces) }
+                return taken
+            }
             peer.taken += taken
             if let request = peer.refill?.took(taken) { arrived(request, from: peer) }
         }
@@ -208,11 +225,7 @@ final class Loop {
     }
 
     @inline(never)
-    private func hear(_ peer: Peer, _ count: Int) {
-        for place in 0..<count { peer.heard += Array(pieces[place]) }
-    }
-
-    private func post(_ shard: Shard) {
-        shard.effects.takeMail { batch, other in inboxes[other].append(batch) }
+    private func hear(_ peer: Peer, _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) {
+        for piece in pieces { peer.heard += Array(piece) }
     }
 }

@@ -95,25 +95,53 @@ final class TestBroker {
         }
     }
 
-    /// One turn of a shard's loop, with so many batches out of its inbox. Returns whether there was anything to do.
+    /// One turn of a shard, with so many batches out of its inbox. Returns whether there was anything to do.
     @discardableResult
     private func turn(_ index: Int, batches: Int) -> Bool {
         let shard = shards[index]
-        shard.beginTurn()
-        let worked = shard.hasWork
-        if worked { shard.goOn(now: now) }
-        for batch in inboxes[index].prefix(batches) { shard.receive(batch, now: now) }
-        inboxes[index].removeFirst(batches)
-        let arrived = takeArrivals(index)
-        let posted = post(shard)
-        let flushed = flush(shard, index)
-        let postedBehind = post(shard)
+        guard shard.hasWork || batches > 0 || !arrivals[index].isEmpty || !shard.effects.isEmpty else { return false }
+        Turn(broker: self, index: index, batches: batches).turn()
+        return true
+    }
+
+    private struct Turn: TurnDriver {
+        let broker: TestBroker
+        let index: Int
+        let batches: Int
+
+        var engine: Shard { broker.shards[index] }
+        var now: Instant { broker.now }
+
+        /// Bytes are fed as they come.
+        func readSockets() {}
+        /// Time passes in `advance`.
+        func fireTimers() {}
+        func adoptSockets() { broker.takeArrivals(index) }
+        func carryOut() { broker.carryOut(index) }
+        func post(_ batch: [Mail], to shard: Int) { broker.inboxes[shard].append(batch) }
+
+        func readInbox() {
+            for batch in broker.inboxes[index].prefix(batches) { engine.receive(batch, now: now) }
+            broker.inboxes[index].removeFirst(batches)
+        }
+
+        func writeOutput() {
+            for id in takeFlushes() {
+                guard let client = broker.clients[index]![id], !client.isClosed else { continue }
+                withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
+                    write(id, pieces) { pieces, _ in client.take(pieces) }
+                }
+            }
+        }
+    }
+
+    private func carryOut(_ index: Int) {
+        let shard = shards[index]
         carryOutCloses(index)
         for handover in shard.effects.handovers {
             guard let client = clients[index]!.removeValue(forKey: handover.from) else { continue }
             arrivals[handover.shard].append((client, handover))
         }
-        let handed = !shard.effects.handovers.isEmpty
         shard.effects.handovers.removeAll()
         for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
         log += shard.effects.log
@@ -121,7 +149,6 @@ final class TestBroker {
         shard.effects.logins.removeAll()
         shard.effects.reading.removeAll()
         shard.effects.log.removeAll()
-        return worked || shard.hasWork || batches > 0 || posted || flushed || postedBehind || arrived || handed
     }
 
     private func carryOutCloses(_ index: Int) {
@@ -130,7 +157,7 @@ final class TestBroker {
     }
 
     /// Gives sockets that came over from other shards to their connections, as a real loop does.
-    private func takeArrivals(_ index: Int) -> Bool {
+    private func takeArrivals(_ index: Int) {
         let due = arrivals[index]
         arrivals[index] = []
         for (client, handover) in due {
@@ -140,39 +167,6 @@ final class TestBroker {
             clients[index]![id] = client
             client.moved(to: id, on: index)
         }
-        return !due.isEmpty
-    }
-
-    /// Puts a shard's mail into the inboxes, in the order that a real loop keeps to.
-    private func post(_ shard: Shard) -> Bool {
-        var posted = false
-        shard.effects.takeMail { batch, target in
-            inboxes[target].append(batch)
-            posted = true
-        }
-        return posted
-    }
-
-    private func flush(_ shard: Shard, _ index: Int) -> Bool {
-        let list = shard.effects.flush
-        shard.effects.flush.removeAll()
-        for id in list {
-            guard let client = clients[index]![id], !client.isClosed else { continue }
-            withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
-                let count = shard.gather(id, into: pieces)
-                var taken = 0
-                var offered = 0
-                for piece in pieces[..<count] {
-                    offered += piece.count
-                    let part = min(piece.count, client.window - taken)
-                    client.bytes.append(UnsafeRawBufferPointer(rebasing: piece[..<part]))
-                    taken += part
-                }
-                client.window -= taken
-                shard.wrote(taken, blocked: taken < offered, on: id, now: now)
-            }
-        }
-        return !list.isEmpty
     }
 }
 
@@ -193,6 +187,18 @@ final class TestClient {
         self.shard = shard
         self.face = face
         id = broker.open(self)!
+    }
+
+    /// Takes what its socket has room for, and returns how much that is.
+    fileprivate func take(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> Int {
+        var taken = 0
+        for piece in pieces {
+            let part = min(piece.count, window - taken)
+            bytes.append(UnsafeRawBufferPointer(rebasing: piece[..<part]))
+            taken += part
+        }
+        window -= taken
+        return taken
     }
 
     /// Its socket is another connection's from here on.

@@ -49,7 +49,7 @@ private final class TurnedLoop {
         let deadline = Clock.monotonic() + patience
         while !condition() {
             try #require(Clock.monotonic() < deadline, "it never came to hold")
-            try loop.turn()
+            try loop.step()
         }
     }
 

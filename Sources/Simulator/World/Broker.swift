@@ -1,11 +1,12 @@
-// Broker: the engine's shards and what drives them, in the order that the real loop keeps to: read, mail, timers, mail
-// out, write, mail out. Time passes when it is told to; sockets are wires; a shard has its turn when it is given one.
+// Broker: the engine's shards and what drives them. Time passes when it is told to; sockets are wires; a shard has its
+// turn when it is given one.
 
 import Bytes
 import Core
 
 final class Broker {
     private(set) var shards: [Shard] = []
+    private var watched: [WatchedShard] = []
     let memory: MemoryBudget
     let quotas = Quotas()
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
@@ -50,6 +51,11 @@ final class Broker {
                         seed: seed, now: now)
                 })
             if plan.splitsMail { shards[index].slice = 2 }
+        }
+        watched = shards.indices.map { index in
+            WatchedShard(
+                shards[index], examine: { [unowned self] in examine(index, $0) },
+                fired: { [unowned self] in self.trace.add(.fire, index) })
         }
     }
 
@@ -120,27 +126,40 @@ final class Broker {
     /// One turn of a shard: all that is ready, or with `isPartial` some of it.
     func turn(_ index: Int, isPartial: Bool) {
         trace.add(.turn, index, isPartial ? 1 : 0)
-        shards[index].beginTurn()
-        if shards[index].hasWork {
-            Heap.engine { shards[index].goOn(now: now) }
-            examine(index, true)
+        Turn(broker: self, index: index, isPartial: isPartial).turn()
+    }
+
+    private struct Turn: TurnDriver {
+        let broker: Broker
+        let index: Int
+        let isPartial: Bool
+
+        var engine: WatchedShard { broker.watched[index] }
+        var now: Instant { broker.now }
+
+        func readSockets() { broker.serve(index, isPartial) }
+        func carryOut() { broker.carryOut(index) }
+        func post(_ batch: [Mail], to shard: Int) { broker.inboxes[shard].append(.mail(batch)) }
+
+        func readInbox() {
+            guard !isPartial || !broker.plan.has(.lateMail) || broker.chance.isOne(in: 2) else { return }
+            broker.takeMail(index, most: isPartial ? 1 + broker.chance.below(broker.inboxes[index].count) : .max)
         }
+
+        func adoptSockets() { broker.takeSockets(index) }
+
+        /// Writes once to each connection with output.
+        func writeOutput() {
+            for id in takeFlushes() {
+                guard let wire = broker.wiresByID[index][id] else { continue }
+                write(id, broker.pieces) { pieces, offered in broker.write(pieces, offered, to: wire, isPartial) }
+                broker.examine(index, false)
+            }
+        }
+    }
+
+    private func serve(_ index: Int, _ isPartial: Bool) {
         for wire in wires[index] where wire.isReady && !(isPartial && chance.isOne(in: 2)) { serve(wire, isPartial) }
-        carryOut(index)
-        if !isPartial || !plan.has(.lateMail) || chance.isOne(in: 2) {
-            takeMail(index, most: isPartial ? 1 + chance.below(inboxes[index].count) : .max)
-            takeSockets(index)
-        }
-        if let deadline = shards[index].deadline, deadline <= now.monotonic {
-            trace.add(.fire, index)
-            Heap.engine { shards[index].fire(now: now) }
-            examine(index, false)
-        }
-        carryOut(index)
-        deliver(index)
-        flush(index, isPartial)
-        carryOut(index)
-        deliver(index)
     }
 
     private func serve(_ wire: Wire, _ isPartial: Bool) {
@@ -196,10 +215,6 @@ final class Broker {
             Heap.engine { shards[index].receive(batch, now: now) }
             examine(index, batch.count > 1)
         }
-    }
-
-    private func deliver(_ index: Int) {
-        shards[index].effects.takeMail { batch, target in inboxes[target].append(.mail(batch)) }
     }
 
     // Sockets that go from one connection to another
@@ -260,30 +275,62 @@ final class Broker {
         wires[wire.shard].removeAll { $0 === wire }
     }
 
-    /// Writes once to each connection with output.
-    private func flush(_ index: Int, _ isPartial: Bool) {
-        let shard = shards[index]
-        let list = shard.effects.flush
-        shard.effects.flush.removeAll()
-        for id in list {
-            guard let wire = wiresByID[index][id] else { continue }
-            let count = Heap.engine { shard.gather(id, into: pieces) }
-            // The server's loop has no write to tell of either.
-            guard count > 0 else { continue }
-            let offered = pieces[..<count].reduce(0) { $0 + $1.count }
-            var taken = Swift.min(offered, wire.room)
-            if isPartial, plan.has(.partialWrites), chance.isOne(in: 2) { taken = chance.below(taken + 1) }
-            var rest = taken
-            trace.add(.write, index, taken, "of \(offered) to \(id.index)")
-            for piece in pieces[..<count] {
-                let part = UnsafeRawBufferPointer(rebasing: piece.prefix(rest))
-                trace.add(part)
-                wire.write(part)
-                rest -= part.count
-            }
-            wire.isBlocked = taken < offered
-            Heap.engine { shard.wrote(taken, blocked: taken < offered, on: id, now: now) }
-            examine(index, false)
+    /// Returns how many bytes the socket takes.
+    private func write(
+        _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>, _ offered: Int, to wire: Wire, _ isPartial: Bool
+    ) -> Int {
+        var taken = Swift.min(offered, wire.room)
+        if isPartial, plan.has(.partialWrites), chance.isOne(in: 2) { taken = chance.below(taken + 1) }
+        var rest = taken
+        trace.add(.write, wire.shard, taken, "of \(offered) to \(wire.id.index)")
+        for piece in pieces {
+            let part = UnsafeRawBufferPointer(rebasing: piece.prefix(rest))
+            trace.add(part)
+            wire.write(part)
+            rest -= part.count
         }
+        wire.isBlocked = taken < offered
+        return taken
+    }
+}
+
+/// A shard whose memory is counted while it works, and which is looked at after each input.
+private final class WatchedShard: TurnEngine {
+    private let shard: Shard
+    private let examine: (_ isBatch: Bool) -> Void
+    private let fired: () -> Void
+
+    init(_ shard: Shard, examine: @escaping (_ isBatch: Bool) -> Void, fired: @escaping () -> Void) {
+        self.shard = shard
+        self.examine = examine
+        self.fired = fired
+    }
+
+    var effects: Effects {
+        get { shard.effects }
+        _modify { yield &shard.effects }
+    }
+    var hasWork: Bool { shard.hasWork }
+    var deadline: UInt64? { shard.deadline }
+
+    func beginTurn() { shard.beginTurn() }
+
+    func goOn(now: Instant) {
+        Heap.engine { shard.goOn(now: now) }
+        examine(true)
+    }
+
+    func fire(now: Instant) {
+        fired()
+        Heap.engine { shard.fire(now: now) }
+        examine(false)
+    }
+
+    func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
+        Heap.engine { shard.gather(id, into: pieces) }
+    }
+
+    func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
+        Heap.engine { shard.wrote(count, blocked: blocked, on: id, now: now) }
     }
 }

@@ -187,54 +187,48 @@ final class FuzzBroker {
 
     private func turn(_ index: Int) -> Bool {
         let shard = shards[index]
-        let hadWork = shard.hasWork
-        if hadWork { shard.goOn(now: now) }
-        let mail = inboxes[index]
-        inboxes[index] = []
-        for batch in mail { shard.receive(batch, now: now) }
-        let posted = post(shard)
-        let flushed = flush(shard, index)
-        let postedBehind = post(shard)
-        for id in shard.effects.close { peers[index].removeValue(forKey: id)?.closed() }
-        for (id, reading) in shard.effects.reading { peers[index][id]?.isReading = reading }
-        logins += shard.effects.logins
-        shard.effects.close.removeAll()
-        shard.effects.reading.removeAll()
-        shard.effects.log.removeAll()
-        shard.effects.logins.removeAll()
-        return hadWork || !mail.isEmpty || posted || flushed || postedBehind
+        guard shard.hasWork || !inboxes[index].isEmpty || !shard.effects.isEmpty else { return false }
+        Turn(broker: self, index: index).turn()
+        return true
     }
 
-    private func post(_ shard: Shard) -> Bool {
-        var posted = false
-        shard.effects.takeMail { batch, target in
-            inboxes[target].append(batch)
-            posted = true
+    private struct Turn: TurnDriver {
+        let broker: FuzzBroker
+        let index: Int
+
+        var engine: Shard { broker.shards[index] }
+        var now: Instant { broker.now }
+
+        /// Bytes are fed as they come.
+        func readSockets() {}
+        func adoptSockets() {}
+        func post(_ batch: [Mail], to shard: Int) { broker.inboxes[shard].append(batch) }
+
+        func readInbox() {
+            let batches = broker.inboxes[index]
+            broker.inboxes[index] = []
+            for batch in batches { engine.receive(batch, now: now) }
         }
-        return posted
-    }
 
-    private func flush(_ shard: Shard, _ index: Int) -> Bool {
-        let list = shard.effects.flush
-        shard.effects.flush.removeAll()
-        for id in list {
-            guard let peer = peers[index][id] else { continue }
-            withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
-                let count = shard.gather(id, into: pieces)
-                guard !peer.isHTTP1 else { return }
-                var taken = 0
-                var offered = 0
-                for piece in pieces[..<count] {
-                    offered += piece.count
-                    let part = min(piece.count, peer.window - taken)
-                    peer.take(piece.slice(0..<part))
-                    taken += part
+        func carryOut() {
+            for id in engine.effects.close { broker.peers[index].removeValue(forKey: id)?.closed() }
+            for (id, reading) in engine.effects.reading { broker.peers[index][id]?.isReading = reading }
+            broker.logins += engine.effects.logins
+            engine.effects.close.removeAll()
+            engine.effects.reading.removeAll()
+            engine.effects.log.removeAll()
+            engine.effects.logins.removeAll()
+        }
+
+        func writeOutput() {
+            for id in takeFlushes() {
+                guard let peer = broker.peers[index][id] else { continue }
+                withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
+                    if peer.isHTTP1 { return _ = engine.gather(id, into: pieces) }
+                    write(id, pieces) { pieces, _ in peer.take(pieces) }
                 }
-                peer.window -= peer.window == .max ? 0 : taken
-                shard.wrote(taken, blocked: taken < offered, on: id, now: now)
             }
         }
-        return !list.isEmpty
     }
 
     // What must hold
@@ -321,6 +315,18 @@ class FuzzPeer {
     func read(_ count: Int?) {
         window = count.map { window == .max ? $0 : window + $0 } ?? .max
         broker.act(self) { shard, id, now in shard.writable(id, now: now) }
+    }
+
+    /// Takes what its socket has room for, and returns how much that is.
+    fileprivate func take(_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>) -> Int {
+        var taken = 0
+        for piece in pieces {
+            let part = min(piece.count, window - taken)
+            take(piece.slice(0..<part))
+            taken += part
+        }
+        window -= window == .max ? 0 : taken
+        return taken
     }
 
     func take(_ bytes: UnsafeRawBufferPointer) {}

@@ -1,0 +1,96 @@
+// Turn: the order in which a shard is fed and what comes of it is carried out. The server's loop, the simulator, the
+// tests, the fuzzers and the budget all take their turns by it, so that what one of them finds holds for the others.
+//
+//     what was left over → sockets, the inbox before each → inbox → sockets that moved here → timers
+//                        → closes → mail → output → closes → mail
+
+/// What is driven: `Shard`, or an engine in its place.
+public protocol TurnEngine: AnyObject {
+    var effects: Effects { get set }
+    var hasWork: Bool { get }
+    var deadline: UInt64? { get }
+    func beginTurn()
+    func goOn(now: Instant)
+    func fire(now: Instant)
+    func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int
+    func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant)
+}
+
+/// What drives an engine: it has the sockets, the clock, and the way to other shards.
+public protocol TurnDriver {
+    associatedtype Engine: TurnEngine
+
+    var engine: Engine { get }
+    var now: Instant { get }
+
+    /// Feeds the engine what sockets have. What other shards sent comes before each read: the peer may have learnt on
+    /// another connection what is on its way here.
+    func readSockets()
+    /// Feeds the engine what other shards sent.
+    func readInbox()
+    /// Gives sockets that came from other shards to their connections.
+    func adoptSockets()
+    /// Calls the engine's `fire` if its time has come, and does what else is due with time.
+    func fireTimers()
+    /// Carries out effects that concern reading and closing, log and logins.
+    func carryOut()
+    /// Writes once to each connection that has output.
+    func writeOutput()
+    /// Puts a batch into the inbox of another shard.
+    func post(_ batch: [Mail], to shard: Int)
+}
+
+extension TurnDriver {
+    /// One turn of the shard.
+    @inlinable
+    public func turn() {
+        engine.beginTurn()
+        // What the turn before had no time for comes first, so that everybody has a turn.
+        if engine.hasWork { engine.goOn(now: now) }
+        readSockets()
+        carryOut()
+        readInbox()
+        adoptSockets()
+        fireTimers()
+        carryOut()
+        // Before anything is written: a peer that reads its acknowledgement may ask another shard for the message.
+        postMail()
+        writeOutput()
+        carryOut()
+        postMail()
+    }
+
+    @inlinable
+    public func fireTimers() {
+        if let deadline = engine.deadline, deadline <= now.monotonic { engine.fire(now: now) }
+    }
+
+    /// Puts what other shards are to be told into their inboxes.
+    @inlinable
+    public func postMail() { engine.effects.takeMail { batch, shard in post(batch, to: shard) } }
+
+    /// Takes the list of those that have output.
+    @inlinable
+    public func takeFlushes() -> [ConnectionID] {
+        var list: [ConnectionID] = []
+        swap(&list, &engine.effects.flush)
+        return list
+    }
+
+    /// Hands a connection's output to `write`, which returns how many of its bytes the socket took.
+    @inlinable
+    public func write(
+        _ id: ConnectionID, _ pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>,
+        _ write: (_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>, _ offered: Int) -> Int
+    ) {
+        let count = engine.gather(id, into: pieces)
+        // A connection of HTTP/1.1 has its answers fetched, and nothing to be written.
+        guard count > 0 else { return }
+        var offered = 0
+        for piece in pieces[..<count] { offered += piece.count }
+        let taken = write(UnsafeBufferPointer(rebasing: pieces[..<count]), offered)
+        engine.wrote(taken, blocked: taken < offered, on: id, now: now)
+    }
+}
+
+extension Shard: TurnEngine {}
