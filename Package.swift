@@ -142,7 +142,7 @@ let package = Package(
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .executableTarget(
             name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations", "HTTP2Frames"],
-            path: "Tests/Budget", exclude: ["costs.txt", "figures.txt"], swiftSettings: strict),
+            path: "Tests/Budget", exclude: ["costs.txt", "figures.txt"], swiftSettings: hot),
         .testTarget(
             name: "CoreTests",
             dependencies: [

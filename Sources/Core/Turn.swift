@@ -87,7 +87,7 @@ extension TurnDriver {
         // A connection of HTTP/1.1 has its answers fetched, and nothing to be written.
         guard count > 0 else { return }
         var offered = 0
-        for piece in pieces[..<count] { offered += piece.count }
+        for index in 0..<count { offered += pieces[index].count }
         let taken = write(UnsafeBufferPointer(rebasing: pieces[..<count]), offered)
         engine.wrote(taken, blocked: taken < offered, on: id, now: now)
     }

@@ -155,16 +155,23 @@ final class Loop {
         // Less than a tick in all, so that no timer is due.
         now.monotonic += 1000
         now.wall += 1000
-        Turn(loop: self, index: index).turn()
+        Turn(self, index).turn()
         try expectNoneClosed(index)
         return true
     }
 
     private struct Turn: TurnDriver {
-        let loop: Loop
+        // Both outlive a turn, and nothing of the harness is to be counted.
+        unowned(unsafe) let loop: Loop
+        unowned(unsafe) let engine: Shard
         let index: Int
 
-        var engine: Shard { loop.shards[index] }
+        init(_ loop: Loop, _ index: Int) {
+            self.loop = loop
+            engine = loop.shards[index]
+            self.index = index
+        }
+
         var now: Instant { loop.now }
 
         func readSockets() {
@@ -186,7 +193,7 @@ final class Loop {
 
     /// Carries out what an engine has effected between turns.
     private func settle(_ index: Int) throws(Fault) {
-        let turn = Turn(loop: self, index: index)
+        let turn = Turn(self, index)
         turn.postMail()
         turn.writeOutput()
         turn.postMail()
@@ -209,7 +216,7 @@ final class Loop {
     }
 
     private func flush(_ index: Int, _ turn: Turn) {
-        swap(&flushing, &shards[index].effects.flush)
+        swap(&flushing, &turn.engine.effects.flush)
         for id in flushing {
             let peer = peers[index][Int(id.index)]
             var taken = 0
