@@ -180,7 +180,7 @@ let package = Package(
                 "TLS",
                 "TestCertificates", "ticker", "slow-consumer", "pausable-view", "pipeline",
             ],
-            swiftSettings: strict),
+            exclude: ["Races"], swiftSettings: strict),
         .executableTarget(
             name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
         .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),

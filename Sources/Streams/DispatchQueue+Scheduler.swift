@@ -129,37 +129,34 @@ extension DispatchQueue: Scheduler {
     public var now: SchedulerTimeType { SchedulerTimeType(.now()) }
     public var minimumTolerance: SchedulerTimeType.Stride { .nanoseconds(0) }
 
-    public func schedule(options: SchedulerOptions?, _ action: @escaping () -> Void) {
-        let action = Unchecked(action)
+    public func schedule(options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void) {
         let options = options ?? SchedulerOptions()
-        async(group: options.group, qos: options.qos, flags: options.flags) { action.value() }
+        async(group: options.group, qos: options.qos, flags: options.flags) { action() }
     }
 
     /// Dispatch does not take a tolerance for a single closure, and is as accurate as it can.
     public func schedule(
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
-        _ action: @escaping () -> Void
+        _ action: @escaping @Sendable () -> Void
     ) {
-        let action = Unchecked(action)
         let options = options ?? SchedulerOptions()
         let group = options.group
         group?.enter()
         asyncAfter(deadline: date.dispatchTime, qos: options.qos, flags: options.flags) {
-            action.value()
+            action()
             group?.leave()
         }
     }
 
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
-        options: SchedulerOptions?, _ action: @escaping () -> Void
+        options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
-        let action = Unchecked(action)
         let options = options ?? SchedulerOptions()
         let source = DispatchSource.makeTimerSource(queue: self)
         source.schedule(
             deadline: date.dispatchTime, repeating: interval.timeInterval, leeway: tolerance.timeInterval)
-        source.setEventHandler(qos: options.qos, flags: options.flags) { action.value() }
+        source.setEventHandler(qos: options.qos, flags: options.flags) { action() }
         source.activate()
         let running = Unchecked(source)
         return AnyCancellable { running.value.cancel() }

@@ -30,14 +30,15 @@ extension NotificationCenter {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Notification, S.Failure == Never {
-            let subject = PassthroughSubject<Notification, Never>()
+            // What observes is called where a notification is posted, one call within the other at most.
+            let subject = Unchecked(PassthroughSubject<Notification, Never>())
             let observer = center.addObserver(forName: name, object: object, queue: nil) { notification in
-                subject.send(notification)
+                subject.value.send(notification)
             }
             // The observer goes with the subscription.
             let observation = Unchecked((center: center, observer: observer))
             let ending = AnyCancellable { observation.value.center.removeObserver(observation.value.observer) }
-            subject.handleEvents(receiveCancel: { ending.cancel() }).subscribe(subscriber)
+            subject.value.handleEvents(receiveCancel: { ending.cancel() }).subscribe(subscriber)
         }
     }
 }

@@ -37,34 +37,32 @@ extension OperationQueue: Scheduler {
     public var minimumTolerance: SchedulerTimeType.Stride { 0 }
 
     /// Carries out `action` as an operation. In a queue that carries out several at once, they have no order.
-    public func schedule(options: SchedulerOptions?, _ action: @escaping () -> Void) {
-        let action = Unchecked(action)
-        addOperation { action.value() }
+    public func schedule(options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void) {
+        addOperation { action() }
     }
 
     public func schedule(
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
-        _ action: @escaping () -> Void
+        _ action: @escaping @Sendable () -> Void
     ) {
-        let action = Unchecked(action)
-        DispatchQueue.global().asyncAfter(deadline: deadline(date)) { [self] in addOperation { action.value() } }
+        DispatchQueue.global().asyncAfter(deadline: deadline(date)) { [self] in addOperation { action() } }
     }
 
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
-        options: SchedulerOptions?, _ action: @escaping () -> Void
+        options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
         let source = DispatchSource.makeTimerSource()
-        let running = Unchecked((action: action, source: source))
+        let running = Unchecked(source)
         source.schedule(
             deadline: deadline(date), repeating: interval.timeInterval,
             leeway: DispatchQueue.SchedulerTimeType.Stride.seconds(tolerance.timeInterval).timeInterval)
         source.setEventHandler { [self] in
             // What waits in the queue when it is cancelled is not carried out any more.
-            addOperation { if !running.value.source.isCancelled { running.value.action() } }
+            addOperation { if !running.value.isCancelled { action() } }
         }
         source.activate()
-        return AnyCancellable { running.value.source.cancel() }
+        return AnyCancellable { running.value.cancel() }
     }
 
     private func deadline(_ date: SchedulerTimeType) -> DispatchTime {

@@ -36,9 +36,8 @@ extension RunLoop: Scheduler {
     public var minimumTolerance: SchedulerTimeType.Stride { 0 }
 
     /// Carries out `action` when the loop runs in its default mode.
-    public func schedule(options: SchedulerOptions?, _ action: @escaping () -> Void) {
-        let action = Unchecked(action)
-        perform { action.value() }
+    public func schedule(options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void) {
+        perform { action() }
         // Foundation on Linux does not wake a loop for what it is to perform, but for a timer.
         if self !== RunLoop.current {
             add(Timer(fire: .distantPast, interval: 0, repeats: false) { _ in }, forMode: .default)
@@ -47,20 +46,18 @@ extension RunLoop: Scheduler {
 
     public func schedule(
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
-        _ action: @escaping () -> Void
+        _ action: @escaping @Sendable () -> Void
     ) {
-        let action = Unchecked(action)
-        let timer = Timer(fire: date.date, interval: 0, repeats: false) { _ in action.value() }
+        let timer = Timer(fire: date.date, interval: 0, repeats: false) { _ in action() }
         timer.tolerance = tolerance.timeInterval
         add(timer, forMode: .default)
     }
 
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
-        options: SchedulerOptions?, _ action: @escaping () -> Void
+        options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
-        let action = Unchecked(action)
-        let timer = Timer(fire: date.date, interval: interval.timeInterval, repeats: true) { _ in action.value() }
+        let timer = Timer(fire: date.date, interval: interval.timeInterval, repeats: true) { _ in action() }
         timer.tolerance = tolerance.timeInterval
         add(timer, forMode: .default)
         let running = Unchecked(timer)

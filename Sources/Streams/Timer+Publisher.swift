@@ -55,10 +55,10 @@ extension Timer {
 
         /// Starts a timer. Connecting twice starts a second one.
         public func connect() -> any Cancellable {
-            let subject = Unchecked(subject)
             // The first time is told, as Foundation on Linux fires at once otherwise.
-            let timer = Timer(fire: Date(timeIntervalSinceNow: interval), interval: interval, repeats: true) { _ in
-                subject.value.send(Date())
+            let timer = Timer(fire: Date(timeIntervalSinceNow: interval), interval: interval, repeats: true) {
+                [subject] _ in
+                subject.send(Date())
             }
             if let tolerance { timer.tolerance = tolerance }
             runLoop.add(timer, forMode: mode)

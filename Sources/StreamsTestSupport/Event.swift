@@ -52,7 +52,7 @@ extension Subject {
 extension Publisher {
     /// Takes everything, as events.
     /// - Returns: what ends it when it is cancelled or let go of.
-    public func sink(event: @escaping (Subscribers.Event<Output, Failure>) -> Void) -> AnyCancellable {
+    public func sink(event: @escaping @Sendable (Subscribers.Event<Output, Failure>) -> Void) -> AnyCancellable {
         sink(receiveCompletion: { event(.completion($0)) }, receiveValue: { event(.value($0)) })
     }
 }

@@ -12,9 +12,9 @@ extension VirtualTimeScheduler {
     }
 
     /// Has a subject send what is drawn, from now on. A value without demand fares as that subject has it.
-    public func play<S: Subject>(
+    public func play<S: Subject & Sendable>(
         _ marbles: Marbles<S.Output, S.Failure>, on subject: S, frame: VirtualTime.Stride = 1
-    ) {
+    ) where S.Output: Sendable {
         let start = now
         for mark in marbles.marks {
             schedule(after: start.advanced(by: frame.times(mark.frame))) {

@@ -21,9 +21,9 @@ public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @un
     // Under the lock
     private var entries: [(entry: Entry, time: VirtualTime)] = []
     private var first: (any Subscription)?
-    private var valueAction: (Recorder, Input) -> Subscribers.Demand = { _, _ in .none }
-    private var completionAction: (Recorder, Subscribers.Completion<Failure>) -> Void = { _, _ in }
-    private var subscriptionAction: (Recorder, any Subscription) -> Void = { _, _ in }
+    private var valueAction: @Sendable (Recorder, Input) -> Subscribers.Demand = { _, _ in .none }
+    private var completionAction: @Sendable (Recorder, Subscribers.Completion<Failure>) -> Void = { _, _ in }
+    private var subscriptionAction: @Sendable (Recorder, any Subscription) -> Void = { _, _ in }
 
     /// - Parameters:
     ///   - demand: what the first subscription is asked for as soon as it comes.
@@ -34,17 +34,17 @@ public final class Recorder<Input, Failure: Error>: Subscriber, Cancellable, @un
     }
 
     /// Called with each value, after it was recorded; returns further demand.
-    public var onValue: (Recorder, Input) -> Subscribers.Demand {
+    public var onValue: @Sendable (Recorder, Input) -> Subscribers.Demand {
         get { lock.with { valueAction } }
         set { lock.with { valueAction = newValue } }
     }
     /// Called with each end, after it was recorded.
-    public var onCompletion: (Recorder, Subscribers.Completion<Failure>) -> Void {
+    public var onCompletion: @Sendable (Recorder, Subscribers.Completion<Failure>) -> Void {
         get { lock.with { completionAction } }
         set { lock.with { completionAction = newValue } }
     }
     /// Called with each subscription, after it was recorded and asked for the initial demand.
-    public var onSubscription: (Recorder, any Subscription) -> Void {
+    public var onSubscription: @Sendable (Recorder, any Subscription) -> Void {
         get { lock.with { subscriptionAction } }
         set { lock.with { subscriptionAction = newValue } }
     }

@@ -34,19 +34,20 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
     /// How much is scheduled and not yet carried out; what is repeated counts as one.
     public var pending: Int { lock.with { entries.count } }
 
-    public func schedule(options: Never?, _ action: @escaping () -> Void) {
+    public func schedule(options: Never?, _ action: @escaping @Sendable () -> Void) {
         lock.with { _ = insert(at: current, interval: nil, action) }
     }
 
     public func schedule(
-        after date: VirtualTime, tolerance: VirtualTime.Stride, options: Never?, _ action: @escaping () -> Void
+        after date: VirtualTime, tolerance: VirtualTime.Stride, options: Never?,
+        _ action: @escaping @Sendable () -> Void
     ) {
         lock.with { _ = insert(at: date, interval: nil, action) }
     }
 
     public func schedule(
         after date: VirtualTime, interval: VirtualTime.Stride, tolerance: VirtualTime.Stride, options: Never?,
-        _ action: @escaping () -> Void
+        _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
         precondition(interval > 0, "What is repeated without an interval never lets time pass.")
         let number = lock.with { insert(at: date, interval: interval, action) }
@@ -97,7 +98,7 @@ public final class VirtualTimeScheduler: Scheduler, @unchecked Sendable {
     // The heap
 
     private func insert(
-        at time: VirtualTime, interval: VirtualTime.Stride?, _ action: @escaping () -> Void
+        at time: VirtualTime, interval: VirtualTime.Stride?, _ action: @escaping @Sendable () -> Void
     ) -> Int {
         scheduled += 1
         push(Entry(time: Swift.max(time, current), number: scheduled, interval: interval, action: action))

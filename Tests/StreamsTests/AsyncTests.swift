@@ -102,7 +102,7 @@ struct AsyncTests {
 
     @Test("values: one element is requested for each next(), and the end ends the loop")
     func values() async {
-        var asked: [Subscribers.Demand] = []
+        nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let publisher = (1...5).publisher.handleEvents(receiveRequest: { asked.append($0) })
         var iterator = publisher.values.makeAsyncIterator()
         #expect(asked == [])
@@ -175,7 +175,7 @@ struct AsyncTests {
 
     @Test("an iterator that is let go of cancels the subscription")
     func brokenLoop() async {
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let publisher = (1...100).publisher.handleEvents(receiveCancel: { log.append("cancelled") })
         for await value in publisher.values where value == 3 { break }
         #expect(log == ["cancelled"])
@@ -279,7 +279,6 @@ struct AsyncTests {
         await #expect(throws: Broken.once) { try await Future<Int, Broken> { $0(.failure(.once)) }.value }
         #expect(try await Future<Int, Broken> { $0(.success(2)) }.value == 2)
         let later = Future<Int, Never> { promise in
-            nonisolated(unsafe) let promise = promise
             DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(10)) { promise(.success(3)) }
         }
         async let first = later.value

@@ -44,7 +44,7 @@ struct BufferTests {
     @Test("row 11: customError cancels upstream when the buffer overflows, though what is buffered still waits")
     func customErrorCancels() {
         let subject = PassthroughSubject<Int, Oops>()
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let recorder = subject.handleEvents(receiveOutput: { log.append("\($0)") }, receiveCancel: { log.append("-") })
             .buffer(size: 2, prefetch: .byRequest, whenFull: .customError { Oops() }).record(demand: .none)
         subject.send(sequence: 1...5, completion: .finished)
@@ -55,7 +55,7 @@ struct BufferTests {
 
     @Test("row 11: keepFull asks for what there is room for, byRequest for everything")
     func prefetch() {
-        var asked: [Subscribers.Demand] = []
+        nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let source = (1...10).publisher.handleEvents(receiveRequest: { asked.append($0) })
         let full = source.buffer(size: 3, prefetch: .keepFull, whenFull: .dropNewest).record(demand: .none)
         #expect(asked == [.max(3)])
@@ -110,10 +110,10 @@ struct BufferTests {
 
     @Test("row 12: one that feeds it is asked for everything, and cancelled with it")
     func feeds() {
-        var asked: [Subscribers.Demand] = []
+        nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         var subject: BufferSubject<Int, Never>? = BufferSubject(limit: 2)
         let source = PassthroughSubject<Int, Never>()
-        var cancelled = 0
+        nonisolated(unsafe) var cancelled = 0
         let connection = source.handleEvents(
             receiveCancel: { cancelled += 1 }, receiveRequest: { asked.append($0) }
         ).subscribe(subject!)

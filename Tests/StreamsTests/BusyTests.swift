@@ -22,11 +22,11 @@ private final class Token: Sendable {
 struct BusyTests {
     /// Sends 10,000 values while the subscriber is busy with the first.
     /// - Returns: what it received, and how many values there were before it returned.
-    private func flood<S: Subject>(
+    private func flood<S: Subject & Sendable>(
         _ subject: S, demand: Subscribers.Demand
     ) -> (recorder: Recorder<Int, Never>, kept: Int) where S.Output == Token, S.Failure == Never {
         let recorder = Recorder<Int, Never>(demand: demand)
-        var kept = 0
+        nonisolated(unsafe) var kept = 0
         recorder.onValue = { recorder, value in
             guard value == 1 else { return .none }
             let before = Token.count.load(ordering: .relaxed)
@@ -83,7 +83,7 @@ struct BusyTests {
 
     @Test("cancel while the end is about to be delivered keeps it from being")
     func cancelBeforeEnd() {
-        var recorder: Recorder<Int, Never>?
+        nonisolated(unsafe) var recorder: Recorder<Int, Never>?
         let subject = PassthroughSubject<Int, Never>()
         recorder = subject.handleEvents(receiveCancel: { recorder?.cancel() }).prefix(1).record()
         subject.send(1)

@@ -15,7 +15,7 @@ private enum Kind: CaseIterable {
 
 @Suite("row 1: subscribe, subscription, request, values, at most one completion; nothing after it, nor after cancel")
 struct ContractTests {
-    private struct Source {
+    private struct Source: @unchecked Sendable {
         let publisher: AnyPublisher<Int, Broken>
         let send: (Int) -> Void
         let end: (Subscribers.Completion<Broken>) -> Void
@@ -115,7 +115,7 @@ struct ContractTests {
     fileprivate func endFromWithin(kind: Kind) {
         let source = Source(kind)
         let recorder = source.publisher.record(demand: .unlimited)
-        var isReceiving = false
+        nonisolated(unsafe) var isReceiving = false
         recorder.onValue = { _, _ in
             isReceiving = true
             source.end(.finished)
@@ -129,7 +129,7 @@ struct ContractTests {
 
     @Test("an AnyCancellable cancels once, by itself when it is let go of, and is told apart by identity")
     func anyCancellable() {
-        var count = 0
+        nonisolated(unsafe) var count = 0
         var cancellable: AnyCancellable? = AnyCancellable { count += 1 }
         cancellable?.cancel()
         cancellable?.cancel()
@@ -148,7 +148,7 @@ struct ContractTests {
 
     @Test("an AnySubscriber of closures, of a subscriber, of a subject")
     func anySubscriber() {
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let closures = AnySubscriber<Int, Never>(
             receiveSubscription: { $0.request(.max(1)) },
             receiveValue: {
@@ -172,7 +172,7 @@ struct ContractTests {
     func subjectSubscribes() {
         let upstream = PassthroughSubject<Int, Never>()
         let subject = PassthroughSubject<Int, Never>()
-        var asked: [Subscribers.Demand] = []
+        nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let attached = upstream.handleEvents(receiveRequest: { asked.append($0) }).subscribe(subject)
         #expect(asked == [])
         let recorder = subject.record(demand: .max(2))
@@ -207,7 +207,7 @@ struct ContractTests {
     @Test("a connection that is erased, and a void subject")
     func erased() {
         let subject = PassthroughSubject<Void, Never>()
-        var count = 0
+        nonisolated(unsafe) var count = 0
         let cancellable = AnyPublisher(subject.eraseToAnyPublisher()).sink { count += 1 }
         subject.send()
         subject.send(())

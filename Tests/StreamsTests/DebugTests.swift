@@ -13,7 +13,7 @@ import Testing
 @Suite("Row 21: what passes by is seen")
 struct DebugTests {
     /// Keeps what is written.
-    final class Lines: TextOutputStream {
+    final class Lines: TextOutputStream, @unchecked Sendable {
         private(set) var text = ""
         func write(_ string: String) { text += string }
         var lines: [String] { text.split(separator: "\n").map(String.init) }
@@ -36,7 +36,7 @@ struct DebugTests {
 
     @Test("handleEvents: all five kinds of event")
     func handleEvents() {
-        var events: [String] = []
+        nonisolated(unsafe) var events: [String] = []
         exercise {
             $0.handleEvents(
                 receiveSubscription: { events.append("subscription \($0)") },
@@ -92,7 +92,7 @@ struct DebugTests {
 
     @Test("print: what a stream causes while it writes comes after it, and beyond a limit is counted")
     func printsWithinPrint() {
-        final class Echo: TextOutputStream {
+        final class Echo: TextOutputStream, @unchecked Sendable {
             var lines: [String] = []
             var onThird: () -> Void = {}
             func write(_ string: String) {

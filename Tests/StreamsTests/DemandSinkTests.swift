@@ -9,7 +9,7 @@ struct DemandSinkTests {
     @Test("row 7: 1, pause, 2 3, pause, 4 5, pause, 6, finished, resumed by a timer")
     func pauses() {
         let scheduler = VirtualTimeScheduler()
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let sink: any Pausable & Cancellable = (1...6).publisher.pausableSink(
             receiveCompletion: { _ in log.append("finished") },
             receiveValue: {
@@ -29,7 +29,7 @@ struct DemandSinkTests {
 
     @Test("row 7: resume from within the closure, before the pause, keeps it from pausing")
     func resumesWithin() {
-        var values: [Int] = []
+        nonisolated(unsafe) var values: [Int] = []
         let sink = Subscribers.PausableSink<Int, Never>(receiveCompletion: { _ in }, receiveValue: { _ in false })
         let pausing = Subscribers.PausableSink<Int, Never>(
             receiveCompletion: { _ in },
@@ -51,7 +51,7 @@ struct DemandSinkTests {
     func resumes() {
         let scheduler = VirtualTimeScheduler()
         var computed = 0
-        var values: [Int] = []
+        nonisolated(unsafe) var values: [Int] = []
         let numbers = sequence(first: 1) {
             computed += 1
             return $0 + 1
@@ -74,8 +74,8 @@ struct DemandSinkTests {
     @Test("row 9: a gate takes n values, closes for an interval, opens again")
     func gates() {
         let scheduler = VirtualTimeScheduler()
-        var asked: [Subscribers.Demand] = []
-        var log: [String] = []
+        nonisolated(unsafe) var asked: [Subscribers.Demand] = []
+        nonisolated(unsafe) var log: [String] = []
         let gate = (1...7).publisher.handleEvents(receiveRequest: { asked.append($0) }).batchSink(
             size: 3, every: .seconds(2), scheduler: scheduler,
             receiveCompletion: { _ in log.append("finished") }, receiveValue: { log.append("\($0)") })
@@ -93,7 +93,7 @@ struct DemandSinkTests {
     @Test("row 9: opened twice, the gate is open for one batch; cancelled, for none")
     func gateOpensOnce() {
         var opens: [() -> Void] = []
-        var values: [Int] = []
+        nonisolated(unsafe) var values: [Int] = []
         let gate = Subscribers.BatchGate<Int, Never>(
             size: 2, reopen: { opens.append($0) }, receiveCompletion: { _ in }, receiveValue: { values.append($0) })
         (1...).publisher.subscribe(gate)
@@ -108,7 +108,7 @@ struct DemandSinkTests {
     @Test("row 19: demand 2 sees 1 2 of 1…3; 2 more see 4 5 of 4…6; then finished")
     func increasesDemand() {
         let subject = PassthroughSubject<Int, Never>()
-        var events: [Subscribers.Event<Int, Never>] = []
+        nonisolated(unsafe) var events: [Subscribers.Event<Int, Never>] = []
         let sink = DemandSink<Int, Never>(
             demand: 2, receiveCompletion: { events.append(.completion($0)) },
             receiveValue: { events.append(.value($0)) })
@@ -121,12 +121,12 @@ struct DemandSinkTests {
 
     @Test("row 19: demand increased before it is subscribed adds up; a second subscription is cancelled")
     func demandBeforeSubscription() {
-        var values: [Int] = []
+        nonisolated(unsafe) var values: [Int] = []
         let sink = DemandSink<Int, Never>(
             demand: .max(1), receiveCompletion: { _ in }, receiveValue: { values.append($0) })
         sink.increaseDemand(.max(2))
         (1...9).publisher.subscribe(sink)
-        var cancelled = 0
+        nonisolated(unsafe) var cancelled = 0
         (11...19).publisher.handleEvents(receiveCancel: { cancelled += 1 }).subscribe(sink)
         #expect(values == [1, 2, 3] && cancelled == 1)
         sink.cancel()

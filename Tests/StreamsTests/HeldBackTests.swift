@@ -11,7 +11,7 @@ struct HeldBackTests {
     private static let room = 1024
 
     /// What upstream was asked for, and how much of it has not come.
-    private final class Account {
+    private final class Account: @unchecked Sendable {
         var asked = Subscribers.Demand.none
         var sent = 0
     }
@@ -30,7 +30,7 @@ struct HeldBackTests {
             timeout
             ? upstream.timeout(1_000_000, scheduler: scheduler).eraseToAnyPublisher()
             : upstream.receive(on: scheduler).eraseToAnyPublisher()
-        var received = 0
+        nonisolated(unsafe) var received = 0
         let cancellable = delivered.prefix(10_000).sink { _ in
             received += 1
             #expect(account.sent <= received + Self.room + 1)
@@ -47,7 +47,7 @@ struct HeldBackTests {
     func delayed() {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()
-        var asked = Subscribers.Demand.none
+        nonisolated(unsafe) var asked = Subscribers.Demand.none
         let recorder = subject.handleEvents(receiveRequest: { asked += $0 })
             .delay(for: 10, scheduler: scheduler).record(demand: .unlimited)
         for number in 0..<5000 {
@@ -63,7 +63,7 @@ struct HeldBackTests {
     func overdue() {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()
-        var asked = Subscribers.Demand.none
+        nonisolated(unsafe) var asked = Subscribers.Demand.none
         let recorder = subject.handleEvents(receiveRequest: { asked += $0 })
             .delay(for: 1, scheduler: scheduler).record(demand: .unlimited)
         // The subscriber is busy with the first value while the others come, and become overdue.
@@ -108,7 +108,7 @@ struct HeldBackTests {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Late>()
         let recorder = subject.timeout(10, scheduler: scheduler, customError: { .late }).record(demand: .unlimited)
-        var isSlow = true
+        nonisolated(unsafe) var isSlow = true
         recorder.onValue = { _, _ in
             // The subscriber takes as long as that for one value.
             if isSlow { scheduler.advance(by: 100) }

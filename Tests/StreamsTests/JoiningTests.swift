@@ -10,7 +10,7 @@ private typealias Source = PassthroughSubject<Int, Oops>
 @Suite("Several upstreams")
 struct JoiningTests {
     /// What each of some upstreams was asked for.
-    private final class Asked {
+    private final class Asked: @unchecked Sendable {
         var log: [Int: [Subscribers.Demand]] = [:]
         func watch<P: Publisher>(_ publisher: P, _ index: Int) -> some Publisher<P.Output, P.Failure> {
             publisher.handleEvents(receiveRequest: { self.log[index, default: []].append($0) })
@@ -35,7 +35,7 @@ struct JoiningTests {
 
     @Test("row 14: a failure of one is the end of merge, and the others are cancelled")
     func mergeFails() {
-        var cancelled = 0
+        nonisolated(unsafe) var cancelled = 0
         let failing = Source()
         let other = Source()
         let recorder = Publishers.MergeMany(
@@ -109,7 +109,7 @@ struct JoiningTests {
     @Test("row 14: flatMap of many publishers that come from within one another does not fill the stack")
     func flatMapDepth() {
         let subject = PassthroughSubject<Int, Never>()
-        var last = 0
+        nonisolated(unsafe) var last = 0
         let cancellable = subject.flatMap { Just($0 + 1) }.sink {
             last = $0
             if $0 < 100_000 { subject.send($0) }
@@ -173,7 +173,7 @@ struct JoiningTests {
     @Test("row 14: switchToLatest cancels the one before, and hands over what is still wanted")
     func switches() {
         let asked = Asked()
-        var cancelled: [Int] = []
+        nonisolated(unsafe) var cancelled: [Int] = []
         let inner = (0..<2).map { _ in Source() }
         let outer = Source()
         let recorder = outer.map { index in
@@ -212,7 +212,7 @@ struct JoiningTests {
 
     @Test("row 18: deinit cancels all, and so does cancel(), which sends no end")
     func mergeInputEnds() {
-        var cancelled = 0
+        nonisolated(unsafe) var cancelled = 0
         let source = PassthroughSubject<Int, Never>()
         let watched = source.handleEvents(receiveCancel: { cancelled += 1 })
         var input: MergeInput<Int>? = MergeInput()

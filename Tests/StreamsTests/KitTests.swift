@@ -92,7 +92,7 @@ private enum Broken: Error { case once }
 struct KitTests {
     @Test("demand is what the author makes of it")
     func demand() {
-        var asked: [Subscribers.Demand] = []
+        nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let recorder = (1...7).publisher.handleEvents(receiveRequest: { asked.append($0) }).chunks(3)
             .record(demand: .max(2))
         #expect(recorder.values == [[1, 2, 3], [4, 5, 6]] && asked == [.max(6)])
@@ -113,7 +113,7 @@ struct KitTests {
     @Test("start, stop, another failure, and an end of one's own that cancels upstream")
     func stutter() {
         let subject = PassthroughSubject<String, Broken>()
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let upstream = subject.handleEvents(receiveCancel: { log.append("cancelled") })
         let words = Publishers.Custom(upstream, name: "Stutter") {
             Stutter<Broken>(last: "so", stopped: { log.append("stopped") })
@@ -136,7 +136,7 @@ struct KitTests {
     func reentrant() {
         let subject = PassthroughSubject<Int, Never>()
         let recorder = subject.every(1).record(demand: .max(1))
-        var isReceiving = false
+        nonisolated(unsafe) var isReceiving = false
         recorder.onValue = { recorder, value in
             #expect(!isReceiving)
             isReceiving = true
@@ -154,7 +154,7 @@ struct KitTests {
     func threads() {
         let subject = PassthroughSubject<Int, Never>()
         let recorder = subject.every(2).record(demand: .none)
-        var isReceiving = false
+        nonisolated(unsafe) var isReceiving = false
         recorder.onValue = { _, _ in
             #expect(!isReceiving)
             isReceiving = true

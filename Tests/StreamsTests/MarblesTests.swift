@@ -62,8 +62,8 @@ struct MarblesTests {
     @Test("the clock stands until it is told to go on; what is due at one time keeps its order")
     func virtualTime() {
         let scheduler = VirtualTimeScheduler()
-        var log: [String] = []
-        func note(_ name: String) { log.append("\(name)@\(scheduler.now.nanoseconds)") }
+        nonisolated(unsafe) var log: [String] = []
+        @Sendable func note(_ name: String) { log.append("\(name)@\(scheduler.now.nanoseconds)") }
         for index in 0..<20 {
             scheduler.schedule(after: VirtualTime(nanoseconds: 50 - index % 3 * 10)) { note("t\(index)") }
         }
@@ -119,7 +119,7 @@ struct MarblesTests {
     @Test("events as values")
     func events() {
         let subject = PassthroughSubject<Int, Broken>()
-        var events: [Subscribers.Event<Int, Broken>] = []
+        nonisolated(unsafe) var events: [Subscribers.Event<Int, Broken>] = []
         let cancellable = subject.sink(event: { events.append($0) })
         subject.send(sequence: [1, 2], completion: .failure(.once))
         #expect(events == [1, 2].asEvents(failure: Broken.self, completion: .failure(.once)))

@@ -8,7 +8,7 @@ import Testing
 struct MulticastTests {
     @Test("row 15: a cold scan over Deferred subjects computes for each subscriber anew")
     func cold() {
-        var subjects: [PassthroughSubject<Int, Never>] = []
+        nonisolated(unsafe) var subjects: [PassthroughSubject<Int, Never>] = []
         let cold = Deferred { () -> PassthroughSubject<Int, Never> in
             subjects.append(PassthroughSubject())
             return subjects.last!
@@ -35,7 +35,7 @@ struct MulticastTests {
 
     /// 1 2 for the first subscriber, 3 4 for both.
     private func late<S: Subject>(
-        _ make: @escaping () -> S
+        _ make: @escaping @Sendable () -> S
     ) -> (first: [Int], second: [Int]) where S.Output == Int, S.Failure == Never {
         let subject = PassthroughSubject<Int, Never>()
         let multicast = subject.scan(10, +).multicast(make)
@@ -78,7 +78,7 @@ struct MulticastTests {
     @Test("row 16: autoconnect connects with the first subscriber and disconnects after the last")
     func autoconnects() {
         let subject = PassthroughSubject<Int, Never>()
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let shared = subject.handleEvents(
             receiveSubscription: { _ in log.append("+") }, receiveCancel: { log.append("-") }
         ).multicast { PassthroughSubject() }.autoconnect()
@@ -93,7 +93,7 @@ struct MulticastTests {
         second.cancel()
         #expect(log == ["+", "-"])
         let third = Recorder<Int, Never>(demand: .unlimited)
-        var name = ""
+        nonisolated(unsafe) var name = ""
         third.onSubscription = { _, subscription in name = "\(subscription)" }
         shared.subscribe(third)
         subject.send(3)
@@ -105,7 +105,7 @@ struct MulticastTests {
 
     @Test("row 16: one that cancels while it is being connected leaves no connection")
     func cancelledWhileConnecting() {
-        var cancelled = 0
+        nonisolated(unsafe) var cancelled = 0
         let shared = (1...9).publisher.merge(with: Empty(completeImmediately: false))
             .handleEvents(receiveCancel: { cancelled += 1 }).share()
         let recorder = Recorder<Int, Never>(demand: .unlimited)
@@ -120,8 +120,8 @@ struct MulticastTests {
     @Test("row 16: share has one upstream, lives by its subscribers, and tells late ones of the end")
     func shares() {
         let subject = PassthroughSubject<Int, Never>()
-        var subscriptions = 0
-        var values: [Int] = []
+        nonisolated(unsafe) var subscriptions = 0
+        nonisolated(unsafe) var values: [Int] = []
         let kept = subject.handleEvents(receiveSubscription: { _ in subscriptions += 1 }).share()
             .sink { values.append($0) }
         subject.send(1)

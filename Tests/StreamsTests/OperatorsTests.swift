@@ -153,7 +153,7 @@ struct OperatorsTests {
         #expect(recorder.values == [1])
         recorder.request(.max(1))
         #expect(recorder.events == [1, 2].asEvents(failure: TestError.self, completion: .failure(TestError())))
-        var isSubscribed = false
+        nonisolated(unsafe) var isSubscribed = false
         let cancelled = PassthroughSubject<Int, TestError>()
         let never = cancelled.catch { _ in
             isSubscribed = true
@@ -166,7 +166,7 @@ struct OperatorsTests {
 
     @Test("Row 14: retry subscribes again with what is still asked for, as often as it says and no more")
     func retries() {
-        var attempts = 0
+        nonisolated(unsafe) var attempts = 0
         let publisher = Deferred { () -> AnyPublisher<Int, TestError> in
             attempts += 1
             return Record(output: [attempts], completion: attempts < 3 ? .failure(TestError()) : .finished)
@@ -183,7 +183,7 @@ struct OperatorsTests {
 
     @Test("Row 14: a publisher that fails at once can be retried a hundred thousand times without filling the stack")
     func retriesFlat() {
-        var attempts = 0
+        nonisolated(unsafe) var attempts = 0
         let publisher = Deferred { () -> Fail<Int, TestError> in
             attempts += 1
             return Fail(error: TestError())

@@ -6,20 +6,20 @@ import Testing
 
 @Suite("Published, ObservableObject")
 struct PublishedTests {
-    class Meter: ObservableObject {
+    class Meter: ObservableObject, @unchecked Sendable {
         @Published var level = 0
         @Published var name = "a"
         var other = 1
     }
 
-    final class Gauge: Meter {
+    final class Gauge: Meter, @unchecked Sendable {
         @Published var limit = 9
     }
 
     @Test("the current value first, then each before it is stored; without demand the latest waits")
     func publishes() {
         let meter = Meter()
-        var stored: [Int] = []
+        nonisolated(unsafe) var stored: [Int] = []
         let recorder = Recorder<Int, Never>(demand: .unlimited)
         recorder.onValue = { _, _ in
             stored.append(meter.level)
@@ -41,7 +41,7 @@ struct PublishedTests {
     func objectWillChange() {
         let gauge = Gauge()
         let publisher = gauge.objectWillChange
-        var seen: [String] = []
+        nonisolated(unsafe) var seen: [String] = []
         let cancellable = publisher.sink { seen.append("\(gauge.level) \(gauge.name) \(gauge.limit)") }
         gauge.level = 1
         gauge.name = "b"
@@ -80,10 +80,10 @@ struct PublishedTests {
     @Test("assign(to: &$property) stores values as long as the property is there")
     func assigns() {
         let subject = PassthroughSubject<Int, Never>()
-        var cancelled = 0
+        nonisolated(unsafe) var cancelled = 0
         var meter: Meter? = Meter()
         weak let weakMeter = meter
-        var changes = 0
+        nonisolated(unsafe) var changes = 0
         let cancellable = meter!.objectWillChange.sink { changes += 1 }
         subject.handleEvents(receiveCancel: { cancelled += 1 }).assign(to: &meter!.$level)
         [7, 8].publisher.assign(to: &meter!.$level)

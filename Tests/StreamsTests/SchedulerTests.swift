@@ -52,10 +52,11 @@ struct SchedulerTests {
     }
 
     /// At once, later, again and again until cancelled.
-    private func check<S: Scheduler>(_ scheduler: S, isThere: @escaping () -> Bool = { true }) {
+    private func check<S: Scheduler>(_ scheduler: S, isThere: @escaping @Sendable () -> Bool = { true }) {
+        nonisolated(unsafe) let scheduler = scheduler
         let (now, later, again) = (Event(), Event(), Event())
         let start = scheduler.now
-        var count = 0
+        nonisolated(unsafe) var count = 0
         scheduler.schedule {
             #expect(isThere(), "\(S.self)")
             now.happens()
@@ -106,7 +107,7 @@ struct SchedulerTests {
     @Test("the immediate scheduler carries out before the call returns, and its clock stands still")
     func immediate() {
         let scheduler = ImmediateScheduler.shared
-        var log: [Int] = []
+        nonisolated(unsafe) var log: [Int] = []
         scheduler.schedule { log.append(1) }
         scheduler.schedule(after: scheduler.now.advanced(by: 100)) { log.append(2) }
         let cancellable = scheduler.schedule(after: scheduler.now, interval: 10) { log.append(3) }
@@ -164,7 +165,7 @@ struct SchedulerTests {
         let queue = SchedulerTests.queue(isConcurrent ? .concurrent : [])
         let ended = Event()
         let recorder = Recorder<Int, Never>(demand: .max(1))
-        var isReceiving = false
+        nonisolated(unsafe) var isReceiving = false
         recorder.onValue = { _, _ in
             #expect(DispatchQueue.getSpecific(key: SchedulerTests.key) == "test" && !isReceiving)
             isReceiving = true
@@ -184,7 +185,7 @@ struct SchedulerTests {
     func receiveInTurn() {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Never>()
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let cancellable = subject.receive(on: scheduler).sink { log.append("\($0)") }
         subject.send(1)
         scheduler.schedule { log.append("between") }
@@ -240,7 +241,7 @@ struct SchedulerTests {
     func subscribeOn() {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Broken>()
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let upstream = subject.handleEvents(
             receiveSubscription: { _ in log.append("subscribed") }, receiveCancel: { log.append("cancelled") },
             receiveRequest: { log.append("\($0)") })

@@ -12,7 +12,7 @@ struct ShareReplayTests {
     @Test("row 5: one upstream; the last two values for who comes late; the end for who comes after it")
     func replaysToLateSubscribers() {
         let subject = PassthroughSubject<Int, Oops>()
-        var subscriptions = 0
+        nonisolated(unsafe) var subscriptions = 0
         let counted = Deferred {
             subscriptions += 1; return subject
         }
@@ -46,7 +46,7 @@ struct ShareReplayTests {
 
     @Test("row 6: under block, upstream is asked for what the slowest has room for")
     func blockFollowsTheSlowest() {
-        var asked = 0
+        nonisolated(unsafe) var asked = 0
         let shared = (1...1000).publisher
             .handleEvents(receiveRequest: { asked += $0.max ?? 1_000_000 })
             .shareReplay(capacity: 4, overflow: .block)
@@ -61,10 +61,10 @@ struct ShareReplayTests {
 
     @Test("row 6: cancelled subscribers are released, and so is upstream when nobody is left")
     func releases() {
-        final class Marker {}
+        final class Marker: Sendable {}
         weak var marker: Marker?
         weak var source: PassthroughSubject<Int, Oops>?
-        var cancelled = 0
+        nonisolated(unsafe) var cancelled = 0
         var held: Recorder<Int, Oops>?
         do {
             let subject = PassthroughSubject<Int, Oops>()
@@ -149,7 +149,7 @@ struct ShareReplayTests {
 
     @Test("no lock is held while a value is released, or a failure is made")
     func releasesWithoutLock() {
-        final class Value {
+        final class Value: @unchecked Sendable {
             let onRelease: () -> Void
             init(_ onRelease: @escaping () -> Void) { self.onRelease = onRelease }
             deinit { onRelease() }
@@ -183,7 +183,7 @@ struct ShareReplayTests {
 
     @Test("upstream is asked for the increment of demand, not for the sum", arguments: [1, 3])
     func asksForIncrements(step: Int) {
-        var asked: [Int] = []
+        nonisolated(unsafe) var asked: [Int] = []
         let shared = (1...).publisher
             .handleEvents(receiveRequest: { asked.append($0.max ?? .max) })
             .shareReplay(capacity: 1, overflow: .block)

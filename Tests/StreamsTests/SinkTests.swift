@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Row 10: Sink and Assign")
 struct SinkTests {
-    final class Gauge {
+    final class Gauge: @unchecked Sendable {
         var level = 0 { didSet { levels.append(level) } }
         var levels: [Int] = []
     }
@@ -14,7 +14,7 @@ struct SinkTests {
     @Test("Row 10: a Sink asks for everything, and is over with the end")
     func sink() {
         let source = ManualSource([1, 2], end: .finished)
-        var events: [String] = []
+        nonisolated(unsafe) var events: [String] = []
         let sink = Subscribers.Sink<Int, TestError>(
             receiveCompletion: { events.append("\($0)") }, receiveValue: { events.append("\($0)") })
         source.subscribe(sink)
@@ -29,7 +29,7 @@ struct SinkTests {
     @Test("Row 10: a Sink or an Assign that is offered a second subscription cancels it and keeps the first")
     func secondSubscription() {
         let gauge = Gauge()
-        var values: [Int] = []
+        nonisolated(unsafe) var values: [Int] = []
         let sink = Subscribers.Sink<Int, Never>(receiveCompletion: { _ in }, receiveValue: { values.append($0) })
         let assign = Subscribers.Assign(object: gauge, keyPath: \.level)
         let subject = PassthroughSubject<Int, Never>()
@@ -101,7 +101,7 @@ struct SinkTests {
     func sinkLifetime() {
         weak var weakSink: Subscribers.Sink<Int, Never>?
         weak var weakSubject: PassthroughSubject<Int, Never>?
-        var values: [Int] = []
+        nonisolated(unsafe) var values: [Int] = []
         do {
             let subject = PassthroughSubject<Int, Never>()
             weakSubject = subject

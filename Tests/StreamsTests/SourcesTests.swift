@@ -104,7 +104,7 @@ struct SourcesTests {
             func makeIterator() -> IndexingIterator<[Int]> { [1, 2].makeIterator() }
         }
         let counter = Counter()
-        var subscription: (any Subscription)?
+        nonisolated(unsafe) var subscription: (any Subscription)?
         counter.publisher.subscribe(AnySubscriber<Int, Never>(receiveSubscription: { subscription = $0 }))
         #expect(counter.publisher.map { $0 * 2 }.record().values == [2, 4])
         #expect(counter.looks == 0)

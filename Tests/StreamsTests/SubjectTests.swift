@@ -56,7 +56,7 @@ struct SubjectTests {
 
     @Test("row 13: a subject asks its upstream when a subscriber asks, for everything")
     func upstream() {
-        var asked: [Subscribers.Demand] = []
+        nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let subject = PassthroughSubject<Int, Never>()
         let connection = (1...3).publisher.handleEvents(receiveRequest: { asked.append($0) }).subscribe(subject)
         #expect(asked == [])
@@ -68,7 +68,7 @@ struct SubjectTests {
     @Test("row 17: an AnyCancellable leaving scope cancels")
     func leavingScope() {
         let subject = PassthroughSubject<Int, Never>()
-        var values: [Int] = []
+        nonisolated(unsafe) var values: [Int] = []
         do {
             let cancellable = subject.sink { values.append($0) }
             subject.send(1)
@@ -95,7 +95,7 @@ struct SubjectTests {
     private func expectLifetime<S: Subject>(_ make: () -> S) where S.Output == Int, S.Failure == Never {
         weak var subject: S?
         weak var sink: Subscribers.Sink<Int, Never>?
-        var events: [Subscribers.Event<Int, Never>] = []
+        nonisolated(unsafe) var events: [Subscribers.Event<Int, Never>] = []
         do {
             let (madeSubject, madeSink) = (
                 make(),

@@ -81,7 +81,7 @@ struct TimeTests {
     @Test("collect by time or count: upstream is asked for what fits; what is not asked for waits, and so does the end")
     func collectByTimeOrCount() throws {
         let scheduler = VirtualTimeScheduler()
-        var asked: [Subscribers.Demand] = []
+        nonisolated(unsafe) var asked: [Subscribers.Demand] = []
         let source = scheduler.publisher(try Marbles<Int, Never>("1-23456-7|"))
             .handleEvents(receiveRequest: { asked.append($0) })
         let recorder = source.collect(.byTimeOrCount(scheduler, 2.5, 3)).record(demand: .max(2), scheduler: scheduler)
@@ -142,7 +142,7 @@ struct TimeTests {
     func cancelled(index: Int) {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Broken>()
-        var log: [String] = []
+        nonisolated(unsafe) var log: [String] = []
         let upstream = subject.handleEvents(
             receiveCancel: { log.append("cancelled") }, receiveRequest: { log.append("\($0)") })
         let recorder = TimeTests.eager[index](upstream.eraseToAnyPublisher(), scheduler).record()
@@ -161,7 +161,7 @@ struct TimeTests {
         let scheduler = VirtualTimeScheduler()
         let subject = PassthroughSubject<Int, Broken>()
         let recorder = TimeTests.eager[index](subject.eraseToAnyPublisher(), scheduler).record(demand: .max(1))
-        var depth = 0
+        nonisolated(unsafe) var depth = 0
         recorder.onValue = { recorder, value in
             depth += 1
             #expect(depth == 1)

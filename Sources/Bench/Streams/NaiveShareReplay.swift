@@ -5,7 +5,7 @@
 import Glibc
 import Streams
 
-final class NaiveShareReplay<Upstream: Streams.Publisher>: Streams.Publisher {
+final class NaiveShareReplay<Upstream: Streams.Publisher>: Streams.Publisher, @unchecked Sendable {
     typealias Output = Upstream.Output
     typealias Failure = Upstream.Failure
 
@@ -65,7 +65,7 @@ final class NaiveShareReplay<Upstream: Streams.Publisher>: Streams.Publisher {
     }
 }
 
-private final class NaiveBranch<Output, Failure: Error>: Streams.Subscription {
+private final class NaiveBranch<Output, Failure: Error>: Streams.Subscription, @unchecked Sendable {
     let subscriber: AnySubscriber<Output, Failure>
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let capacity: Int

@@ -107,7 +107,7 @@ private final class Hose: Streams.Publisher {
 }
 
 /// Counts, and asks for as many as it has received when that is a whole batch.
-private final class Counter: Subscriber {
+private final class Counter: Subscriber, @unchecked Sendable {
     private let batch: Int
     private(set) var count = 0
     private(set) var sum = 0

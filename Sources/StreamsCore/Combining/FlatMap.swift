@@ -7,7 +7,7 @@ extension Publisher {
     ///     until its last value has been delivered.
     ///   - transform: makes a publisher of a value.
     public func flatMap<Result, P: Publisher>(
-        maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping (Output) -> P
+        maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P
     ) -> Publishers.FlatMap<P, Self> where Result == P.Output, Failure == P.Failure {
         Publishers.FlatMap(upstream: self, maxPublishers: maxPublishers, transform: transform)
     }
@@ -16,14 +16,14 @@ extension Publisher {
 extension Publisher where Failure == Never {
     /// As `flatMap`, of a publisher that cannot fail to publishers that can.
     public func flatMap<P: Publisher>(
-        maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping (Output) -> P
+        maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P
     ) -> Publishers.FlatMap<P, Publishers.SetFailureType<Self, P.Failure>> {
         setFailureType(to: P.Failure.self).flatMap(maxPublishers: maxPublishers, transform)
     }
 
     /// As `flatMap`, where nothing can fail.
     public func flatMap<P: Publisher>(
-        maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping (Output) -> P
+        maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P
     ) -> Publishers.FlatMap<P, Self> where P.Failure == Never {
         Publishers.FlatMap(upstream: self, maxPublishers: maxPublishers, transform: transform)
     }
@@ -32,7 +32,7 @@ extension Publisher where Failure == Never {
 extension Publisher {
     /// As `flatMap`, of a publisher that can fail to publishers that cannot.
     public func flatMap<P: Publisher>(
-        maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping (Output) -> P
+        maxPublishers: Subscribers.Demand = .unlimited, _ transform: @escaping @Sendable (Output) -> P
     ) -> Publishers.FlatMap<Publishers.SetFailureType<P, Failure>, Self> where P.Failure == Never {
         flatMap(maxPublishers: maxPublishers) { transform($0).setFailureType(to: Failure.self) }
     }
@@ -47,11 +47,11 @@ extension Publishers {
 
         public let upstream: Upstream
         public let maxPublishers: Subscribers.Demand
-        public let transform: (Upstream.Output) -> NewPublisher
+        public let transform: @Sendable (Upstream.Output) -> NewPublisher
 
         public init(
             upstream: Upstream, maxPublishers: Subscribers.Demand,
-            transform: @escaping (Upstream.Output) -> NewPublisher
+            transform: @escaping @Sendable (Upstream.Output) -> NewPublisher
         ) {
             self.upstream = upstream
             self.maxPublishers = maxPublishers

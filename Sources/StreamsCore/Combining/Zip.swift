@@ -13,7 +13,7 @@ extension Publisher {
 
     /// As `zip`, with what `transform` makes of each pair.
     public func zip<P: Publisher, T>(
-        _ other: P, _ transform: @escaping (Output, P.Output) -> T
+        _ other: P, _ transform: @escaping @Sendable (Output, P.Output) -> T
     ) -> Publishers.Map<Publishers.Zip<Self, P>, T> where P.Failure == Failure {
         Publishers.Zip(self, other).map { transform($0.0, $0.1) }
     }
@@ -27,7 +27,7 @@ extension Publisher {
 
     /// As `zip`, of three publishers, with what `transform` makes of it.
     public func zip<P: Publisher, Q: Publisher, T>(
-        _ publisher1: P, _ publisher2: Q, _ transform: @escaping (Output, P.Output, Q.Output) -> T
+        _ publisher1: P, _ publisher2: Q, _ transform: @escaping @Sendable (Output, P.Output, Q.Output) -> T
     ) -> Publishers.Map<Publishers.Zip3<Self, P, Q>, T> where P.Failure == Failure, Q.Failure == Failure {
         Publishers.Zip3(self, publisher1, publisher2).map { transform($0.0, $0.1, $0.2) }
     }
@@ -42,7 +42,7 @@ extension Publisher {
     /// As `zip`, of four publishers, with what `transform` makes of it.
     public func zip<P: Publisher, Q: Publisher, R: Publisher, T>(
         _ publisher1: P, _ publisher2: Q, _ publisher3: R,
-        _ transform: @escaping (Output, P.Output, Q.Output, R.Output) -> T
+        _ transform: @escaping @Sendable (Output, P.Output, Q.Output, R.Output) -> T
     ) -> Publishers.Map<Publishers.Zip4<Self, P, Q, R>, T>
     where P.Failure == Failure, Q.Failure == Failure, R.Failure == Failure {
         Publishers.Zip4(self, publisher1, publisher2, publisher3).map { transform($0.0, $0.1, $0.2, $0.3) }

@@ -18,9 +18,9 @@
 
 /// A subscriber of unknown kind, or one made of closures.
 @frozen public struct AnySubscriber<Input, Failure: Error>: Subscriber, CustomStringConvertible {
-    private let receiveSubscription: (any Subscription) -> Void
-    private let receiveValue: (Input) -> Subscribers.Demand
-    private let receiveCompletion: (Subscribers.Completion<Failure>) -> Void
+    private let receiveSubscription: @Sendable (any Subscription) -> Void
+    private let receiveValue: @Sendable (Input) -> Subscribers.Demand
+    private let receiveCompletion: @Sendable (Subscribers.Completion<Failure>) -> Void
     /// The identity of the subscriber that is wrapped, where there is one.
     public let combineIdentifier: CombineIdentifier
     public let description: String
@@ -40,9 +40,9 @@
 
     /// What is not given does nothing, and asks for nothing.
     public init(
-        receiveSubscription: ((any Subscription) -> Void)? = nil,
-        receiveValue: ((Input) -> Subscribers.Demand)? = nil,
-        receiveCompletion: ((Subscribers.Completion<Failure>) -> Void)? = nil
+        receiveSubscription: (@Sendable (any Subscription) -> Void)? = nil,
+        receiveValue: (@Sendable (Input) -> Subscribers.Demand)? = nil,
+        receiveCompletion: (@Sendable (Subscribers.Completion<Failure>) -> Void)? = nil
     ) {
         self.receiveSubscription = receiveSubscription ?? { _ in }
         self.receiveValue = receiveValue ?? { _ in .none }

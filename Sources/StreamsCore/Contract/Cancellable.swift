@@ -1,7 +1,7 @@
 // Cancellable: something that is going on and can be ended.
 
 /// Something that goes on until it is cancelled, such as a subscription.
-public protocol Cancellable {
+public protocol Cancellable: SendableMetatype {
     /// Ends it, and lets go of what it holds. Calling it again has no effect.
     func cancel()
 }
@@ -23,8 +23,8 @@ public final class AnyCancellable: Cancellable, Hashable, @unchecked Sendable {
     private let lock = Lock()
     private var action: (() -> Void)?
 
-    /// - Parameter cancel: called once at most.
-    public init(_ cancel: @escaping () -> Void) { action = cancel }
+    /// - Parameter cancel: called once at most, on the thread that cancels this or lets go of it last.
+    public init(_ cancel: @escaping @Sendable () -> Void) { action = cancel }
 
     /// Ends something else when it is cancelled or let go of, once.
     public init<C: Cancellable>(_ canceller: C) { action = canceller.cancel }

@@ -5,7 +5,7 @@
 /// The order of events is always the same: `receive(subscription:)` once; after demand was requested, values, never
 /// more than the demand; at most one completion, and nothing after it. A completion needs no demand (Reactive Streams
 /// §1.1, §1.5, §1.7, §1.9).
-public protocol Publisher<Output, Failure> {
+public protocol Publisher<Output, Failure>: SendableMetatype {
     /// The kind of value published.
     associatedtype Output
     /// How the stream may fail; `Never` if it cannot.

@@ -3,7 +3,7 @@
 /// Receives the values of a publisher.
 ///
 /// A publisher calls these one at a time, never two at once.
-public protocol Subscriber<Input, Failure>: CustomCombineIdentifierConvertible {
+public protocol Subscriber<Input, Failure>: CustomCombineIdentifierConvertible, Sendable {
     /// What it takes.
     associatedtype Input
     /// The failure that it can be told of; `Never` if it takes none.
@@ -24,7 +24,7 @@ extension Subscriber where Input == Void {
 }
 
 /// One subscriber's connection to one publisher. May be used from any thread.
-public protocol Subscription: Cancellable, CustomCombineIdentifierConvertible {
+public protocol Subscription: Cancellable, CustomCombineIdentifierConvertible, Sendable {
     /// Asks for that many more values. Adds to what was asked for before (Reactive Streams §3.8).
     ///
     /// Values may be delivered from within the call. A demand of none means nothing; after `cancel()` nothing happens.

@@ -12,9 +12,9 @@ extension Publisher {
     /// Raises SIGTRAP, at which a debugger stops the process, when a closure is true for an event. Without a debugger
     /// that ends the process.
     public func breakpoint(
-        receiveSubscription: ((any Subscription) -> Bool)? = nil,
-        receiveOutput: ((Output) -> Bool)? = nil,
-        receiveCompletion: ((Subscribers.Completion<Failure>) -> Bool)? = nil
+        receiveSubscription: (@Sendable (any Subscription) -> Bool)? = nil,
+        receiveOutput: (@Sendable (Output) -> Bool)? = nil,
+        receiveCompletion: (@Sendable (Subscribers.Completion<Failure>) -> Bool)? = nil
     ) -> Publishers.Breakpoint<Self> {
         Publishers.Breakpoint(
             upstream: self, receiveSubscription: receiveSubscription, receiveOutput: receiveOutput,
@@ -34,15 +34,15 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let receiveSubscription: ((any Subscription) -> Bool)?
-        public let receiveOutput: ((Upstream.Output) -> Bool)?
-        public let receiveCompletion: ((Subscribers.Completion<Failure>) -> Bool)?
+        public let receiveSubscription: (@Sendable (any Subscription) -> Bool)?
+        public let receiveOutput: (@Sendable (Upstream.Output) -> Bool)?
+        public let receiveCompletion: (@Sendable (Subscribers.Completion<Failure>) -> Bool)?
 
         public init(
             upstream: Upstream,
-            receiveSubscription: ((any Subscription) -> Bool)? = nil,
-            receiveOutput: ((Upstream.Output) -> Bool)? = nil,
-            receiveCompletion: ((Subscribers.Completion<Failure>) -> Bool)? = nil
+            receiveSubscription: (@Sendable (any Subscription) -> Bool)? = nil,
+            receiveOutput: (@Sendable (Upstream.Output) -> Bool)? = nil,
+            receiveCompletion: (@Sendable (Subscribers.Completion<Failure>) -> Bool)? = nil
         ) {
             self.upstream = upstream
             self.receiveSubscription = receiveSubscription
@@ -51,27 +51,32 @@ extension Publishers {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
-            upstream.subscribe(Inner(breakpoint: self, downstream: subscriber))
+            upstream.subscribe(
+                Inner(
+                    downstream: subscriber, onSubscription: receiveSubscription, onOutput: receiveOutput,
+                    onCompletion: receiveCompletion))
         }
 
         private struct Inner<Downstream: Subscriber>: Subscriber, CustomStringConvertible
         where Downstream.Input == Output, Downstream.Failure == Failure {
-            let breakpoint: Breakpoint
             let downstream: Downstream
+            let onSubscription: (@Sendable (any Subscription) -> Bool)?
+            let onOutput: (@Sendable (Output) -> Bool)?
+            let onCompletion: (@Sendable (Subscribers.Completion<Failure>) -> Bool)?
             let combineIdentifier = CombineIdentifier()
 
             func receive(subscription: any Subscription) {
-                stop(if: breakpoint.receiveSubscription?(subscription))
+                stop(if: onSubscription?(subscription))
                 downstream.receive(subscription: subscription)
             }
 
             func receive(_ input: Output) -> Subscribers.Demand {
-                stop(if: breakpoint.receiveOutput?(input))
+                stop(if: onOutput?(input))
                 return downstream.receive(input)
             }
 
             func receive(completion: Subscribers.Completion<Failure>) {
-                stop(if: breakpoint.receiveCompletion?(completion))
+                stop(if: onCompletion?(completion))
                 downstream.receive(completion: completion)
             }
 

@@ -3,11 +3,11 @@
 extension Publisher {
     /// Calls closures as events pass; each is called before the event goes on. Changes nothing.
     public func handleEvents(
-        receiveSubscription: ((any Subscription) -> Void)? = nil,
-        receiveOutput: ((Output) -> Void)? = nil,
-        receiveCompletion: ((Subscribers.Completion<Failure>) -> Void)? = nil,
-        receiveCancel: (() -> Void)? = nil,
-        receiveRequest: ((Subscribers.Demand) -> Void)? = nil
+        receiveSubscription: (@Sendable (any Subscription) -> Void)? = nil,
+        receiveOutput: (@Sendable (Output) -> Void)? = nil,
+        receiveCompletion: (@Sendable (Subscribers.Completion<Failure>) -> Void)? = nil,
+        receiveCancel: (@Sendable () -> Void)? = nil,
+        receiveRequest: (@Sendable (Subscribers.Demand) -> Void)? = nil
     ) -> Publishers.HandleEvents<Self> {
         Publishers.HandleEvents(
             upstream: self, receiveSubscription: receiveSubscription, receiveOutput: receiveOutput,
@@ -22,19 +22,19 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public var receiveSubscription: ((any Subscription) -> Void)?
-        public var receiveOutput: ((Output) -> Void)?
-        public var receiveCompletion: ((Subscribers.Completion<Failure>) -> Void)?
-        public var receiveCancel: (() -> Void)?
-        public var receiveRequest: ((Subscribers.Demand) -> Void)?
+        public var receiveSubscription: (@Sendable (any Subscription) -> Void)?
+        public var receiveOutput: (@Sendable (Output) -> Void)?
+        public var receiveCompletion: (@Sendable (Subscribers.Completion<Failure>) -> Void)?
+        public var receiveCancel: (@Sendable () -> Void)?
+        public var receiveRequest: (@Sendable (Subscribers.Demand) -> Void)?
 
         public init(
             upstream: Upstream,
-            receiveSubscription: ((any Subscription) -> Void)? = nil,
-            receiveOutput: ((Output) -> Void)? = nil,
-            receiveCompletion: ((Subscribers.Completion<Failure>) -> Void)? = nil,
-            receiveCancel: (() -> Void)? = nil,
-            receiveRequest: ((Subscribers.Demand) -> Void)?
+            receiveSubscription: (@Sendable (any Subscription) -> Void)? = nil,
+            receiveOutput: (@Sendable (Output) -> Void)? = nil,
+            receiveCompletion: (@Sendable (Subscribers.Completion<Failure>) -> Void)? = nil,
+            receiveCancel: (@Sendable () -> Void)? = nil,
+            receiveRequest: (@Sendable (Subscribers.Demand) -> Void)?
         ) {
             self.upstream = upstream
             self.receiveSubscription = receiveSubscription

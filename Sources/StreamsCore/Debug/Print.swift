@@ -5,7 +5,9 @@ extension Publisher {
     /// - Parameters:
     ///   - prefix: stands before each line, and a colon after it.
     ///   - stream: where to; standard output if there is none. Lines of one subscription are written one at a time.
-    public func print(_ prefix: String = "", to stream: (any TextOutputStream)? = nil) -> Publishers.Print<Self> {
+    public func print(_ prefix: String = "", to stream: (any TextOutputStream & Sendable)? = nil)
+        -> Publishers.Print<Self>
+    {
         Publishers.Print(upstream: self, prefix: prefix, to: stream)
     }
 
@@ -23,7 +25,8 @@ extension Publisher {
     ///   - line: stands behind that.
     ///   - stream: where to; standard output if there is none.
     public func debug(
-        prefix: String = "", function: String = #function, line: Int = #line, to stream: (any TextOutputStream)? = nil
+        prefix: String = "", function: String = #function, line: Int = #line,
+        to stream: (any TextOutputStream & Sendable)? = nil
     ) -> Publishers.HandleEvents<Self> {
         let output = LineOutput(stream)
         let place = "\(prefix)\(prefix.isEmpty ? "" : " ")\(function):\(line) "
@@ -49,9 +52,9 @@ extension Publishers {
 
         public let upstream: Upstream
         public let prefix: String
-        public let stream: (any TextOutputStream)?
+        public let stream: (any TextOutputStream & Sendable)?
 
-        public init(upstream: Upstream, prefix: String, to stream: (any TextOutputStream)? = nil) {
+        public init(upstream: Upstream, prefix: String, to stream: (any TextOutputStream & Sendable)? = nil) {
             self.upstream = upstream
             self.prefix = prefix
             self.stream = stream
@@ -93,9 +96,9 @@ private final class LineOutput: @unchecked Sendable {
     private var omitted = 0
     private var isWriting = false
     /// Of who is writing.
-    private var stream: (any TextOutputStream)?
+    private var stream: (any TextOutputStream & Sendable)?
 
-    init(_ stream: (any TextOutputStream)?) { self.stream = stream }
+    init(_ stream: (any TextOutputStream & Sendable)?) { self.stream = stream }
 
     func write(_ line: String) {
         let isFirst = lock.with {

@@ -29,7 +29,7 @@
 /// - ask upstream for no more than what can be sent or kept, as what was asked for may all come;
 /// - do not wait for anything within a call: whoever does something to the stream meanwhile leaves it to be done by the
 ///   thread that is at work, which also is why a value may be delivered by another thread than the one that sent it.
-public protocol OperatorBehavior<Input, InputFailure, Output, OutputFailure> {
+public protocol OperatorBehavior<Input, InputFailure, Output, OutputFailure>: SendableMetatype {
     /// What comes from upstream.
     associatedtype Input
     /// How upstream can fail.
@@ -80,13 +80,13 @@ extension Publishers {
         /// Whose values the behaviour receives.
         public let upstream: Upstream
         private let name: String
-        private let behavior: () -> Behavior
+        private let behavior: @Sendable () -> Behavior
 
         /// - Parameters:
         ///   - upstream: whose values the behaviour receives.
         ///   - name: what its subscriptions are called in logs.
         ///   - behavior: called for each subscriber.
-        public init(_ upstream: Upstream, name: String, behavior: @escaping () -> Behavior) {
+        public init(_ upstream: Upstream, name: String, behavior: @escaping @Sendable () -> Behavior) {
             self.upstream = upstream
             self.name = name
             self.behavior = behavior

@@ -2,7 +2,7 @@
 // the machine as signals, from whatever thread; what the machine asks of it goes out when the machine's turn is over.
 
 /// One of a machine's upstreams, as the machine sees it.
-class Upstream {
+class Upstream: @unchecked Sendable {
     private let lock = Lock()
 
     // Under the lock
@@ -105,7 +105,7 @@ enum UpstreamSignal<Input, Failure: Error> {
 
 /// An upstream whose values become signals.
 final class SignalingUpstream<Input, InputFailure: Error, Signal, Output, Failure: Error>: Upstream, Subscriber,
-    CustomStringConvertible
+    CustomStringConvertible, @unchecked Sendable
 {
     private let inlet: Inlet<Signal, Output, Failure>
     private let signal: (UpstreamSignal<Input, InputFailure>) -> Signal
@@ -141,7 +141,9 @@ enum ArrivalSignal<Failure: Error> {
 }
 
 /// An upstream whose values wait here until the machine takes them: as many as it was asked for at most.
-final class QueueingUpstream<Input, Output, Failure: Error>: Upstream, Subscriber, CustomStringConvertible {
+final class QueueingUpstream<Input, Output, Failure: Error>: Upstream, Subscriber, CustomStringConvertible,
+    @unchecked Sendable
+{
     private let inlet: Inlet<ArrivalSignal<Failure>, Output, Failure>
     private let lock = Lock()
     private var queue = Queue<Input>()

@@ -51,9 +51,16 @@ public struct Published<Value> {
     }
 }
 
-extension Publisher where Failure == Never {
+extension Publisher where Output: Sendable, Failure == Never {
     /// Stores each value in a published property, as `assign(to: &object.$property)`, until the property is no more.
-    public func assign(to published: inout Published<Output>.Publisher) { published.storage.follow(self) }
+    ///
+    /// The property changes on the thread that delivers. Where that is not the actor's that calls this, as of an object
+    /// of the main actor's, the first value traps: `receive(on: DispatchQueue.main)` stands before this then.
+    public func assign(
+        to published: inout Published<Output>.Publisher, isolation actor: isolated (any Actor)? = #isolation
+    ) {
+        published.storage.follow(self, on: actor)
+    }
 }
 
 /// What a published property holds. An object, so that what reflection copies of the property is this still.
@@ -92,11 +99,15 @@ final class PublishedStorage<Value>: @unchecked Sendable {
         }
     }
 
-    func follow<P: Publisher>(_ publisher: P) where P.Output == Value, P.Failure == Never {
+    /// - Parameter actor: whose the property is, if any actor's.
+    func follow<P: Publisher>(_ publisher: P, on actor: (any Actor)?) where P.Output == Value, P.Failure == Never {
         let identifier = CombineIdentifier()
         let sink = Subscribers.Sink<Value, Never>(
             receiveCompletion: { [weak self] _ in self?.forget(identifier) },
-            receiveValue: { [weak self] in self?.set($0) })
+            receiveValue: { [weak self] in
+                actor?.preconditionIsolated("A property of an actor's is assigned to on another thread.")
+                self?.set($0)
+            })
         lock.with { followed[identifier] = sink }
         publisher.subscribe(sink)
     }

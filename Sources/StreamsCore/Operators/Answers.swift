@@ -1,34 +1,38 @@
 // min, max, contains, allSatisfy: what can be told of a whole stream. Upstream is asked for everything, and cancelled
 // as soon as the answer is known.
 
-extension Publisher where Output: Comparable {
+extension Publisher where Output: Comparable & SendableMetatype {
     /// Publishes the least value, at the end; nothing if there was none.
-    public func min() -> Publishers.Comparison<Self> { max(by: >) }
+    public func min() -> Publishers.Comparison<Self> { max { $0 > $1 } }
     /// Publishes the greatest value, at the end; nothing if there was none.
-    public func max() -> Publishers.Comparison<Self> { max(by: <) }
+    public func max() -> Publishers.Comparison<Self> { max { $0 < $1 } }
 }
 
 extension Publisher {
     /// Publishes the least value by an order, at the end; nothing if there was none.
-    public func min(by areInIncreasingOrder: @escaping (Output, Output) -> Bool) -> Publishers.Comparison<Self> {
+    public func min(by areInIncreasingOrder: @escaping @Sendable (Output, Output) -> Bool)
+        -> Publishers.Comparison<Self>
+    {
         max { areInIncreasingOrder($1, $0) }
     }
 
     /// Publishes the greatest value by an order, at the end; nothing if there was none.
-    public func max(by areInIncreasingOrder: @escaping (Output, Output) -> Bool) -> Publishers.Comparison<Self> {
+    public func max(by areInIncreasingOrder: @escaping @Sendable (Output, Output) -> Bool)
+        -> Publishers.Comparison<Self>
+    {
         Publishers.Comparison(upstream: self, areInIncreasingOrder: areInIncreasingOrder)
     }
 
     /// As `min(by:)`; when the order throws, upstream is cancelled and the error is the end.
     public func tryMin(
-        by areInIncreasingOrder: @escaping (Output, Output) throws -> Bool
+        by areInIncreasingOrder: @escaping @Sendable (Output, Output) throws -> Bool
     ) -> Publishers.TryComparison<Self> {
         tryMax { try areInIncreasingOrder($1, $0) }
     }
 
     /// As `max(by:)`; when the order throws, upstream is cancelled and the error is the end.
     public func tryMax(
-        by areInIncreasingOrder: @escaping (Output, Output) throws -> Bool
+        by areInIncreasingOrder: @escaping @Sendable (Output, Output) throws -> Bool
     ) -> Publishers.TryComparison<Self> {
         Publishers.TryComparison(upstream: self, areInIncreasingOrder: areInIncreasingOrder)
     }
@@ -39,24 +43,26 @@ extension Publisher {
     }
 
     /// Publishes true as soon as there is a value that `predicate` is true for, else false at the end.
-    public func contains(where predicate: @escaping (Output) -> Bool) -> Publishers.ContainsWhere<Self> {
+    public func contains(where predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.ContainsWhere<Self> {
         Publishers.ContainsWhere(upstream: self, predicate: predicate)
     }
 
     /// As `contains(where:)`; when `predicate` throws, upstream is cancelled and the error is the end.
     public func tryContains(
-        where predicate: @escaping (Output) throws -> Bool
+        where predicate: @escaping @Sendable (Output) throws -> Bool
     ) -> Publishers.TryContainsWhere<Self> {
         Publishers.TryContainsWhere(upstream: self, predicate: predicate)
     }
 
     /// Publishes false as soon as there is a value that `predicate` is false for, else true at the end.
-    public func allSatisfy(_ predicate: @escaping (Output) -> Bool) -> Publishers.AllSatisfy<Self> {
+    public func allSatisfy(_ predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.AllSatisfy<Self> {
         Publishers.AllSatisfy(upstream: self, predicate: predicate)
     }
 
     /// As `allSatisfy`; when `predicate` throws, upstream is cancelled and the error is the end.
-    public func tryAllSatisfy(_ predicate: @escaping (Output) throws -> Bool) -> Publishers.TryAllSatisfy<Self> {
+    public func tryAllSatisfy(_ predicate: @escaping @Sendable (Output) throws -> Bool)
+        -> Publishers.TryAllSatisfy<Self>
+    {
         Publishers.TryAllSatisfy(upstream: self, predicate: predicate)
     }
 }
@@ -68,9 +74,11 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let areInIncreasingOrder: (Upstream.Output, Upstream.Output) -> Bool
+        public let areInIncreasingOrder: @Sendable (Upstream.Output, Upstream.Output) -> Bool
 
-        public init(upstream: Upstream, areInIncreasingOrder: @escaping (Upstream.Output, Upstream.Output) -> Bool) {
+        public init(
+            upstream: Upstream, areInIncreasingOrder: @escaping @Sendable (Upstream.Output, Upstream.Output) -> Bool
+        ) {
             self.upstream = upstream
             self.areInIncreasingOrder = areInIncreasingOrder
         }
@@ -94,10 +102,11 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let areInIncreasingOrder: (Upstream.Output, Upstream.Output) throws -> Bool
+        public let areInIncreasingOrder: @Sendable (Upstream.Output, Upstream.Output) throws -> Bool
 
         public init(
-            upstream: Upstream, areInIncreasingOrder: @escaping (Upstream.Output, Upstream.Output) throws -> Bool
+            upstream: Upstream,
+            areInIncreasingOrder: @escaping @Sendable (Upstream.Output, Upstream.Output) throws -> Bool
         ) {
             self.upstream = upstream
             self.areInIncreasingOrder = areInIncreasingOrder
@@ -149,9 +158,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) -> Bool
+        public let predicate: @Sendable (Upstream.Output) -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -174,9 +183,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) throws -> Bool
+        public let predicate: @Sendable (Upstream.Output) throws -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) throws -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) throws -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -199,9 +208,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) -> Bool
+        public let predicate: @Sendable (Upstream.Output) -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -224,9 +233,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) throws -> Bool
+        public let predicate: @Sendable (Upstream.Output) throws -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) throws -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) throws -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }

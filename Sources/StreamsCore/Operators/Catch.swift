@@ -3,14 +3,14 @@
 extension Publisher {
     /// When this publisher fails, goes on with the one that `handler` makes of the failure.
     public func `catch`<P: Publisher>(
-        _ handler: @escaping (Failure) -> P
+        _ handler: @escaping @Sendable (Failure) -> P
     ) -> Publishers.Catch<Self, P> where P.Output == Output {
         Publishers.Catch(upstream: self, handler: handler)
     }
 
     /// As `catch`; when `handler` throws, the error is the end.
     public func tryCatch<P: Publisher>(
-        _ handler: @escaping (Failure) throws -> P
+        _ handler: @escaping @Sendable (Failure) throws -> P
     ) -> Publishers.TryCatch<Self, P> where P.Output == Output {
         Publishers.TryCatch(upstream: self, handler: handler)
     }
@@ -28,9 +28,9 @@ extension Publishers {
         public typealias Failure = NewPublisher.Failure
 
         public let upstream: Upstream
-        public let handler: (Upstream.Failure) -> NewPublisher
+        public let handler: @Sendable (Upstream.Failure) -> NewPublisher
 
-        public init(upstream: Upstream, handler: @escaping (Upstream.Failure) -> NewPublisher) {
+        public init(upstream: Upstream, handler: @escaping @Sendable (Upstream.Failure) -> NewPublisher) {
             self.upstream = upstream
             self.handler = handler
         }
@@ -54,9 +54,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let handler: (Upstream.Failure) throws -> NewPublisher
+        public let handler: @Sendable (Upstream.Failure) throws -> NewPublisher
 
-        public init(upstream: Upstream, handler: @escaping (Upstream.Failure) throws -> NewPublisher) {
+        public init(upstream: Upstream, handler: @escaping @Sendable (Upstream.Failure) throws -> NewPublisher) {
             self.upstream = upstream
             self.handler = handler
         }

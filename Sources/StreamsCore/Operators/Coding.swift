@@ -1,7 +1,7 @@
 // encode and decode: values to and from a format, by any encoder that has one method for it.
 
 /// Encodes whole values, as `JSONEncoder` does.
-public protocol TopLevelEncoder {
+public protocol TopLevelEncoder: Sendable {
     /// What values are encoded to.
     associatedtype Output
     /// The encoded form of a value.
@@ -9,7 +9,7 @@ public protocol TopLevelEncoder {
 }
 
 /// Decodes whole values, as `JSONDecoder` does.
-public protocol TopLevelDecoder {
+public protocol TopLevelDecoder: Sendable {
     /// What values are decoded from.
     associatedtype Input
     /// Makes a value of its encoded form.

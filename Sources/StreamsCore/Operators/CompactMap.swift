@@ -3,14 +3,14 @@
 extension Publisher {
     /// Publishes what `transform` makes of each value, unless that is nil.
     public func compactMap<Result>(
-        _ transform: @escaping (Output) -> Result?
+        _ transform: @escaping @Sendable (Output) -> Result?
     ) -> Publishers.CompactMap<Self, Result> {
         Publishers.CompactMap(upstream: self, transform: transform)
     }
 
     /// As `compactMap`; when `transform` throws, upstream is cancelled and the error is the end.
     public func tryCompactMap<Result>(
-        _ transform: @escaping (Output) throws -> Result?
+        _ transform: @escaping @Sendable (Output) throws -> Result?
     ) -> Publishers.TryCompactMap<Self, Result> {
         Publishers.TryCompactMap(upstream: self, transform: transform)
     }
@@ -27,9 +27,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let transform: (Upstream.Output) -> Output?
+        public let transform: @Sendable (Upstream.Output) -> Output?
 
-        public init(upstream: Upstream, transform: @escaping (Upstream.Output) -> Output?) {
+        public init(upstream: Upstream, transform: @escaping @Sendable (Upstream.Output) -> Output?) {
             self.upstream = upstream
             self.transform = transform
         }
@@ -45,9 +45,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let transform: (Upstream.Output) throws -> Output?
+        public let transform: @Sendable (Upstream.Output) throws -> Output?
 
-        public init(upstream: Upstream, transform: @escaping (Upstream.Output) throws -> Output?) {
+        public init(upstream: Upstream, transform: @escaping @Sendable (Upstream.Output) throws -> Output?) {
             self.upstream = upstream
             self.transform = transform
         }
@@ -67,14 +67,16 @@ extension Publishers {
 extension Publishers.CompactMap {
     /// As `Publisher.compactMap`, in one step with the operator before.
     public func compactMap<Result>(
-        _ transform: @escaping (Output) -> Result?
+        _ transform: @escaping @Sendable (Output) -> Result?
     ) -> Publishers.CompactMap<Upstream, Result> {
         let first = self.transform
         return Publishers.CompactMap(upstream: upstream) { first($0).flatMap(transform) }
     }
 
     /// As `Publisher.map`, in one step with the operator before.
-    public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.CompactMap<Upstream, Result> {
+    public func map<Result>(_ transform: @escaping @Sendable (Output) -> Result)
+        -> Publishers.CompactMap<Upstream, Result>
+    {
         let first = self.transform
         return Publishers.CompactMap(upstream: upstream) { first($0).map(transform) }
     }
@@ -83,7 +85,7 @@ extension Publishers.CompactMap {
 extension Publishers.TryCompactMap {
     /// As `Publisher.compactMap`, in one step with the operator before.
     public func compactMap<Result>(
-        _ transform: @escaping (Output) throws -> Result?
+        _ transform: @escaping @Sendable (Output) throws -> Result?
     ) -> Publishers.TryCompactMap<Upstream, Result> {
         let first = self.transform
         return Publishers.TryCompactMap(upstream: upstream) { try first($0).flatMap(transform) }

@@ -4,7 +4,7 @@
 extension Publisher {
     /// Makes another failure of the one that upstream ends with.
     public func mapError<NewFailure: Error>(
-        _ transform: @escaping (Failure) -> NewFailure
+        _ transform: @escaping @Sendable (Failure) -> NewFailure
     ) -> Publishers.MapError<Self, NewFailure> {
         Publishers.MapError(upstream: self, transform)
     }
@@ -39,14 +39,14 @@ extension Publishers {
         public typealias Output = Upstream.Output
 
         public let upstream: Upstream
-        public let transform: (Upstream.Failure) -> Failure
+        public let transform: @Sendable (Upstream.Failure) -> Failure
 
-        public init(upstream: Upstream, transform: @escaping (Upstream.Failure) -> Failure) {
+        public init(upstream: Upstream, transform: @escaping @Sendable (Upstream.Failure) -> Failure) {
             self.upstream = upstream
             self.transform = transform
         }
 
-        public init(upstream: Upstream, _ transform: @escaping (Upstream.Failure) -> Failure) {
+        public init(upstream: Upstream, _ transform: @escaping @Sendable (Upstream.Failure) -> Failure) {
             self.init(upstream: upstream, transform: transform)
         }
 
@@ -92,7 +92,7 @@ extension Publishers {
         }
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Never {
-            let stop: (Upstream.Failure) -> Never = { [prefix, file, line] failure in
+            let stop: @Sendable (Upstream.Failure) -> Never = { [prefix, file, line] failure in
                 preconditionFailure("\(prefix)\(prefix.isEmpty ? "" : ": ")\(failure)", file: file, line: line)
             }
             upstream.subscribe(
@@ -126,7 +126,7 @@ extension Publishers.ReplaceError: Equatable where Upstream: Equatable, Upstream
 
 private struct FailureChange<Downstream: Subscriber, Failure: Error>: Subscriber, CustomStringConvertible {
     let downstream: Downstream
-    let failure: (Failure) -> Downstream.Failure
+    let failure: @Sendable (Failure) -> Downstream.Failure
     let description: String
     let combineIdentifier = CombineIdentifier()
 

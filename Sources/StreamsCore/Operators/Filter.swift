@@ -2,12 +2,12 @@
 
 extension Publisher {
     /// Publishes the values that `isIncluded` is true for.
-    public func filter(_ isIncluded: @escaping (Output) -> Bool) -> Publishers.Filter<Self> {
+    public func filter(_ isIncluded: @escaping @Sendable (Output) -> Bool) -> Publishers.Filter<Self> {
         Publishers.Filter(upstream: self, isIncluded: isIncluded)
     }
 
     /// As `filter`; when `isIncluded` throws, upstream is cancelled and the error is the end.
-    public func tryFilter(_ isIncluded: @escaping (Output) throws -> Bool) -> Publishers.TryFilter<Self> {
+    public func tryFilter(_ isIncluded: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryFilter<Self> {
         Publishers.TryFilter(upstream: self, isIncluded: isIncluded)
     }
 }
@@ -19,9 +19,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let isIncluded: (Upstream.Output) -> Bool
+        public let isIncluded: @Sendable (Upstream.Output) -> Bool
 
-        public init(upstream: Upstream, isIncluded: @escaping (Upstream.Output) -> Bool) {
+        public init(upstream: Upstream, isIncluded: @escaping @Sendable (Upstream.Output) -> Bool) {
             self.upstream = upstream
             self.isIncluded = isIncluded
         }
@@ -40,9 +40,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let isIncluded: (Upstream.Output) throws -> Bool
+        public let isIncluded: @Sendable (Upstream.Output) throws -> Bool
 
-        public init(upstream: Upstream, isIncluded: @escaping (Upstream.Output) throws -> Bool) {
+        public init(upstream: Upstream, isIncluded: @escaping @Sendable (Upstream.Output) throws -> Bool) {
             self.upstream = upstream
             self.isIncluded = isIncluded
         }
@@ -61,13 +61,13 @@ extension Publishers {
 
 extension Publishers.Filter {
     /// As `Publisher.filter`, in one step with the operator before.
-    public func filter(_ isIncluded: @escaping (Output) -> Bool) -> Publishers.Filter<Upstream> {
+    public func filter(_ isIncluded: @escaping @Sendable (Output) -> Bool) -> Publishers.Filter<Upstream> {
         let first = self.isIncluded
         return Publishers.Filter(upstream: upstream) { first($0) && isIncluded($0) }
     }
 
     /// As `Publisher.tryFilter`, in one step with the operator before.
-    public func tryFilter(_ isIncluded: @escaping (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
+    public func tryFilter(_ isIncluded: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
         let first = self.isIncluded
         return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }
     }
@@ -75,12 +75,12 @@ extension Publishers.Filter {
 
 extension Publishers.TryFilter {
     /// As `Publisher.filter`, in one step with the operator before.
-    public func filter(_ isIncluded: @escaping (Output) -> Bool) -> Publishers.TryFilter<Upstream> {
+    public func filter(_ isIncluded: @escaping @Sendable (Output) -> Bool) -> Publishers.TryFilter<Upstream> {
         tryFilter(isIncluded)
     }
 
     /// As `Publisher.tryFilter`, in one step with the operator before.
-    public func tryFilter(_ isIncluded: @escaping (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
+    public func tryFilter(_ isIncluded: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryFilter<Upstream> {
         let first = self.isIncluded
         return Publishers.TryFilter(upstream: upstream) { try first($0) && isIncluded($0) }
     }
@@ -91,7 +91,7 @@ extension Publishers.TryFilter {
 struct Sieve<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible {
     let downstream: Downstream
     let description: String
-    let transform: (Input) -> Downstream.Input?
+    let transform: @Sendable (Input) -> Downstream.Input?
     let combineIdentifier = CombineIdentifier()
 
     func receive(subscription: any Subscription) { downstream.receive(subscription: subscription) }

@@ -5,12 +5,13 @@ extension Publisher {
     public func first() -> Publishers.First<Self> { Publishers.First(upstream: self) }
 
     /// Publishes the first value that `predicate` is true for, and ends.
-    public func first(where predicate: @escaping (Output) -> Bool) -> Publishers.FirstWhere<Self> {
+    public func first(where predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.FirstWhere<Self> {
         Publishers.FirstWhere(upstream: self, predicate: predicate)
     }
 
     /// As `first(where:)`; when `predicate` throws, upstream is cancelled and the error is the end.
-    public func tryFirst(where predicate: @escaping (Output) throws -> Bool) -> Publishers.TryFirstWhere<Self> {
+    public func tryFirst(where predicate: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryFirstWhere<Self>
+    {
         Publishers.TryFirstWhere(upstream: self, predicate: predicate)
     }
 
@@ -18,12 +19,12 @@ extension Publisher {
     public func last() -> Publishers.Last<Self> { Publishers.Last(upstream: self) }
 
     /// Publishes the last value that `predicate` is true for, at the end.
-    public func last(where predicate: @escaping (Output) -> Bool) -> Publishers.LastWhere<Self> {
+    public func last(where predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.LastWhere<Self> {
         Publishers.LastWhere(upstream: self, predicate: predicate)
     }
 
     /// As `last(where:)`; when `predicate` throws, upstream is cancelled and the error is the end.
-    public func tryLast(where predicate: @escaping (Output) throws -> Bool) -> Publishers.TryLastWhere<Self> {
+    public func tryLast(where predicate: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryLastWhere<Self> {
         Publishers.TryLastWhere(upstream: self, predicate: predicate)
     }
 }
@@ -58,9 +59,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) -> Bool
+        public let predicate: @Sendable (Upstream.Output) -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -84,9 +85,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) throws -> Bool
+        public let predicate: @Sendable (Upstream.Output) throws -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) throws -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) throws -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -135,9 +136,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) -> Bool
+        public let predicate: @Sendable (Upstream.Output) -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -161,9 +162,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) throws -> Bool
+        public let predicate: @Sendable (Upstream.Output) throws -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) throws -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) throws -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }

@@ -3,7 +3,7 @@
 
 extension Publisher {
     /// Publishes what `transform` makes of each value.
-    public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.Map<Self, Result> {
+    public func map<Result>(_ transform: @escaping @Sendable (Output) -> Result) -> Publishers.Map<Self, Result> {
         Publishers.Map(upstream: self, transform: transform)
     }
 }
@@ -14,9 +14,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let transform: (Upstream.Output) -> Output
+        public let transform: @Sendable (Upstream.Output) -> Output
 
-        public init(upstream: Upstream, transform: @escaping (Upstream.Output) -> Output) {
+        public init(upstream: Upstream, transform: @escaping @Sendable (Upstream.Output) -> Output) {
             self.upstream = upstream
             self.transform = transform
         }
@@ -28,7 +28,7 @@ extension Publishers {
         private struct Inner<Downstream: Subscriber>: Subscriber, CustomStringConvertible
         where Downstream.Input == Output, Downstream.Failure == Upstream.Failure {
             let downstream: Downstream
-            let transform: (Upstream.Output) -> Output
+            let transform: @Sendable (Upstream.Output) -> Output
             let combineIdentifier = CombineIdentifier()
 
             func receive(subscription: any Subscription) { downstream.receive(subscription: subscription) }
@@ -43,7 +43,7 @@ extension Publishers {
 
 extension Publishers.Map {
     /// As `Publisher.map`, in one step with the operator before.
-    public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.Map<Upstream, Result> {
+    public func map<Result>(_ transform: @escaping @Sendable (Output) -> Result) -> Publishers.Map<Upstream, Result> {
         let first = self.transform
         return Publishers.Map(upstream: upstream) { transform(first($0)) }
     }

@@ -2,32 +2,36 @@
 
 extension Publisher {
     /// Publishes what `transform` makes of each value; when it throws, upstream is cancelled and the error is the end.
-    public func tryMap<Result>(_ transform: @escaping (Output) throws -> Result) -> Publishers.TryMap<Self, Result> {
+    public func tryMap<Result>(_ transform: @escaping @Sendable (Output) throws -> Result)
+        -> Publishers.TryMap<Self, Result>
+    {
         Publishers.TryMap(upstream: self, transform: transform)
     }
 
     /// Publishes `output` in place of each nil.
     public func replaceNil<Wrapped>(with output: Wrapped) -> Publishers.Map<Self, Wrapped> where Output == Wrapped? {
-        map { $0 ?? output }
+        let output = Unchecked(output)
+        return map { $0 ?? output.value }
     }
 
     /// Publishes a property of each value.
     public func map<Result>(
-        _ keyPath: KeyPath<Output, Result>
+        _ keyPath: KeyPath<Output, Result> & Sendable
     ) -> Publishers.MapKeyPath<Self, Result> {
         Publishers.MapKeyPath(upstream: self, keyPath: keyPath)
     }
 
     /// Publishes two properties of each value.
     public func map<Result0, Result1>(
-        _ keyPath0: KeyPath<Output, Result0>, _ keyPath1: KeyPath<Output, Result1>
+        _ keyPath0: KeyPath<Output, Result0> & Sendable, _ keyPath1: KeyPath<Output, Result1> & Sendable
     ) -> Publishers.MapKeyPath2<Self, Result0, Result1> {
         Publishers.MapKeyPath2(upstream: self, keyPath0: keyPath0, keyPath1: keyPath1)
     }
 
     /// Publishes three properties of each value.
     public func map<Result0, Result1, Result2>(
-        _ keyPath0: KeyPath<Output, Result0>, _ keyPath1: KeyPath<Output, Result1>, _ keyPath2: KeyPath<Output, Result2>
+        _ keyPath0: KeyPath<Output, Result0> & Sendable, _ keyPath1: KeyPath<Output, Result1> & Sendable,
+        _ keyPath2: KeyPath<Output, Result2> & Sendable
     ) -> Publishers.MapKeyPath3<Self, Result0, Result1, Result2> {
         Publishers.MapKeyPath3(upstream: self, keyPath0: keyPath0, keyPath1: keyPath1, keyPath2: keyPath2)
     }
@@ -39,9 +43,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let transform: (Upstream.Output) throws -> Output
+        public let transform: @Sendable (Upstream.Output) throws -> Output
 
-        public init(upstream: Upstream, transform: @escaping (Upstream.Output) throws -> Output) {
+        public init(upstream: Upstream, transform: @escaping @Sendable (Upstream.Output) throws -> Output) {
             self.upstream = upstream
             self.transform = transform
         }
@@ -60,9 +64,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let keyPath: KeyPath<Upstream.Output, Output>
+        public let keyPath: KeyPath<Upstream.Output, Output> & Sendable
 
-        init(upstream: Upstream, keyPath: KeyPath<Upstream.Output, Output>) {
+        init(upstream: Upstream, keyPath: KeyPath<Upstream.Output, Output> & Sendable) {
             self.upstream = upstream
             self.keyPath = keyPath
         }
@@ -78,11 +82,12 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let keyPath0: KeyPath<Upstream.Output, Output0>
-        public let keyPath1: KeyPath<Upstream.Output, Output1>
+        public let keyPath0: KeyPath<Upstream.Output, Output0> & Sendable
+        public let keyPath1: KeyPath<Upstream.Output, Output1> & Sendable
 
         init(
-            upstream: Upstream, keyPath0: KeyPath<Upstream.Output, Output0>, keyPath1: KeyPath<Upstream.Output, Output1>
+            upstream: Upstream, keyPath0: KeyPath<Upstream.Output, Output0> & Sendable,
+            keyPath1: KeyPath<Upstream.Output, Output1> & Sendable
         ) {
             self.upstream = upstream
             self.keyPath0 = keyPath0
@@ -101,13 +106,14 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let keyPath0: KeyPath<Upstream.Output, Output0>
-        public let keyPath1: KeyPath<Upstream.Output, Output1>
-        public let keyPath2: KeyPath<Upstream.Output, Output2>
+        public let keyPath0: KeyPath<Upstream.Output, Output0> & Sendable
+        public let keyPath1: KeyPath<Upstream.Output, Output1> & Sendable
+        public let keyPath2: KeyPath<Upstream.Output, Output2> & Sendable
 
         init(
-            upstream: Upstream, keyPath0: KeyPath<Upstream.Output, Output0>,
-            keyPath1: KeyPath<Upstream.Output, Output1>, keyPath2: KeyPath<Upstream.Output, Output2>
+            upstream: Upstream, keyPath0: KeyPath<Upstream.Output, Output0> & Sendable,
+            keyPath1: KeyPath<Upstream.Output, Output1> & Sendable,
+            keyPath2: KeyPath<Upstream.Output, Output2> & Sendable
         ) {
             self.upstream = upstream
             self.keyPath0 = keyPath0
@@ -128,7 +134,7 @@ extension Publishers {
 extension Publishers.Map {
     /// As `Publisher.tryMap`, in one step with the operator before.
     public func tryMap<Result>(
-        _ transform: @escaping (Output) throws -> Result
+        _ transform: @escaping @Sendable (Output) throws -> Result
     ) -> Publishers.TryMap<Upstream, Result> {
         let first = self.transform
         return Publishers.TryMap(upstream: upstream) { try transform(first($0)) }
@@ -137,13 +143,14 @@ extension Publishers.Map {
 
 extension Publishers.TryMap {
     /// As `Publisher.map`, in one step with the operator before.
-    public func map<Result>(_ transform: @escaping (Output) -> Result) -> Publishers.TryMap<Upstream, Result> {
+    public func map<Result>(_ transform: @escaping @Sendable (Output) -> Result) -> Publishers.TryMap<Upstream, Result>
+    {
         tryMap(transform)
     }
 
     /// As `Publisher.tryMap`, in one step with the operator before.
     public func tryMap<Result>(
-        _ transform: @escaping (Output) throws -> Result
+        _ transform: @escaping @Sendable (Output) throws -> Result
     ) -> Publishers.TryMap<Upstream, Result> {
         let first = self.transform
         return Publishers.TryMap(upstream: upstream) { try transform(first($0)) }

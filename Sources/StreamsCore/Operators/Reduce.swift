@@ -3,14 +3,14 @@
 extension Publisher {
     /// Publishes, at the end, what `next` makes of all values, one after the other, beginning with `initial`.
     public func reduce<Accumulator>(
-        _ initial: Accumulator, _ next: @escaping (Accumulator, Output) -> Accumulator
+        _ initial: Accumulator, _ next: @escaping @Sendable (Accumulator, Output) -> Accumulator
     ) -> Publishers.Reduce<Self, Accumulator> {
         Publishers.Reduce(upstream: self, initial: initial, nextPartialResult: next)
     }
 
     /// As `reduce`; when `next` throws, upstream is cancelled and the error is the end.
     public func tryReduce<Accumulator>(
-        _ initial: Accumulator, _ next: @escaping (Accumulator, Output) throws -> Accumulator
+        _ initial: Accumulator, _ next: @escaping @Sendable (Accumulator, Output) throws -> Accumulator
     ) -> Publishers.TryReduce<Self, Accumulator> {
         Publishers.TryReduce(upstream: self, initial: initial, nextPartialResult: next)
     }
@@ -33,10 +33,11 @@ extension Publishers {
 
         public let upstream: Upstream
         public let initial: Output
-        public let nextPartialResult: (Output, Upstream.Output) -> Output
+        public let nextPartialResult: @Sendable (Output, Upstream.Output) -> Output
 
         public init(
-            upstream: Upstream, initial: Output, nextPartialResult: @escaping (Output, Upstream.Output) -> Output
+            upstream: Upstream, initial: Output,
+            nextPartialResult: @escaping @Sendable (Output, Upstream.Output) -> Output
         ) {
             self.upstream = upstream
             self.initial = initial
@@ -61,10 +62,11 @@ extension Publishers {
 
         public let upstream: Upstream
         public let initial: Output
-        public let nextPartialResult: (Output, Upstream.Output) throws -> Output
+        public let nextPartialResult: @Sendable (Output, Upstream.Output) throws -> Output
 
         public init(
-            upstream: Upstream, initial: Output, nextPartialResult: @escaping (Output, Upstream.Output) throws -> Output
+            upstream: Upstream, initial: Output,
+            nextPartialResult: @escaping @Sendable (Output, Upstream.Output) throws -> Output
         ) {
             self.upstream = upstream
             self.initial = initial

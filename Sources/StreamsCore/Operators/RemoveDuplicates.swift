@@ -2,20 +2,20 @@
 
 extension Publisher {
     /// Publishes the values that are not equal to the one before.
-    public func removeDuplicates() -> Publishers.RemoveDuplicates<Self> where Output: Equatable {
-        removeDuplicates(by: ==)
+    public func removeDuplicates() -> Publishers.RemoveDuplicates<Self> where Output: Equatable & SendableMetatype {
+        removeDuplicates { $0 == $1 }
     }
 
     /// Publishes the values that are not the same, by `predicate`, as the one published before.
     public func removeDuplicates(
-        by predicate: @escaping (Output, Output) -> Bool
+        by predicate: @escaping @Sendable (Output, Output) -> Bool
     ) -> Publishers.RemoveDuplicates<Self> {
         Publishers.RemoveDuplicates(upstream: self, predicate: predicate)
     }
 
     /// As `removeDuplicates(by:)`; when `predicate` throws, upstream is cancelled and the error is the end.
     public func tryRemoveDuplicates(
-        by predicate: @escaping (Output, Output) throws -> Bool
+        by predicate: @escaping @Sendable (Output, Output) throws -> Bool
     ) -> Publishers.TryRemoveDuplicates<Self> {
         Publishers.TryRemoveDuplicates(upstream: self, predicate: predicate)
     }
@@ -28,9 +28,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let predicate: (Output, Output) -> Bool
+        public let predicate: @Sendable (Output, Output) -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Output, Output) -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Output, Output) -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -51,9 +51,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let predicate: (Output, Output) throws -> Bool
+        public let predicate: @Sendable (Output, Output) throws -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Output, Output) throws -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Output, Output) throws -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }

@@ -3,14 +3,14 @@
 extension Publisher {
     /// Publishes, for each value, what `next` makes of it and of the result before, which is `initial` at first.
     public func scan<Result>(
-        _ initial: Result, _ next: @escaping (Result, Output) -> Result
+        _ initial: Result, _ next: @escaping @Sendable (Result, Output) -> Result
     ) -> Publishers.Scan<Self, Result> {
         Publishers.Scan(upstream: self, initialResult: initial, nextPartialResult: next)
     }
 
     /// As `scan`; when `next` throws, upstream is cancelled and the error is the end.
     public func tryScan<Result>(
-        _ initial: Result, _ next: @escaping (Result, Output) throws -> Result
+        _ initial: Result, _ next: @escaping @Sendable (Result, Output) throws -> Result
     ) -> Publishers.TryScan<Self, Result> {
         Publishers.TryScan(upstream: self, initialResult: initial, nextPartialResult: next)
     }
@@ -23,11 +23,11 @@ extension Publishers {
 
         public let upstream: Upstream
         public let initialResult: Output
-        public let nextPartialResult: (Output, Upstream.Output) -> Output
+        public let nextPartialResult: @Sendable (Output, Upstream.Output) -> Output
 
         public init(
             upstream: Upstream, initialResult: Output,
-            nextPartialResult: @escaping (Output, Upstream.Output) -> Output
+            nextPartialResult: @escaping @Sendable (Output, Upstream.Output) -> Output
         ) {
             self.upstream = upstream
             self.initialResult = initialResult
@@ -46,11 +46,11 @@ extension Publishers {
 
         public let upstream: Upstream
         public let initialResult: Output
-        public let nextPartialResult: (Output, Upstream.Output) throws -> Output
+        public let nextPartialResult: @Sendable (Output, Upstream.Output) throws -> Output
 
         public init(
             upstream: Upstream, initialResult: Output,
-            nextPartialResult: @escaping (Output, Upstream.Output) throws -> Output
+            nextPartialResult: @escaping @Sendable (Output, Upstream.Output) throws -> Output
         ) {
             self.upstream = upstream
             self.initialResult = initialResult
@@ -66,7 +66,7 @@ extension Publishers {
 }
 
 /// The subscription is upstream's: values come one at a time, and the state is nobody else's.
-private final class Scanner<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible {
+private final class Scanner<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible, @unchecked Sendable {
     private let downstream: Downstream
     private var result: Downstream.Input
     private let next: (Downstream.Input, Input) -> Downstream.Input

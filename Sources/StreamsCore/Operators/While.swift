@@ -2,22 +2,24 @@
 
 extension Publisher {
     /// Publishes values up to the first for which `predicate` is false, and ends there.
-    public func prefix(while predicate: @escaping (Output) -> Bool) -> Publishers.PrefixWhile<Self> {
+    public func prefix(while predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.PrefixWhile<Self> {
         Publishers.PrefixWhile(upstream: self, predicate: predicate)
     }
 
     /// As `prefix(while:)`; when `predicate` throws, upstream is cancelled and the error is the end.
-    public func tryPrefix(while predicate: @escaping (Output) throws -> Bool) -> Publishers.TryPrefixWhile<Self> {
+    public func tryPrefix(while predicate: @escaping @Sendable (Output) throws -> Bool)
+        -> Publishers.TryPrefixWhile<Self>
+    {
         Publishers.TryPrefixWhile(upstream: self, predicate: predicate)
     }
 
     /// Publishes values from the first on for which `predicate` is false.
-    public func drop(while predicate: @escaping (Output) -> Bool) -> Publishers.DropWhile<Self> {
+    public func drop(while predicate: @escaping @Sendable (Output) -> Bool) -> Publishers.DropWhile<Self> {
         Publishers.DropWhile(upstream: self, predicate: predicate)
     }
 
     /// As `drop(while:)`; when `predicate` throws, upstream is cancelled and the error is the end.
-    public func tryDrop(while predicate: @escaping (Output) throws -> Bool) -> Publishers.TryDropWhile<Self> {
+    public func tryDrop(while predicate: @escaping @Sendable (Output) throws -> Bool) -> Publishers.TryDropWhile<Self> {
         Publishers.TryDropWhile(upstream: self, predicate: predicate)
     }
 
@@ -32,9 +34,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) -> Bool
+        public let predicate: @Sendable (Upstream.Output) -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -53,9 +55,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) throws -> Bool
+        public let predicate: @Sendable (Upstream.Output) throws -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) throws -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) throws -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -75,9 +77,9 @@ extension Publishers {
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) -> Bool
+        public let predicate: @Sendable (Upstream.Output) -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }
@@ -97,9 +99,9 @@ extension Publishers {
         public typealias Failure = any Error
 
         public let upstream: Upstream
-        public let predicate: (Upstream.Output) throws -> Bool
+        public let predicate: @Sendable (Upstream.Output) throws -> Bool
 
-        public init(upstream: Upstream, predicate: @escaping (Upstream.Output) throws -> Bool) {
+        public init(upstream: Upstream, predicate: @escaping @Sendable (Upstream.Output) throws -> Bool) {
             self.upstream = upstream
             self.predicate = predicate
         }

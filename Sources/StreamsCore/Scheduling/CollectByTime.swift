@@ -1,6 +1,6 @@
 // collect by time: values are put together in groups, each of which ends with an interval of time.
 
-extension Publisher {
+extension Publisher where Output: Sendable {
     /// Collects values, and delivers them on a scheduler as an array when an interval has passed; with
     /// `byTimeOrCount` also when there are so many. When upstream finishes, what has been collected comes before the
     /// end; when it fails, the failure comes alone.
@@ -28,7 +28,7 @@ extension Publishers {
     }
 
     /// See `Publisher.collect(_:options:)`.
-    public struct CollectByTime<Upstream: Publisher, Context: Scheduler>: Publisher {
+    public struct CollectByTime<Upstream: Publisher, Context: Scheduler>: Publisher where Upstream.Output: Sendable {
         public typealias Output = [Upstream.Output]
         public typealias Failure = Upstream.Failure
 

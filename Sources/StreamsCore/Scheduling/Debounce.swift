@@ -1,6 +1,6 @@
 // debounce: a value is delivered when none has come for a while.
 
-extension Publisher {
+extension Publisher where Output: Sendable {
     /// Delivers a value on `scheduler` when `dueTime` has passed since it came and no other one has come meanwhile;
     /// the earlier ones are dropped, and so is one that nobody has asked for. The end comes without delay, and what is
     /// not due by then is dropped.
@@ -13,7 +13,7 @@ extension Publisher {
 
 extension Publishers {
     /// See `Publisher.debounce`.
-    public struct Debounce<Upstream: Publisher, Context: Scheduler>: Publisher {
+    public struct Debounce<Upstream: Publisher, Context: Scheduler>: Publisher where Upstream.Output: Sendable {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 

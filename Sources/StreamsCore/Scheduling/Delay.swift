@@ -1,6 +1,6 @@
 // delay: events are delivered later than they came.
 
-extension Publisher {
+extension Publisher where Output: Sendable {
     /// Delivers values and the end on `scheduler`, when `interval` has passed since they came. Upstream is asked for
     /// more only while fewer than 1,024 values are overdue, because the subscriber is slow.
     ///
@@ -21,7 +21,7 @@ extension Publisher {
 
 extension Publishers {
     /// See `Publisher.delay`.
-    public struct Delay<Upstream: Publisher, Context: Scheduler>: Publisher {
+    public struct Delay<Upstream: Publisher, Context: Scheduler>: Publisher where Upstream.Output: Sendable {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 

@@ -55,18 +55,18 @@ public struct ImmediateScheduler: Scheduler, Sendable {
     public var now: SchedulerTimeType { SchedulerTimeType() }
     public var minimumTolerance: SchedulerTimeType.Stride { 0 }
 
-    public func schedule(options: Never?, _ action: @escaping () -> Void) { action() }
+    public func schedule(options: Never?, _ action: @escaping @Sendable () -> Void) { action() }
 
     public func schedule(
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: Never?,
-        _ action: @escaping () -> Void
+        _ action: @escaping @Sendable () -> Void
     ) {
         action()
     }
 
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
-        options: Never?, _ action: @escaping () -> Void
+        options: Never?, _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
         action()
         return Subscriptions.empty

@@ -1,6 +1,6 @@
 // receive(on:): events are delivered on a scheduler.
 
-extension Publisher {
+extension Publisher where Output: Sendable {
     /// Delivers values and the end on `scheduler`. Cancellation goes upstream directly.
     ///
     /// Demand goes upstream as far as there is room: at most 1,024 values wait for the scheduler or are asked for, of
@@ -16,7 +16,7 @@ extension Publisher {
 
 extension Publishers {
     /// See `Publisher.receive(on:options:)`.
-    public struct ReceiveOn<Upstream: Publisher, Context: Scheduler>: Publisher {
+    public struct ReceiveOn<Upstream: Publisher, Context: Scheduler>: Publisher where Upstream.Output: Sendable {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 

@@ -15,9 +15,9 @@ public protocol SchedulerTimeIntervalConvertible {
 }
 
 /// Carries out closures, as soon as it can or at a time of its clock.
-public protocol Scheduler<SchedulerTimeType> {
+public protocol Scheduler<SchedulerTimeType>: SendableMetatype {
     /// A moment on the scheduler's clock.
-    associatedtype SchedulerTimeType: Strideable
+    associatedtype SchedulerTimeType: Strideable, Sendable
     where SchedulerTimeType.Stride: SchedulerTimeIntervalConvertible
     /// How something is to be carried out, as far as the scheduler leaves a choice.
     associatedtype SchedulerOptions
@@ -28,31 +28,31 @@ public protocol Scheduler<SchedulerTimeType> {
     var minimumTolerance: SchedulerTimeType.Stride { get }
 
     /// Carries out `action` as soon as it can.
-    func schedule(options: SchedulerOptions?, _ action: @escaping () -> Void)
+    func schedule(options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void)
     /// Carries out `action` when it is `date`, or later by no more than about `tolerance`.
     func schedule(
         after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, options: SchedulerOptions?,
-        _ action: @escaping () -> Void)
+        _ action: @escaping @Sendable () -> Void)
     /// Carries out `action` when it is `date`, and then each time that `interval` has passed.
     /// - Returns: what ends the repetition when it is cancelled.
     func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
-        options: SchedulerOptions?, _ action: @escaping () -> Void
+        options: SchedulerOptions?, _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable
 }
 
 extension Scheduler {
     /// Carries out `action` as soon as it can.
-    public func schedule(_ action: @escaping () -> Void) { schedule(options: nil, action) }
+    public func schedule(_ action: @escaping @Sendable () -> Void) { schedule(options: nil, action) }
 
     /// Carries out `action` when it is `date`, as accurately as it can.
-    public func schedule(after date: SchedulerTimeType, _ action: @escaping () -> Void) {
+    public func schedule(after date: SchedulerTimeType, _ action: @escaping @Sendable () -> Void) {
         schedule(after: date, tolerance: minimumTolerance, options: nil, action)
     }
 
     /// Carries out `action` when it is `date`, or later by no more than about `tolerance`.
     public func schedule(
-        after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, _ action: @escaping () -> Void
+        after date: SchedulerTimeType, tolerance: SchedulerTimeType.Stride, _ action: @escaping @Sendable () -> Void
     ) {
         schedule(after: date, tolerance: tolerance, options: nil, action)
     }
@@ -60,7 +60,7 @@ extension Scheduler {
     /// Carries out `action` when it is `date`, and then each time that `interval` has passed, as accurately as it can.
     /// - Returns: what ends the repetition when it is cancelled.
     public func schedule(
-        after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, _ action: @escaping () -> Void
+        after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
         schedule(after: date, interval: interval, tolerance: minimumTolerance, options: nil, action)
     }
@@ -69,7 +69,7 @@ extension Scheduler {
     /// - Returns: what ends the repetition when it is cancelled.
     public func schedule(
         after date: SchedulerTimeType, interval: SchedulerTimeType.Stride, tolerance: SchedulerTimeType.Stride,
-        _ action: @escaping () -> Void
+        _ action: @escaping @Sendable () -> Void
     ) -> any Cancellable {
         schedule(after: date, interval: interval, tolerance: tolerance, options: nil, action)
     }

@@ -2,13 +2,13 @@
 
 /// What an operator does that delivers on a scheduler, or by its clock. Calls come one at a time, under a lock: they
 /// change state and put on the stage what is to happen, and call nothing foreign.
-protocol TimedBehavior<Input, InputFailure, Output, OutputFailure> {
+protocol TimedBehavior<Input, InputFailure, Output, OutputFailure>: SendableMetatype {
     associatedtype Input
     associatedtype InputFailure: Error
     associatedtype Output
     associatedtype OutputFailure: Error
     /// A moment on the scheduler's clock.
-    associatedtype Time: Strideable
+    associatedtype Time: Strideable, Sendable
 
     /// Whether `stage.now` is read for each event, which has its cost.
     static var readsClock: Bool { get }

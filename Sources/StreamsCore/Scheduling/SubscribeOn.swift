@@ -1,6 +1,6 @@
 // subscribe(on:): what goes upstream goes there on a scheduler.
 
-extension Publisher {
+extension Publisher where Output: Sendable {
     /// Subscribes, asks for values and cancels on `scheduler`. Values and the end come as upstream delivers them.
     ///
     /// A demand takes effect when the scheduler gets round to it: a subject that keeps nothing loses what it is sent
@@ -14,7 +14,7 @@ extension Publisher {
 
 extension Publishers {
     /// See `Publisher.subscribe(on:options:)`.
-    public struct SubscribeOn<Upstream: Publisher, Context: Scheduler>: Publisher {
+    public struct SubscribeOn<Upstream: Publisher, Context: Scheduler>: Publisher where Upstream.Output: Sendable {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 
@@ -30,7 +30,8 @@ extension Publishers {
 
         public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
             let inner = Inner(self, downstream: subscriber)
-            scheduler.schedule(options: options) { [upstream] in upstream.subscribe(inner) }
+            let upstream = Unchecked(upstream)
+            scheduler.schedule(options: options) { upstream.value.subscribe(inner) }
         }
 
         private final class Inner<Downstream: Subscriber>: Subscriber, Subscription, CustomStringConvertible,

@@ -1,6 +1,6 @@
 // throttle: at most one value in each interval.
 
-extension Publisher {
+extension Publisher where Output: Sendable {
     /// Delivers a value on `scheduler` when `interval` has passed since the one before, and drops others: of those that
     /// come meanwhile it is the last one if `latest` is true, else the first. What nobody has asked for is dropped.
     /// The end comes behind a value that waits.
@@ -13,7 +13,7 @@ extension Publisher {
 
 extension Publishers {
     /// See `Publisher.throttle`.
-    public struct Throttle<Upstream: Publisher, Context: Scheduler>: Publisher {
+    public struct Throttle<Upstream: Publisher, Context: Scheduler>: Publisher where Upstream.Output: Sendable {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 

@@ -1,6 +1,6 @@
 // timeout: the stream ends if nothing comes for too long.
 
-extension Publisher {
+extension Publisher where Output: Sendable {
     /// Delivers events on `scheduler`, and ends the stream, cancelling upstream, when `interval` has passed without a
     /// value since the last one, or since the first demand. Upstream is asked for more as the subscriber takes values,
     /// as by `receive(on:options:)`; while a slow subscriber keeps it from being asked, the time does not count.
@@ -12,7 +12,7 @@ extension Publisher {
     ///   - customError: makes the failure with which the stream ends; it finishes if this is nil.
     public func timeout<S: Scheduler>(
         _ interval: S.SchedulerTimeType.Stride, scheduler: S, options: S.SchedulerOptions? = nil,
-        customError: (() -> Failure)? = nil
+        customError: (@Sendable () -> Failure)? = nil
     ) -> Publishers.Timeout<Self, S> {
         Publishers.Timeout(
             upstream: self, interval: interval, scheduler: scheduler, options: options, customError: customError)
@@ -21,7 +21,7 @@ extension Publisher {
 
 extension Publishers {
     /// See `Publisher.timeout`.
-    public struct Timeout<Upstream: Publisher, Context: Scheduler>: Publisher {
+    public struct Timeout<Upstream: Publisher, Context: Scheduler>: Publisher where Upstream.Output: Sendable {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 
@@ -29,11 +29,11 @@ extension Publishers {
         public let interval: Context.SchedulerTimeType.Stride
         public let scheduler: Context
         public let options: Context.SchedulerOptions?
-        public let customError: (() -> Failure)?
+        public let customError: (@Sendable () -> Failure)?
 
         public init(
             upstream: Upstream, interval: Context.SchedulerTimeType.Stride, scheduler: Context,
-            options: Context.SchedulerOptions?, customError: (() -> Failure)?
+            options: Context.SchedulerOptions?, customError: (@Sendable () -> Failure)?
         ) {
             self.upstream = upstream
             self.interval = interval
@@ -55,10 +55,10 @@ extension Publishers {
 
 private struct TimeoutBehavior<Output, Failure: Error, Time: Strideable>: TimedBehavior {
     private let interval: Time.Stride
-    private let failure: (() -> Failure)?
+    private let failure: (@Sendable () -> Failure)?
     private var hasDemand = false
 
-    init(interval: Time.Stride, failure: (() -> Failure)?) {
+    init(interval: Time.Stride, failure: (@Sendable () -> Failure)?) {
         self.interval = interval
         self.failure = failure
     }

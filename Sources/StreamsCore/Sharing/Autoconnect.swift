@@ -13,7 +13,7 @@ extension Publisher {
 
 extension Publishers {
     /// See `ConnectablePublisher.autoconnect`.
-    public class Autoconnect<Upstream: ConnectablePublisher>: Publisher, @unchecked Sendable {
+    public class Autoconnect<Upstream: ConnectablePublisher>: Publisher {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 
@@ -65,7 +65,7 @@ extension Publishers {
     }
 
     /// See `Publisher.share`.
-    public final class Share<Upstream: Publisher>: Publisher, Equatable, @unchecked Sendable {
+    public final class Share<Upstream: Publisher>: Publisher, Equatable {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 
@@ -84,3 +84,9 @@ extension Publishers {
         public static func == (lhs: Share, rhs: Share) -> Bool { lhs === rhs }
     }
 }
+
+/// May be used from any thread, if its values may be.
+extension Publishers.Autoconnect: @unchecked Sendable where Upstream.Output: Sendable {}
+
+/// May be used from any thread, if its values may be.
+extension Publishers.Share: @unchecked Sendable where Upstream.Output: Sendable {}

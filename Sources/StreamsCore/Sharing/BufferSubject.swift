@@ -2,7 +2,7 @@
 
 /// A subject that retains values, and replays them, and its end, to every later subscriber. Each subscriber's buffer is
 /// its own: one that does not ask for values loses none for another.
-public final class BufferSubject<Output, Failure: Error>: Subject, @unchecked Sendable {
+public final class BufferSubject<Output, Failure: Error>: Subject {
     private let replayer: Replayer<Output, Failure>
     let upstreams = SubjectUpstreams()
 
@@ -26,5 +26,8 @@ public final class BufferSubject<Output, Failure: Error>: Subject, @unchecked Se
         replayer.attach(subscriber, owner: self)
     }
 }
+
+/// May be used from any thread, if its values may be.
+extension BufferSubject: @unchecked Sendable where Output: Sendable {}
 
 extension BufferSubject: FedSubject {}

@@ -3,7 +3,7 @@
 extension Publisher {
     /// Has all subscribers share one subscription upstream, which `connect()` makes, through a subject.
     /// - Parameter createSubject: called once, when the subject is first needed.
-    public func multicast<S: Subject>(_ createSubject: @escaping () -> S) -> Publishers.Multicast<Self, S>
+    public func multicast<S: Subject>(_ createSubject: @escaping @Sendable () -> S) -> Publishers.Multicast<Self, S>
     where S.Output == Output, S.Failure == Failure {
         Publishers.Multicast(upstream: self, createSubject: createSubject)
     }
@@ -11,7 +11,8 @@ extension Publisher {
     /// Has all subscribers share one subscription upstream, which `connect()` makes, through `subject`.
     public func multicast<S: Subject>(subject: S) -> Publishers.Multicast<Self, S>
     where S.Output == Output, S.Failure == Failure {
-        multicast { subject }
+        let subject = Unchecked(subject)
+        return multicast { subject.value }
     }
 }
 
@@ -22,17 +23,17 @@ extension Publisher where Failure == Never {
 
 extension Publishers {
     /// See `Publisher.multicast`.
-    public final class Multicast<Upstream: Publisher, SubjectType: Subject>: ConnectablePublisher, @unchecked Sendable
+    public final class Multicast<Upstream: Publisher, SubjectType: Subject>: ConnectablePublisher
     where SubjectType.Output == Upstream.Output, SubjectType.Failure == Upstream.Failure {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 
         public let upstream: Upstream
-        public let createSubject: () -> SubjectType
+        public let createSubject: @Sendable () -> SubjectType
         private let lock = Lock()
         private var made: SubjectType?
 
-        public init(upstream: Upstream, createSubject: @escaping () -> SubjectType) {
+        public init(upstream: Upstream, createSubject: @escaping @Sendable () -> SubjectType) {
             self.upstream = upstream
             self.createSubject = createSubject
         }
@@ -73,3 +74,6 @@ extension Publishers {
         public func connect() -> any Cancellable { inner.connect() }
     }
 }
+
+/// May be used from any thread, if its values may be.
+extension Publishers.Multicast: @unchecked Sendable where Upstream.Output: Sendable {}

@@ -15,7 +15,7 @@ extension Publishers {
         /// Only the newest value waits, whatever the capacity is.
         case latest
         /// What waits is delivered, and then this failure.
-        case customError(() -> Failure)
+        case customError(@Sendable () -> Failure)
         /// Upstream is asked for no more than the slowest subscriber has room for, so that nothing is lost.
         case block
 
@@ -49,7 +49,7 @@ extension Publishers {
         /// The oldest value in the buffer is dropped.
         case dropOldest
         /// What is buffered is delivered, and then this failure.
-        case customError(() -> Failure)
+        case customError(@Sendable () -> Failure)
         /// The last value in the buffer gives way to the arriving one.
         case replaceNewest
     }

@@ -21,7 +21,7 @@ extension Publisher {
 
 extension Publishers {
     /// See `Publisher.shareReplay`.
-    public final class ShareReplay<Upstream: Publisher>: Publisher, @unchecked Sendable {
+    public final class ShareReplay<Upstream: Publisher>: Publisher {
         public typealias Output = Upstream.Output
         public typealias Failure = Upstream.Failure
 
@@ -45,6 +45,9 @@ extension Publishers {
         }
     }
 }
+
+/// May be used from any thread, if its values may be.
+extension Publishers.ShareReplay: @unchecked Sendable where Upstream.Output: Sendable {}
 
 /// Feeds a replayer. Keeps it alive by no more than what others do: nobody would see the values.
 private final class Feeder<Output, Failure: Error>: Subscriber, CustomStringConvertible {

@@ -6,10 +6,10 @@ public struct Deferred<DeferredPublisher: Publisher>: Publisher {
     public typealias Failure = DeferredPublisher.Failure
 
     /// Makes the publisher; called for each subscriber.
-    public let createPublisher: () -> DeferredPublisher
+    public let createPublisher: @Sendable () -> DeferredPublisher
 
     /// Calls `createPublisher` for each subscriber.
-    public init(createPublisher: @escaping () -> DeferredPublisher) { self.createPublisher = createPublisher }
+    public init(createPublisher: @escaping @Sendable () -> DeferredPublisher) { self.createPublisher = createPublisher }
 
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Output, S.Failure == Failure {
         createPublisher().subscribe(subscriber)

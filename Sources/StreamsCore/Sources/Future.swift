@@ -2,9 +2,9 @@
 
 /// Publishes the one value of something that is begun when the future is made, and ends, or fails. The result is kept:
 /// each subscriber gets it, also one that comes later.
-public final class Future<Output, Failure: Error>: Publisher, @unchecked Sendable {
-    /// Takes the result. Only the first is taken.
-    public typealias Promise = (Result<Output, Failure>) -> Void
+public final class Future<Output, Failure: Error>: Publisher {
+    /// Takes the result, on any thread. Only the first is taken.
+    public typealias Promise = @Sendable (sending Result<Output, Failure>) -> Void
 
     private typealias Branch = Inlet<Result<Output, Failure>, Output, Failure>
 
@@ -15,7 +15,8 @@ public final class Future<Output, Failure: Error>: Publisher, @unchecked Sendabl
     /// - Parameter attemptToFulfill: called at once, and given the promise, which it is to fulfil now or later, on any
     ///   thread.
     public init(_ attemptToFulfill: @escaping (@escaping Promise) -> Void) {
-        attemptToFulfill { self.fulfill($0) }
+        let future = Unchecked(self)
+        attemptToFulfill { future.value.fulfill($0) }
     }
 
     private func fulfill(_ result: Result<Output, Failure>) {
@@ -74,3 +75,6 @@ public final class Future<Output, Failure: Error>: Publisher, @unchecked Sendabl
         mutating func stop(_ outlet: Outlet<Output, Failure>) { future.remove(ObjectIdentifier(outlet)) }
     }
 }
+
+/// May be used from any thread, if its result may be.
+extension Future: @unchecked Sendable where Output: Sendable {}

@@ -2,7 +2,7 @@
 
 /// A subject that keeps its latest value. Each subscriber gets it at its first demand, and then every later one that
 /// it has demand for; of those that it had none for, the latest.
-public final class CurrentValueSubject<Output, Failure: Error>: Subject, @unchecked Sendable {
+public final class CurrentValueSubject<Output, Failure: Error>: Subject {
     private let core: SubjectCore<Output, Failure>
 
     /// Begins with a value, which a subscriber gets first.
@@ -25,6 +25,9 @@ public final class CurrentValueSubject<Output, Failure: Error>: Subject, @unchec
         }
     }
 }
+
+/// May be used from any thread, if its values may be.
+extension CurrentValueSubject: @unchecked Sendable where Output: Sendable {}
 
 extension CurrentValueSubject: FedSubject {
     var upstreams: SubjectUpstreams { core.upstreams }

@@ -5,7 +5,7 @@
 /// Its subscribers get the values that come while they are there and for which they have demand. What it merges is
 /// asked for all it has, once a subscriber has asked for something. When it is cancelled, or let go of, so is all that
 /// it merges, and nothing more reaches its subscribers; they do not keep it.
-public final class MergeInput<I>: Publisher, Cancellable, @unchecked Sendable {
+public final class MergeInput<I>: Publisher, Cancellable {
     public typealias Output = I
     public typealias Failure = Never
 
@@ -84,3 +84,6 @@ extension Publisher where Failure == Never {
     /// Has the values of this merged with those of others.
     public func merge(into input: MergeInput<Output>) { input.subscribe(self) }
 }
+
+/// May be used from any thread, if its values may be.
+extension MergeInput: @unchecked Sendable where I: Sendable {}

@@ -1,7 +1,7 @@
 // PassthroughSubject: passes values on to those that want one just now.
 
 /// A subject that keeps nothing: a value goes to each subscriber that has demand, and is lost for the others.
-public final class PassthroughSubject<Output, Failure: Error>: Subject, @unchecked Sendable {
+public final class PassthroughSubject<Output, Failure: Error>: Subject {
     private let core = SubjectCore<Output, Failure>(current: nil)
 
     /// Has no subscribers yet, and keeps nothing for those to come.
@@ -17,6 +17,9 @@ public final class PassthroughSubject<Output, Failure: Error>: Subject, @uncheck
         }
     }
 }
+
+/// May be used from any thread, if its values may be.
+extension PassthroughSubject: @unchecked Sendable where Output: Sendable {}
 
 extension PassthroughSubject: FedSubject {
     var upstreams: SubjectUpstreams { core.upstreams }

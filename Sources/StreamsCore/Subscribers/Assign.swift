@@ -3,7 +3,9 @@
 extension Subscribers {
     /// Asks for all there is, and writes each value to a property of an object, which it holds until the end. Takes one
     /// subscription in its life; others are cancelled.
-    public final class Assign<Root, Input>: Subscriber, Cancellable, CustomStringConvertible, @unchecked Sendable {
+    public final class Assign<Root: Sendable, Input>: Subscriber, Cancellable, CustomStringConvertible,
+        @unchecked Sendable
+    {
         /// Failures cannot be assigned.
         public typealias Failure = Never
 
@@ -17,10 +19,10 @@ extension Subscribers {
         private var state = State.waiting
         private var root: Root?
         /// The property that is written to.
-        public let keyPath: ReferenceWritableKeyPath<Root, Input>
+        public let keyPath: ReferenceWritableKeyPath<Root, Input> & Sendable
 
         /// Writes to that property of that object.
-        public init(object: Root, keyPath: ReferenceWritableKeyPath<Root, Input>) {
+        public init(object: Root, keyPath: ReferenceWritableKeyPath<Root, Input> & Sendable) {
             root = object
             self.keyPath = keyPath
         }
@@ -65,9 +67,12 @@ extension Subscribers {
 }
 
 extension Publisher where Failure == Never {
-    /// Writes each value to a property of an object, which is held until the end.
+    /// Writes each value to a property of an object, which is held until the end. The property is written to on the
+    /// thread on which the publisher delivers, so the object has to be safe there.
     /// - Returns: what ends it when it is cancelled or let go of.
-    public func assign<Root>(to keyPath: ReferenceWritableKeyPath<Root, Output>, on object: Root) -> AnyCancellable {
+    public func assign<Root: Sendable>(
+        to keyPath: ReferenceWritableKeyPath<Root, Output> & Sendable, on object: Root
+    ) -> AnyCancellable {
         let subscriber = Subscribers.Assign(object: object, keyPath: keyPath)
         subscribe(subscriber)
         return AnyCancellable(subscriber)

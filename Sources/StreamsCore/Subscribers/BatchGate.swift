@@ -7,7 +7,7 @@ extension Subscribers {
         @unchecked Sendable
     {
         private let size: Int
-        private let reopen: (@escaping () -> Void) -> Void
+        private let reopen: (@escaping @Sendable () -> Void) -> Void
         private let lock = Lock()
         /// What is still to come of the batch.
         private var missing: Int
@@ -19,9 +19,9 @@ extension Subscribers {
         ///   - receiveCompletion: called with the end.
         ///   - receiveValue: called with every value.
         public init(
-            size: Int, reopen: @escaping (@escaping () -> Void) -> Void,
-            receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-            receiveValue: @escaping (Input) -> Void
+            size: Int, reopen: @escaping (@escaping @Sendable () -> Void) -> Void,
+            receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+            receiveValue: @escaping @Sendable (Input) -> Void
         ) {
             precondition(size >= 1, "A batch has at least one value.")
             self.size = size
@@ -66,8 +66,8 @@ extension Publisher {
     /// Takes `size` values, then none for `interval`, then `size` more, and so on.
     public func batchSink<S: Scheduler>(
         size: Int, every interval: S.SchedulerTimeType.Stride, scheduler: S,
-        receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-        receiveValue: @escaping (Output) -> Void
+        receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping @Sendable (Output) -> Void
     ) -> AnyCancellable {
         let gate = Subscribers.BatchGate<Output, Failure>(
             size: size, reopen: { scheduler.schedule(after: scheduler.now.advanced(by: interval), $0) },

@@ -1,7 +1,7 @@
 // DemandSink: a subscriber that takes as much as it is told to, and no more.
 
 /// Something that takes values until its demand is used up, and goes on when it gets more.
-public protocol Resumable {
+public protocol Resumable: Sendable {
     /// Adds to the demand.
     func resume(_ demand: Subscribers.Demand)
 }
@@ -21,8 +21,8 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
     ///   - receiveCompletion: called with the end.
     ///   - receiveValue: called with every value.
     public init(
-        demand: Subscribers.Demand, receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-        receiveValue: @escaping (Input) -> Void
+        demand: Subscribers.Demand, receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping @Sendable (Input) -> Void
     ) {
         early = demand
         core = SinkCore(completion: receiveCompletion) {
@@ -36,8 +36,8 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
     ///   - receiveCompletion: called with the end.
     ///   - receiveValue: called with every value.
     public convenience init(
-        demand: Int, receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-        receiveValue: @escaping (Input) -> Void
+        demand: Int, receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping @Sendable (Input) -> Void
     ) {
         self.init(demand: .max(demand), receiveCompletion: receiveCompletion, receiveValue: receiveValue)
     }
@@ -71,8 +71,8 @@ public final class DemandSink<Input, Failure: Error>: Subscriber, Cancellable, R
 extension Publisher {
     /// Takes values when `resume(_:)` says how many.
     public func resumableSink(
-        receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-        receiveValue: @escaping (Output) -> Void
+        receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping @Sendable (Output) -> Void
     ) -> any Resumable & Cancellable {
         let sink = DemandSink<Output, Failure>(
             demand: .none, receiveCompletion: receiveCompletion, receiveValue: receiveValue)

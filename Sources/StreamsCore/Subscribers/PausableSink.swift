@@ -1,7 +1,7 @@
 // PausableSink: takes one value after the other, until its closure says to pause.
 
 /// Something that pauses by itself, and goes on when it is told to.
-public protocol Pausable {
+public protocol Pausable: Sendable {
     /// It waits to be resumed.
     var paused: Bool { get }
     /// Goes on, if it is paused.
@@ -30,8 +30,8 @@ extension Subscribers {
         ///   - receiveCompletion: called with the end.
         ///   - receiveValue: called with every value; returns true to go on, false to pause.
         public init(
-            receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-            receiveValue: @escaping (Input) -> Bool
+            receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+            receiveValue: @escaping @Sendable (Input) -> Bool
         ) {
             core = SinkCore(completion: receiveCompletion) { [unowned self] in
                 lock.with { state = .calling }
@@ -78,8 +78,8 @@ extension Subscribers {
 extension Publisher {
     /// Takes one value after the other, until `receiveValue` returns false: then none, until it is resumed.
     public func pausableSink(
-        receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-        receiveValue: @escaping (Output) -> Bool
+        receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping @Sendable (Output) -> Bool
     ) -> any Pausable & Cancellable {
         let sink = Subscribers.PausableSink<Output, Failure>(
             receiveCompletion: receiveCompletion, receiveValue: receiveValue)

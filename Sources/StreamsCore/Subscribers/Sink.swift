@@ -18,8 +18,8 @@ extension Subscribers {
 
         /// Calls these closures. A failure comes as part of the end.
         public init(
-            receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-            receiveValue: @escaping (Input) -> Void
+            receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+            receiveValue: @escaping @Sendable (Input) -> Void
         ) {
             value = receiveValue
             completion = receiveCompletion
@@ -75,8 +75,8 @@ extension Publisher {
     /// Takes everything, by closures.
     /// - Returns: what ends it when it is cancelled or let go of.
     public func sink(
-        receiveCompletion: @escaping (Subscribers.Completion<Failure>) -> Void,
-        receiveValue: @escaping (Output) -> Void
+        receiveCompletion: @escaping @Sendable (Subscribers.Completion<Failure>) -> Void,
+        receiveValue: @escaping @Sendable (Output) -> Void
     ) -> AnyCancellable {
         let sink = Subscribers.Sink(receiveCompletion: receiveCompletion, receiveValue: receiveValue)
         subscribe(sink)
@@ -87,7 +87,7 @@ extension Publisher {
 extension Publisher where Failure == Never {
     /// Takes every value, by a closure.
     /// - Returns: what ends it when it is cancelled or let go of.
-    public func sink(receiveValue: @escaping (Output) -> Void) -> AnyCancellable {
+    public func sink(receiveValue: @escaping @Sendable (Output) -> Void) -> AnyCancellable {
         sink(receiveCompletion: { _ in }, receiveValue: receiveValue)
     }
 }

@@ -1,4 +1,4 @@
-// ChildProcess: a program of this package that a test runs as a process of its own, and can kill.
+// ChildProcess: a program, mostly of this package, that a test runs as a process of its own, and can kill.
 
 import Foundation
 import Glibc
@@ -22,8 +22,9 @@ final class ChildProcess: @unchecked Sendable {
         return tests.deletingLastPathComponent().path
     }()
 
+    /// - Parameter name: that of a program of this package, or a path.
     init(_ name: String, _ arguments: [String]) throws {
-        let path = Self.folder + "/" + name
+        let path = name.hasPrefix("/") ? name : Self.folder + "/" + name
         // Closed in whatever another test starts meanwhile, as all descriptors of this package are.
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)

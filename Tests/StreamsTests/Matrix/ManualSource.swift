@@ -34,7 +34,7 @@ final class ManualSource: Publisher {
 }
 
 /// One subscriber's. Lets go of it at the end and when it is cancelled; what a test forces goes to it all the same.
-final class ManualSubscription: Subscription, CustomStringConvertible {
+final class ManualSubscription: Subscription, CustomStringConvertible, @unchecked Sendable {
     private(set) var asked = Subscribers.Demand.none
     private(set) var sent = 0
     private(set) var cancellations = 0

@@ -4,7 +4,7 @@ import Streams
 
 /// Events are strings, so that operators of any output can be in one table: values as they describe themselves
 /// (without spaces after commas), `|` for finished, `X` for a failure.
-final class Probe {
+final class Probe: @unchecked Sendable {
     private(set) var events: [String] = []
     /// Breaches of the contract of `Publisher`.
     private(set) var breaches: [String] = []

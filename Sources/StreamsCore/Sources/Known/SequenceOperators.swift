@@ -88,7 +88,7 @@ extension Publishers.Sequence {
     /// As `Publisher.reduce`, computed at once. Taken only where its type is asked for.
     @_disfavoredOverload
     public func reduce<T>(
-        _ initial: T, _ next: @escaping (T, Output) -> T
+        _ initial: T, _ next: @escaping @Sendable (T, Output) -> T
     ) -> Result<T, Failure>.Publisher {
         Result<T, Failure>.Publisher(sequence.reduce(initial, next))
     }
@@ -96,7 +96,7 @@ extension Publishers.Sequence {
     /// As `Publisher.tryReduce`, computed at once. Taken only where its type is asked for.
     @_disfavoredOverload
     public func tryReduce<T>(
-        _ initial: T, _ next: @escaping (T, Output) throws -> T
+        _ initial: T, _ next: @escaping @Sendable (T, Output) throws -> T
     ) -> Result<T, any Error>.Publisher {
         .init(Result<T, any Error> { try sequence.reduce(initial, next) })
     }
@@ -110,7 +110,7 @@ extension Publishers.Sequence {
     /// As `Publisher.scan`, computed at once. Taken only where its type is asked for.
     @_disfavoredOverload
     public func scan<T>(
-        _ initial: T, _ next: @escaping (T, Output) -> T
+        _ initial: T, _ next: @escaping @Sendable (T, Output) -> T
     ) -> Publishers.Sequence<[T], Failure> {
         var result = initial
         return .init(
