@@ -18,6 +18,7 @@ import PackageDescription
 //   forebay ─ Client ─┬─ RSocket, HTTP2
 //                     └─ TLS, EventLoop
 //   Forebay ─ Client, StreamsCore
+//   bench ─ Forebay, Streams
 //   forebay, bench ─ Measure      (no I/O)
 //   forebay-sim ─ Simulator ─ Core, RSocket, HTTP2, Replay      (no I/O)
 //   forebay, Server ─ Manual      (no I/O)
@@ -118,7 +119,7 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
         .executableTarget(
-            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure", "Streams"],
+            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure", "Streams", "Forebay"],
             swiftSettings: strict),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
         .testTarget(name: "ReplayTests", dependencies: ["ForebayWire", "Replay"], swiftSettings: strict),

@@ -70,6 +70,8 @@ final class Bench {
             return try acknowledged(inFlight: inFlight, payload: payload, contender)
         case .retained(let messages, let subscribers, let window, let payload):
             return try retained(messages / budget.divisor, subscribers, window: window, payload: payload, contender)
+        case .iteration(let messages, let payload):
+            return try iteration(messages / budget.divisor, payload: payload, contender)
         case .topics(let payload): return try topics(payload: payload, contender)
         case .churn: return try churn(contender)
         case .idle(let connections): return try idle(connections / budget.divisor, contender)

@@ -20,6 +20,8 @@ struct Case {
         case acknowledged(inFlight: Int, payload: Int)
         /// Subscribers that join with a window and want everything retained.
         case retained(messages: Int, subscribers: Int, window: Int, payload: Int)
+        /// A topic full of retained messages, all of which the library takes as the contender says.
+        case iteration(messages: Int, payload: Int)
         /// One topic at full speed, and its broker at rest, beside the contender's other topics.
         case topics(payload: Int)
         /// Acknowledged publishes one at a time, beside the contender's connections that subscribe and cancel.

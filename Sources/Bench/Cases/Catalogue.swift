@@ -6,7 +6,7 @@ enum Catalogue {
 
     static let cases: [Case] =
         fanOuts + wideFanOuts + variations + [acknowledged, threads] + latencies + [stalled, retained, idle]
-        + [topics, churn] + http
+        + [iteration, topics, churn] + http
 
     private static func all(_ systems: [System]) -> [Contender] { systems.map { Contender(system: $0) } }
 
@@ -132,16 +132,25 @@ enum Catalogue {
             Goal(.value("forebay +10 stalled"), .disconnected, .atMost(0)),
         ])
 
+    /// For a million messages.
+    private static let retaining = ["--retain", "1000000", "--retain-bytes", "1G", "--memory", "2G"]
+
     private static let retained = Case(
         name: "retained-64", title: "1,000,000 retained, 64 join with replay=all, window 1,024",
-        contenders: [
-            Contender(
-                system: .forebay, arguments: ["--retain", "1000000", "--retain-bytes", "1G", "--memory", "2G"])
-        ],
+        contenders: [Contender(system: .forebay, arguments: Catalogue.retaining)],
         kind: .retained(messages: 1_000_000, subscribers: 64, window: 1024, payload: 128), compared: .seconds,
         goals: [
             Goal(.value("forebay"), .lost, .atMost(0)), Goal(.value("forebay"), .disconnected, .atMost(0)),
         ])
+
+    /// What is woken for messages that come together is woken once.
+    private static let iteration = Case(
+        name: "iteration", title: "1,000,000 retained, taken by the library in four ways",
+        contenders: Taking.allCases.map { Contender(system: .forebay, taking: $0, arguments: Catalogue.retaining) },
+        kind: .iteration(messages: 1_000_000, payload: 128), compared: .perMessage,
+        goals: ["for-await", "values", "map-values"].map {
+            Goal(.ratio("forebay \($0)", over: "forebay sink"), .perMessage, .atMost(4))
+        })
 
     private static let topics = Case(
         name: "topics-100000",

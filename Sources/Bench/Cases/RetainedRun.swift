@@ -34,7 +34,7 @@ extension Bench {
     }
 
     /// Publishes numbered messages; the first of them, which opens the channel, is number 0 as it holds zeros.
-    private func fill(
+    func fill(
         _ messages: Int, payload: Int, _ contender: Contender, _ broker: BrokerProcess
     ) throws(BenchError) {
         let publisher = try Publisher(topic: 0, RSocketWire(), payload: payload, port: broker.port)

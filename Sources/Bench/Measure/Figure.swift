@@ -32,6 +32,7 @@ enum Metric: String, CaseIterable {
     case seconds = "seconds"
     case connections = "connections"
     case rate = "messages_per_second"
+    case perMessage = "ns_per_message"
 }
 
 struct Figure {

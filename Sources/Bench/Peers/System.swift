@@ -56,6 +56,8 @@ struct Contender {
     /// Topics with a subscription each on which nothing happens, and connections that subscribe and cancel.
     var otherTopics = 0
     var churners = 0
+    /// How the library takes messages.
+    var taking: Taking?
     /// More arguments for Forebay.
     var arguments: [String] = []
     /// NATS with JetStream.
@@ -74,6 +76,7 @@ struct Contender {
         if let subscribers { name += " \(subscribers) subscribers" }
         if otherTopics > 0 { name += " +\(otherTopics) topics" }
         if churners > 0 { name += " +\(churners) churning" }
+        if let taking { name += " \(taking.rawValue)" }
         if perResponse > 1 { name += " ×\(perResponse)" }
         return name
     }

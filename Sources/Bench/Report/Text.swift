@@ -42,7 +42,7 @@ enum Text {
         case .p50, .p99, .p999, .p9999, .maximum: return short(value / 1000) + " µs"
         case .resident, .peak, .growth: return short(value / 1_048_576) + " MiB"
         case .perSubscriber: return short(value / 1024) + " KiB"
-        case .cpuPerDelivery, .cpuPerAcknowledgement, .cpuPerRequest: return short(value) + " ns"
+        case .cpuPerDelivery, .cpuPerAcknowledgement, .cpuPerRequest, .perMessage: return short(value) + " ns"
         case .utilisation, .generator, .brokerWaited, .generatorWaited: return number(value * 100, decimals: 0) + " %"
         case .rest: return number(value * 100, decimals: 2) + " %"
         case .seconds: return short(value) + " s"
