@@ -38,7 +38,7 @@ extension Topic {
     ///   - window: messages that an iteration asks for in advance, or that `receive(on:)` holds, 1 to 2³¹−2; for an
     ///     iteration others fail with `.invalid`.
     public func messages(
-        replay: Replay = .none, buffer: UInt32? = nil, overflow: Overflow = .dropOldest, window: Int = 64
+        replay: Replay = .none, buffer: UInt32? = nil, overflow: Overflow = .dropOldest, window: Int = 256
     ) -> TopicMessages {
         var options = SubscribeOptions()
         options.meta = true
@@ -121,6 +121,9 @@ public struct TopicMessages: Publisher, AsyncSequence, Sendable {
     public func receive<S: Subscriber>(subscriber: S) where S.Input == Message, S.Failure == ForebayError {
         RemoteSubscription(self, subscriber).begin()
     }
+
+    /// The messages as an asynchronous sequence, which they are already.
+    public var values: TopicMessages { self }
 
     /// Subscribes. The subscription ends with the iterator and its copies, which share it.
     public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(handle: subscribe()) }

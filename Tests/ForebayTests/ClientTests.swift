@@ -71,6 +71,9 @@ import Testing
             var joined = ""
             for try await text in topic.messages(replay: .all).map({ $0.text }).prefix(3) { joined += text }
             #expect(joined == "012")
+            // The values of the publisher are the sequence itself.
+            let values: TopicMessages = topic.messages(replay: .all).values
+            for try await message in values where message.text == "2" { break }
             await client.close()
         }
     }

@@ -82,6 +82,18 @@ struct AsyncTests {
         #expect(try await iterator.next() == nil)
     }
 
+    @Test("values: no more is held than the window, whatever a publisher sends that breaks the rules")
+    func aWindowIsKept() async throws {
+        let source = ManualSource(Array(1...8))
+        var iterator = Windowed(source: source).values.makeAsyncIterator()
+        #expect(try await iterator.next() == 1)
+        for value in 9...20 { source.subscriptions[0].send(value) }
+        source.subscriptions[0].send(completion: .finished)
+        var rest: [Int] = []
+        while let value = try await iterator.next() { rest.append(value) }
+        #expect(rest == Array(2...9))
+    }
+
     @Test("values: a task that is cancelled gets nothing more, whatever has come")
     func aWindowOfATaskThatIsCancelled() async {
         let source = ManualSource(Array(1...10))

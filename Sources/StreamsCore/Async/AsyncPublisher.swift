@@ -35,7 +35,8 @@ public struct AsyncPublisher<P: Publisher>: AsyncSequence where P.Failure == Nev
         public mutating func next() async -> P.Output? { await next(isolation: nil) }
 
         public mutating func next(isolation actor: isolated (any Actor)?) async -> P.Output? {
-            switch await handle.subscriber.next(isolation: actor).value {
+            if let value = handle.subscriber.take() { return value }
+            return switch await handle.subscriber.next(isolation: actor).value {
             case .value(let value): value
             case .completion: nil
             }
@@ -66,6 +67,7 @@ public struct AsyncThrowingPublisher<P: Publisher>: AsyncSequence {
         public mutating func next() async throws -> P.Output? { try await next(isolation: nil) }
 
         public mutating func next(isolation actor: isolated (any Actor)?) async throws(P.Failure) -> P.Output? {
+            if let value = handle.subscriber.take() { return value }
             switch await handle.subscriber.next(isolation: actor).value {
             case .value(let value): return value
             case .completion(.finished): return nil
@@ -83,7 +85,7 @@ private final class AsyncHandle<Output, Failure: Error>: Sendable {
     let subscriber: AsyncSubscriber<Output, Failure>
 
     init<P: Publisher>(_ publisher: P) where P.Output == Output, P.Failure == Failure {
-        subscriber = AsyncSubscriber(window: publisher.prefetch ?? 1)
+        subscriber = AsyncSubscriber(window: max(publisher.prefetch ?? 1, 1))
         publisher.subscribe(subscriber)
     }
 
@@ -100,47 +102,56 @@ struct Passed<Value>: @unchecked Sendable {
     let value: Value
 }
 
+private enum AsyncPhase {
+    case awaitingSubscription, subscribed
+    /// The publisher has ended; values have arrived that were not taken yet.
+    case draining
+    /// The failure has not been thrown yet.
+    case failed
+    case over
+}
+
+/// What is done for each value needs no description of any type but the values': nobody specialises this code, and to
+/// look one up takes longer than all the rest.
 private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomStringConvertible, @unchecked Sendable {
     private typealias Event = AsyncEvent<Input, Failure>
     private typealias Waiter = UnsafeContinuation<Passed<AsyncEvent<Input, Failure>>, Never>
 
-    private enum State {
-        case awaitingSubscription
-        case subscribed(any Subscription)
-        /// The publisher has ended; values have arrived that were not taken yet.
-        case draining(Subscribers.Completion<Failure>)
-        /// The failure has not been thrown yet.
-        case failed(Failure)
-        case over
-    }
-
     private let lock = Lock()
-    private var state = State.awaitingSubscription
-    /// One for each call of `next` that has not returned.
+    private var phase = AsyncPhase.awaitingSubscription
+    private var subscription: (any Subscription)?
+    private var failure: Failure?
+    /// One for each call of `next` that has not returned, and whether there are any.
     private var waiters = Queue<Waiter>()
+    private var isAwaited = false
     /// How many values upstream is asked for in advance; 1: one for each waiter.
     private let window: Int
     /// It was.
     private var hasAsked = false
-    /// Values that nobody waits for yet; fewer than `window`.
-    private var arrived = Queue<Input>()
+    /// Values that nobody waits for yet.
+    private var arrived: Ring<Input>
     /// Values that were taken since upstream was asked.
     private var taken = 0
 
-    init(window: Int) { self.window = window }
+    init(window: Int) {
+        self.window = window
+        arrived = Ring(limit: window, whenFull: .refuse)
+    }
 
+    /// Takes a value that is here already.
+    func take() -> Input? {
+        guard window > 1, !Task.isCancelled else { return nil }
+        lock.lock()
+        return takeArrivedAndUnlock()
+    }
+
+    /// Waits for what comes next, where nothing is here.
     func next(isolation: isolated (any Actor)?) async -> Passed<AsyncEvent<Input, Failure>> {
-        if window > 1, !Task.isCancelled, let value = takeArrived() { return Passed(value: .value(value)) }
-        return await withTaskCancellationHandler {
+        await withTaskCancellationHandler {
             await withUnsafeContinuation { wait($0) }
         } onCancel: {
             cancel()
         }
-    }
-
-    private func takeArrived() -> Input? {
-        lock.lock()
-        return takeArrivedAndUnlock()
     }
 
     /// To be called with the lock held, which it lets go of.
@@ -150,12 +161,10 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
             return nil
         }
         let n = refill()
-        let before = state
-        if case .draining(let completion) = before, arrived.isEmpty {
-            state = if case .failure(let failure) = completion { .failed(failure) } else { .over }
-        }
+        let asked = n > 0 && phase == .subscribed ? subscription : nil
+        if phase == .draining, arrived.isEmpty { phase = failure == nil ? .over : .failed }
         lock.unlock()
-        if n > 0, case .subscribed(let subscription) = before { subscription.request(.max(n)) }
+        asked?.request(.max(n))
         return value
     }
 
@@ -173,35 +182,39 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
         if !arrived.isEmpty, let value = takeArrivedAndUnlock() {
             return waiter.resume(returning: Passed(value: .value(value)))
         }
-        switch state {
+        switch phase {
         case .awaitingSubscription:
             waiters.append(waiter)
+            isAwaited = true
             lock.unlock()
-        case .subscribed(let subscription):
+        case .subscribed:
             waiters.append(waiter)
+            isAwaited = true
             let n = window == 1 ? 1 : hasAsked ? 0 : window
             hasAsked = true
+            let subscription = subscription
             lock.unlock()
-            if n > 0 { subscription.request(.max(n)) }
-        case .failed(let failure):
-            state = .over
-            lock.unlock()
-            waiter.resume(returning: Passed(value: .completion(.failure(failure))))
+            if n > 0 { subscription?.request(.max(n)) }
         // Nothing is left where it drained.
-        case .over, .draining:
+        case .failed, .over, .draining:
+            phase = .over
+            let completion = takeFailure()
             lock.unlock()
-            waiter.resume(returning: Passed(value: .completion(.finished)))
+            waiter.resume(returning: Passed(value: .completion(completion)))
         }
     }
 
+    private func takeFailure() -> Subscribers.Completion<Failure> { failure.take().map { .failure($0) } ?? .finished }
+
     func receive(subscription: any Subscription) {
         lock.lock()
-        guard case .awaitingSubscription = state else {
+        guard case .awaitingSubscription = phase else {
             lock.unlock()
             return subscription.cancel()
         }
-        state = .subscribed(subscription)
-        let n = waiters.isEmpty ? 0 : window == 1 ? waiters.count : window
+        phase = .subscribed
+        self.subscription = subscription
+        let n = !isAwaited ? 0 : window == 1 ? waiters.count : window
         hasAsked = n > 0
         lock.unlock()
         if n > 0 { subscription.request(.max(n)) }
@@ -209,11 +222,12 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
 
     func receive(_ input: Input) -> Subscribers.Demand {
         lock.lock()
-        guard let waiter = waiters.popFirst() else {
-            if window > 1, case .subscribed = state { arrived.append(input) }
+        guard isAwaited, let waiter = waiters.popFirst() else {
+            if window > 1, phase == .subscribed, !arrived.isFull { arrived.append(input) }
             lock.unlock()
             return .none
         }
+        isAwaited = !waiters.isEmpty
         let n = refill()
         lock.unlock()
         waiter.resume(returning: Passed(value: .value(input)))
@@ -222,37 +236,44 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
 
     func receive(completion: Subscribers.Completion<Failure>) {
         lock.lock()
-        if case .subscribed = state, !arrived.isEmpty {
-            state = .draining(completion)
-            return lock.unlock()
+        if phase == .subscribed, !arrived.isEmpty {
+            phase = .draining
+            if case .failure(let failure) = completion { self.failure = failure }
+            let ended = subscription.take()
+            lock.unlock()
+            _ = ended
+            return
         }
         lock.unlock()
         end(completion)
     }
 
-    func cancel() {
-        if case .subscribed(let subscription) = end(.finished) { subscription.cancel() }
-    }
+    func cancel() { end(.finished)?.cancel() }
 
     /// The first who waits gets the end; for all others it is over.
-    @discardableResult private func end(_ completion: Subscribers.Completion<Failure>) -> State {
+    /// - Returns: the subscription, where it was not over.
+    @discardableResult private func end(_ completion: Subscribers.Completion<Failure>) -> (any Subscription)? {
         lock.lock()
-        let before = state
-        switch state {
+        switch phase {
         case .failed, .over:
             lock.unlock()
-            return before
+            return nil
         case .awaitingSubscription, .subscribed, .draining: break
         }
         var waiting = waiters
         waiters.removeAll()
-        arrived.removeAll()
-        state = .over
-        if waiting.isEmpty, case .failure(let failure) = completion { state = .failed(failure) }
+        isAwaited = false
+        let dropped = arrived
+        arrived = Ring(limit: 0, whenFull: .refuse)
+        failure = nil
+        phase = .over
+        if waiting.isEmpty, case .failure(let failure) = completion { (self.failure, phase) = (failure, .failed) }
+        let subscription = subscription.take()
         lock.unlock()
+        _ = dropped
         waiting.popFirst()?.resume(returning: Passed(value: .completion(completion)))
         while let waiter = waiting.popFirst() { waiter.resume(returning: Passed(value: .completion(.finished))) }
-        return before
+        return subscription
     }
 
     var description: String { "AsyncPublisher" }

@@ -33,6 +33,7 @@ final class Ring<Element> {
         return slot < size ? slot : slot - size
     }
 
+    var isEmpty: Bool { count == 0 }
     var isFull: Bool { count == limit }
 
     /// There is room for it.
@@ -41,6 +42,14 @@ final class Ring<Element> {
         if count == size { grow() }
         (slots + slot(count)).initialize(to: element)
         count += 1
+    }
+
+    func popFirst() -> Element? {
+        guard count > 0 else { return nil }
+        let element = (slots + head).move()
+        head = slot(1)
+        count -= 1
+        return element
     }
 
     /// There is no room for it.
