@@ -37,9 +37,10 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         lossAtEnd = messages.lossAtEnd
         whenTaken = messages.whenTaken
         self.downstream = downstream
-        turns = downstream as? any TurnSubscriber
+        turns = downstream.turns
         state = SubscriptionState(messages.options)
         super.init(messages.topic.client.core)
+        turns?.expectTurns()
     }
 
     /// Hands the subscriber its subscription, and then begins.
@@ -147,13 +148,6 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
         if case .failure(let error) = completion { settled(error) }
         if !isCancelled.load(ordering: .sequentiallyConsistent) { downstream?.receive(completion: completion) }
     }
-}
-
-/// A subscriber that hands on together what came in one turn of the client's thread.
-protocol TurnSubscriber: AnyObject {
-    /// The client's thread has delivered what it had.
-    /// - Returns: how many more values are wanted.
-    func turnEnded() -> Subscribers.Demand
 }
 
 /// Asks the broker whether a topic is there, right after a subscription to it. The answer comes from the part of the

@@ -295,6 +295,8 @@ final class WindowSubscriber: Subscriber, TurnSubscriber, @unchecked Sendable {
         return .none
     }
 
+    func expectTurns() {}
+
     /// Who waits is woken when all that came is here, and finds the rest without waiting.
     func turnEnded() -> Subscribers.Demand {
         lock.lock()

@@ -82,6 +82,49 @@ struct AsyncTests {
         #expect(try await iterator.next() == nil)
     }
 
+    /// Tells when a turn ends, as a topic's messages do.
+    private final class Turning: Streams.Publisher, PrefetchingPublisher {
+        typealias Output = Int
+        typealias Failure = Never
+        private(set) var subscription: ManualSubscription?
+        private(set) var send: (Int) -> Void = { _ in }
+        private(set) var finish: () -> Void = {}
+        private(set) weak var turns: (any TurnSubscriber)?
+        var prefetchHint: Int? { 8 }
+
+        func receive<S: Streams.Subscriber>(subscriber: S) where S.Input == Int, S.Failure == Never {
+            turns = subscriber.turns
+            turns?.expectTurns()
+            send = { _ = subscriber.receive($0) }
+            finish = { subscriber.receive(completion: .finished) }
+            let subscription = ManualSubscription(AnySubscriber<Int, TestError>(), values: [], end: nil)
+            self.subscription = subscription
+            subscriber.receive(subscription: subscription)
+        }
+    }
+
+    @Test(
+        "values: who waits is woken when the turn ends, or the stream; behind operators too", arguments: [false, true])
+    func turns(ends: Bool) async {
+        let source = Turning()
+        nonisolated(unsafe) let values = source.filter { $0 > 0 }.map { $0 * 2 }.setFailureType(to: TestError.self)
+            .map { $0 }.assertNoFailure().values
+        let log = Log()
+        let task = Task { for await value in values { await log.note("\(value)") } }
+        while source.subscription?.asked != .max(8) { await Task.yield() }
+        for value in 0...5 { source.send(value) }
+        for _ in 0..<100 { await Task.yield() }
+        #expect(await log.all == [])
+        if !ends {
+            #expect(source.turns?.turnEnded() == Subscribers.Demand.none, "half of the window was not taken")
+            _ = await log.first(5)
+            #expect(source.subscription?.asked == .max(12))
+        }
+        source.finish()
+        await task.value
+        #expect(await log.all == ["2", "4", "6", "8", "10"])
+    }
+
     @Test("values: no more is held than the window, whatever a publisher sends that breaks the rules")
     func aWindowIsKept() async throws {
         let source = ManualSource(Array(1...8))

@@ -113,7 +113,9 @@ private enum AsyncPhase {
 
 /// What is done for each value needs no description of any type but the values': nobody specialises this code, and to
 /// look one up takes longer than all the rest.
-private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomStringConvertible, @unchecked Sendable {
+private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, TurnSubscriber, CustomStringConvertible,
+    @unchecked Sendable
+{
     private typealias Event = AsyncEvent<Input, Failure>
     private typealias Waiter = UnsafeContinuation<Passed<AsyncEvent<Input, Failure>>, Never>
 
@@ -124,6 +126,8 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
     /// One for each call of `next` that has not returned, and whether there are any.
     private var waiters = Queue<Waiter>()
     private var isAwaited = false
+    /// Who waits is woken at the end of a turn.
+    private var expectsTurns = false
     /// How many values upstream is asked for in advance; 1: one for each waiter.
     private let window: Int
     /// It was.
@@ -222,7 +226,7 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
 
     func receive(_ input: Input) -> Subscribers.Demand {
         lock.lock()
-        guard isAwaited, let waiter = waiters.popFirst() else {
+        guard isAwaited, !expectsTurns, let waiter = waiters.popFirst() else {
             if window > 1, phase == .subscribed, !arrived.isFull { arrived.append(input) }
             lock.unlock()
             return .none
@@ -234,7 +238,25 @@ private final class AsyncSubscriber<Input, Failure: Error>: Subscriber, CustomSt
         return n > 0 ? .max(n) : .none
     }
 
+    func expectTurns() { lock.with { expectsTurns = window > 1 } }
+
+    func turnEnded() -> Subscribers.Demand {
+        var more = 0
+        while true {
+            lock.lock()
+            guard isAwaited, let value = arrived.popFirst(), let waiter = waiters.popFirst() else {
+                lock.unlock()
+                return .max(more)
+            }
+            isAwaited = !waiters.isEmpty
+            more += refill()
+            lock.unlock()
+            waiter.resume(returning: Passed(value: .value(value)))
+        }
+    }
+
     func receive(completion: Subscribers.Completion<Failure>) {
+        _ = turnEnded()
         lock.lock()
         if phase == .subscribed, !arrived.isEmpty {
             phase = .draining

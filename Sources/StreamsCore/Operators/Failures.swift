@@ -124,7 +124,9 @@ extension Publishers {
 extension Publishers.SetFailureType: Equatable where Upstream: Equatable {}
 extension Publishers.ReplaceError: Equatable where Upstream: Equatable, Upstream.Output: Equatable {}
 
-private struct FailureChange<Downstream: Subscriber, Failure: Error>: Subscriber, CustomStringConvertible {
+private struct FailureChange<Downstream: Subscriber, Failure: Error>: Subscriber, TurnPassing,
+    CustomStringConvertible
+{
     let downstream: Downstream
     let failure: @Sendable (Failure) -> Downstream.Failure
     let description: String
@@ -135,6 +137,7 @@ private struct FailureChange<Downstream: Subscriber, Failure: Error>: Subscriber
     func receive(completion: Subscribers.Completion<Failure>) {
         downstream.receive(completion: completion.mapFailure(failure))
     }
+    var turnSubscriber: (any TurnSubscriber)? { downstream.turns }
 }
 
 private struct ReplaceErrorBehavior<Value, InputFailure: Error>: OperatorBehavior {

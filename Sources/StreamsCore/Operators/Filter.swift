@@ -88,7 +88,7 @@ extension Publishers.TryFilter {
 
 /// Lets pass what `transform` makes of values. Has no state of its own, so it stands between publisher and subscriber
 /// as map does.
-struct Sieve<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible {
+struct Sieve<Input, Downstream: Subscriber>: Subscriber, TurnPassing, CustomStringConvertible {
     let downstream: Downstream
     let description: String
     let transform: @Sendable (Input) -> Downstream.Input?
@@ -97,4 +97,5 @@ struct Sieve<Input, Downstream: Subscriber>: Subscriber, CustomStringConvertible
     func receive(subscription: any Subscription) { downstream.receive(subscription: subscription) }
     func receive(_ input: Input) -> Subscribers.Demand { transform(input).map { downstream.receive($0) } ?? .max(1) }
     func receive(completion: Subscribers.Completion<Downstream.Failure>) { downstream.receive(completion: completion) }
+    var turnSubscriber: (any TurnSubscriber)? { downstream.turns }
 }

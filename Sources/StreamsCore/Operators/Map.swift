@@ -25,7 +25,7 @@ extension Publishers {
             upstream.subscribe(Inner(downstream: subscriber, transform: transform))
         }
 
-        private struct Inner<Downstream: Subscriber>: Subscriber, CustomStringConvertible
+        private struct Inner<Downstream: Subscriber>: Subscriber, TurnPassing, CustomStringConvertible
         where Downstream.Input == Output, Downstream.Failure == Upstream.Failure {
             let downstream: Downstream
             let transform: @Sendable (Upstream.Output) -> Output
@@ -36,6 +36,7 @@ extension Publishers {
             func receive(completion: Subscribers.Completion<Upstream.Failure>) {
                 downstream.receive(completion: completion)
             }
+            var turnSubscriber: (any TurnSubscriber)? { downstream.turns }
             var description: String { "Map" }
         }
     }
