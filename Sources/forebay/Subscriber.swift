@@ -19,6 +19,8 @@ struct Subscriber: ~Copyable {
     private var refill: Refill
     private var stream: StreamID
     private var delivered: UInt64 = 0
+    /// What was asked for and has not come, with `--once`. A connection that is lost does not know it any more.
+    private var left: UInt32
     /// Messages in the output that the reader has not taken yet; they do not count as used.
     private var unprinted: UInt64 = 0
     private var epoch: UInt64?
@@ -47,11 +49,13 @@ struct Subscriber: ~Copyable {
         }
         let isWatched = isatty(2) == 1 && !TopicName.isSystem(settings.topic)
         let inquiry = isWatched ? try session.connection.call(.topicInfo(settings.topic)) : nil
-        let stream = try session.connection.subscribe(settings.topic, options, n: refill.first())
+        let n = refill.first()
+        let stream = try session.connection.subscribe(settings.topic, options, n: n)
         // Its answer tells that the subscription was not refused.
         try reconnection.greet(session)
         self.inquiry = inquiry
         self.stream = stream
+        left = n
         self.options = options
         position = TopicPosition(options.start)
         self.session = session
@@ -77,7 +81,6 @@ struct Subscriber: ~Copyable {
     private mutating func reconnect(after error: ClientError) throws(ClientError) -> Int32? {
         // What has come is printed, and what was asked for and has not is asked for again.
         unprinted = 0
-        let left = session.connection.outstanding(on: stream)
         if settings.once, left == 0 { throw error }
         var error = error
         while true {
@@ -149,6 +152,7 @@ struct Subscriber: ~Copyable {
         switch event {
         case .message(stream, let message):
             unprinted += 1
+            if left > 0, left < Refill.unbounded { left -= 1 }
             reconnection.works()
             let info = message.info
             guard isNew(info) else { return }

@@ -58,6 +58,11 @@ def test_topics_in_trouble_have_metrics_however_quiet(begin):
 # The rules
 
 
+# What else a rule looks at.
+OTHERS = {
+    "ForebayPublishesLost": ('forebay_publishes_refused_total{reason="memory"}', "0x20"),
+    "ForebayMemoryShort": ("forebay_memory_limit_bytes", "100x20"),
+}
 ALERTS = {
     "ForebaySubscriberBehind": ('forebay_behind_seconds{topic="phones.7",policy="drop-oldest"}', "300x20"),
     "ForebayMessagesDropped": ('forebay_topic_dropped_total{topic="phones.7",policy="drop-oldest"}', "0+60x20"),
@@ -65,17 +70,17 @@ ALERTS = {
     "ForebayPublishersBlocked": ('forebay_topic_publishers_blocked{topic="phones.7"}', "1x20"),
     "ForebayPublishesLost": ('forebay_publishes_dropped_total{reason="memory"}', "0+60x20"),
     "ForebayReloadRefused": ('forebay_reloads_total{result="refused"}', "0x10 1x10"),
+    # It is given back as soon as it runs short.
+    "ForebayMemoryShort": ("forebay_memory_bytes", "93 30x2 " * 7),
     "ForebayLogLost": ("forebay_log_lines_lost_total", "0+60x20"),
 }
 
 
 def fires(tmp_path, alert: str, change=lambda rules: rules) -> bool:
     """Whether an alert fires after 15 minutes of what it is for."""
-    sample, values = ALERTS[alert]
     (tmp_path / "alerts.yaml").write_text(change((ROOT / "Docker/alerts.yaml").read_text()))
-    series = [{"series": sample, "values": values}]
-    if alert == "ForebayPublishesLost":
-        series.append({"series": 'forebay_publishes_refused_total{reason="memory"}', "values": "0x20"})
+    series = [{"series": sample, "values": values}
+              for sample, values in (one[alert] for one in (ALERTS, OTHERS) if alert in one)]
     (tmp_path / "tests.yaml").write_text(json.dumps({
         "rule_files": ["alerts.yaml"], "evaluation_interval": "1m",
         "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [

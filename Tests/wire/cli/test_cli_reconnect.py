@@ -104,7 +104,8 @@ def test_a_subscriber_tells_what_it_missed(start, reach, tmp_path):
     assert [reader.stdout.readline() for _ in range(3)] == [b"6\n", b"7\n", b"8\n"]
 
 
-@pytest.mark.parametrize("words, rest", [(["--request", "4"], 6), (["--count", "6"], 4)])
+@pytest.mark.parametrize("words, rest", [(["--request", "4"], 6), (["--count", "6"], 4),
+                                         (["--request", "6", "--once"], 4)])
 def test_credit_and_count_go_on(restarted, reach, words, rest):
     forebay = reach(restarted.broker)
     reader = forebay.subscriber("t", *words)
