@@ -18,7 +18,20 @@ public enum Replay: Equatable, Sendable {
 }
 
 /// What the broker does when more messages would have to wait for a subscription than its buffer holds.
-public typealias Overflow = ForebayWire.Overflow
+public enum Overflow: Equatable, Sendable {
+    /// The oldest that waits goes.
+    case dropOldest
+    /// The arriving one is refused.
+    case dropNewest
+    /// The last one that waits gives way.
+    case replaceNewest
+    /// Only the newest waits, whatever the buffer.
+    case latest
+    /// What waits is delivered, then the subscription fails with `.overflow`.
+    case fail
+    /// Publishers are granted no more than there is room for.
+    case block
+}
 
 extension Topic {
     /// The topic's messages, for each subscriber and for each iteration by a subscription of its own.
@@ -50,7 +63,15 @@ extension Topic {
             case .all: .all
             case .from(let sequence, let epoch): .from(sequence, epoch: epoch)
             }
-        options.overflow = overflow
+        options.overflow =
+            switch overflow {
+            case .dropOldest: .dropOldest
+            case .dropNewest: .dropNewest
+            case .replaceNewest: .replaceNewest
+            case .latest: .latest
+            case .fail: .fail
+            case .block: .block
+            }
         return TopicMessages(topic: self, options: options, window: window)
     }
 }
