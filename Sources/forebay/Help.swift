@@ -14,7 +14,7 @@ enum Help {
     static let exitCodes: [(code: Int32, says: String)] = [
         (ExitCode.done, "done"), (ExitCode.failure, "failure reported by the broker, or output that cannot be written"),
         (ExitCode.usage, "usage"),
-        (ExitCode.connection, "could not connect, or connection lost"),
+        (ExitCode.connection, "could not connect, connection lost or ended by the broker"),
         (ExitCode.of(signal: SIGINT), "pub was interrupted by ^C"),
         (ExitCode.of(signal: SIGTERM), "pub was ended by SIGTERM"),
     ]

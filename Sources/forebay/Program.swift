@@ -17,6 +17,8 @@ enum ExitCode {
     static func of(_ error: ClientError) -> Int32 {
         switch error.code {
         case .badURL, .badFile, .badCredentials, .invalid: return usage
+        // To try again helps, as where the connection is lost.
+        case .unavailable, .connectionError: return connection
         default: break
         }
         return error.endsConnection && !error.isReportedByBroker ? connection : failure

@@ -241,8 +241,8 @@ def test_a_draining_broker_says_so_once(start, reach):
     writer.stdin.flush()
     assert reader.stdout.readline() == b"one\n"
     broker.stop()
-    assert ended(reader, 1)[1].count("shutting down") == 1
-    error = ended(writer, 1)[1]
+    assert ended(reader, 3)[1].count("shutting down") == 1
+    error = ended(writer, 3)[1]
     assert error.count("shutting down") == 1 and "1 message was sent" in error
 
 

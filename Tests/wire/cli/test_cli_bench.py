@@ -182,7 +182,7 @@ def test_a_broker_that_drains(start, reach):
                    and row["published"] > 3], "messages are published")
     stopping = threading.Thread(target=broker.stop)
     stopping.start()
-    assert "shutting down" in ended(process, 1)[1]
+    assert "shutting down" in ended(process, 3)[1]
     stopping.join(LIMIT)
 
 

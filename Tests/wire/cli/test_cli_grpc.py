@@ -73,7 +73,8 @@ def test_statuses_are_failures_reported_by_the_broker(grpc_peer, how):
     forebay = grpc_peer()
     for status in REFUSALS:
         done = forebay.run(how[0], "status." + status, *how[1:], stdin=b"a\nb\n")
-        assert (done.returncode, done.stdout) == (2 if status == "INVALID_ARGUMENT" else 1, b""), done
+        code = {"INVALID_ARGUMENT": 2, "UNAVAILABLE": 3}.get(status, 1)
+        assert (done.returncode, done.stdout) == (code, b""), done
         assert done.stderr.startswith(b"forebay: because"), done
     for status in ["INTERNAL", "UNKNOWN", "DATA_LOSS"]:
         done = forebay.run(how[0], "status." + status, *how[1:], stdin=b"a\nb\n")
