@@ -77,19 +77,22 @@ extension TurnDriver {
         return list
     }
 
-    /// Hands a connection's output to `write`, which returns how many of its bytes the socket took.
+    /// Hands the output of connections to `write`, one after the other. It returns how many of the bytes the socket
+    /// took; nil if nothing is to be written there.
     @inlinable
     public func write(
-        _ id: ConnectionID, _ pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>,
-        _ write: (_ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>, _ offered: Int) -> Int
+        _ list: [ConnectionID], _ pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>,
+        _ write: (_ id: ConnectionID, _ pieces: UnsafeBufferPointer<UnsafeRawBufferPointer>, _ offered: Int) -> Int?
     ) {
-        let count = engine.gather(id, into: pieces)
-        // A connection of HTTP/1.1 has its answers fetched, and nothing to be written.
-        guard count > 0 else { return }
-        var offered = 0
-        for index in 0..<count { offered += pieces[index].count }
-        let taken = write(UnsafeBufferPointer(rebasing: pieces[..<count]), offered)
-        engine.wrote(taken, blocked: taken < offered, on: id, now: now)
+        let (engine, now) = (engine, now)
+        for id in list {
+            let count = engine.gather(id, into: pieces)
+            guard count > 0 else { continue }
+            var offered = 0
+            for index in 0..<count { offered += pieces[index].count }
+            guard let taken = write(id, UnsafeBufferPointer(rebasing: pieces[..<count]), offered) else { continue }
+            engine.wrote(taken, blocked: taken < offered, on: id, now: now)
+        }
     }
 }
 

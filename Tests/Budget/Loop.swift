@@ -161,9 +161,8 @@ final class Loop {
     }
 
     private struct Turn: TurnDriver {
-        // Both outlive a turn, and nothing of the harness is to be counted.
-        unowned(unsafe) let loop: Loop
-        unowned(unsafe) let engine: Shard
+        let loop: Loop
+        let engine: Shard
         let index: Int
 
         init(_ loop: Loop, _ index: Int) {
@@ -216,17 +215,14 @@ final class Loop {
     }
 
     private func flush(_ index: Int, _ turn: Turn) {
-        swap(&flushing, &turn.engine.effects.flush)
-        for id in flushing {
+        swap(&flushing, &shards[index].effects.flush)
+        turn.write(flushing, pieces) { id, pieces, offered in
             let peer = peers[index][Int(id.index)]
-            var taken = 0
-            turn.write(id, pieces) { pieces, offered in
-                taken = peer.isStalled ? 0 : offered
-                if hears { hear(peer, pieces) }
-                return taken
-            }
-            peer.taken += taken
-            if let request = peer.refill?.took(taken) { arrived(request, from: peer) }
+            if hears { hear(peer, pieces) }
+            guard !peer.isStalled else { return 0 }
+            peer.taken += offered
+            if let request = peer.refill?.took(offered) { arrived(request, from: peer) }
+            return offered
         }
         flushing.removeAll(keepingCapacity: true)
     }

@@ -126,10 +126,9 @@ final class TestBroker {
         }
 
         func writeOutput() {
-            for id in takeFlushes() {
-                guard let client = broker.clients[index]![id], !client.isClosed else { continue }
-                withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
-                    write(id, pieces) { pieces, _ in client.take(pieces) }
+            withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
+                write(takeFlushes(), pieces) { id, pieces, _ in
+                    broker.clients[index]![id].flatMap { $0.isClosed ? nil : $0.take(pieces) }
                 }
             }
         }

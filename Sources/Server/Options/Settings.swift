@@ -126,7 +126,9 @@ extension Setting {
             "resume-buffer", \.limits.resumeBuffer, in: (4 << 10)...(1 << 30),
             "bytes that such a connection may be sent beyond what its client has acknowledged"
         ).reloadable,
-        .number("max-topics", \.limits.topics, in: 1...10_000_000, "topics in all, the broker's own included").reloadable,
+        .number(
+            "max-topics", \.limits.topics, in: 1...10_000_000, "topics in all, the broker's own included"
+        ).reloadable,
         .number(
             "max-topics-per-user", \.limits.topicsPerUser, in: 1...10_000_000,
             "topics that one user was the first to use"

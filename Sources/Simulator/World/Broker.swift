@@ -150,10 +150,8 @@ final class Broker {
 
         /// Writes once to each connection with output.
         func writeOutput() {
-            for id in takeFlushes() {
-                guard let wire = broker.wiresByID[index][id] else { continue }
-                write(id, broker.pieces) { pieces, offered in broker.write(pieces, offered, to: wire, isPartial) }
-                broker.examine(index, false)
+            write(takeFlushes(), broker.pieces) { id, pieces, offered in
+                broker.wiresByID[index][id].map { broker.write(pieces, offered, to: $0, isPartial) }
             }
         }
     }
@@ -332,5 +330,6 @@ private final class WatchedShard: TurnEngine {
 
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
         Heap.engine { shard.wrote(count, blocked: blocked, on: id, now: now) }
+        examine(false)
     }
 }

@@ -221,11 +221,9 @@ final class FuzzBroker {
         }
 
         func writeOutput() {
-            for id in takeFlushes() {
-                guard let peer = broker.peers[index][id] else { continue }
-                withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
-                    if peer.isHTTP1 { return _ = engine.gather(id, into: pieces) }
-                    write(id, pieces) { pieces, _ in peer.take(pieces) }
+            withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 16) { pieces in
+                write(takeFlushes(), pieces) { id, pieces, _ in
+                    broker.peers[index][id].flatMap { $0.isHTTP1 ? nil : $0.take(pieces) }
                 }
             }
         }

@@ -189,8 +189,7 @@ def test_credentials_that_are_not_right_any_more_end_it(start, reach, tmp_path, 
         process.stdin.write(b"y\n")
         process.stdin.flush()
     assert process.wait(LIMIT) == 1
-    told = process.stderr.read()
-    assert b"credentials" in told and b"sent again" not in told, told
+    assert b"credentials" in process.stderr.read()
 
 
 @pytest.mark.parametrize("words", [["sub", "t"], ["pub", "t", "--stdin"]], ids=["sub", "pub"])
