@@ -79,16 +79,16 @@ test-asan: deps .venv/ready ## run the Swift tests, and some of the wire tests, 
 		--sanitize address $(SWIFT_FLAGS) --scratch-path .build/asan --disable-xctest --skip PacingTests \
 		--filter '^ForebayTests\.')
 	@ASAN_OPTIONS="exitcode=66 $$ASAN_OPTIONS" FOREBAYD=$(CURDIR)/.build/asan/debug/forebayd timeout 1200 \
-		.venv/bin/python -m pytest $(foreach tests,$(ASAN_WIRE),Tests/wire/test_$(tests).py)
+		.venv/bin/python -m pytest $(foreach tests,$(ASAN_WIRE),Tests/EndToEnd/test_$(tests).py)
 
 ASAN_WIRE := streams publish overflow block end drain fragments invalid connection http http1 http2_attacks grpc_wire \
 	tls access limits admin faults_process faults_network faults_floods
 
 soak: build .venv/ready ## use everything of the broker at once, and see that nothing grows: make soak SECONDS=1200
-	@FOREBAY_SOAK=$(or $(SECONDS),1200) .venv/bin/python -m pytest -n 0 -s Tests/wire/heavy/test_soak.py
+	@FOREBAY_SOAK=$(or $(SECONDS),1200) .venv/bin/python -m pytest -n 0 -s Tests/EndToEnd/heavy/test_soak.py
 
 wire-test: build .venv/ready ## run the tests that talk to a running broker: make wire-test FILTER=overflow
-	@timeout 900 .venv/bin/python -m pytest Tests/wire $(if $(FILTER),-k '$(FILTER)')
+	@timeout 900 .venv/bin/python -m pytest Tests/EndToEnd $(if $(FILTER),-k '$(FILTER)')
 
 faults: deps .venv/ready ## plant each fault of Tests/Faults in a copy, tell what catches it: make faults ONLY=credit
 	@python3 .ci/faults.py $(if $(ONLY),--only '$(ONLY)') $(if $(NEW),--new) $(if $(SIM),--simulator)
@@ -125,10 +125,10 @@ format: deps ## format the Swift sources in place
 	@swift format --in-place --recursive --parallel Sources Tests Examples Package.swift
 
 # The Python packages that the wire tests use, in a virtual environment of their own; made anew when the list changes.
-.venv/ready: Tests/wire/requirements.txt
+.venv/ready: Tests/EndToEnd/requirements.txt
 	@rm -rf .venv
 	@python3 -m venv .venv
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -r Tests/wire/requirements.txt
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check -r Tests/EndToEnd/requirements.txt
 	@touch $@
 
 # nats-server, which Debian does not have in this version.

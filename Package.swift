@@ -1,30 +1,11 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// Dependencies run one way only, from the executables down to the pure algorithms:
+// Sources and tests are in folders by layer. A layer uses those listed before it: System, Wire, Engine, Broker; Client
+// uses System, Wire and Streams; Streams uses Wire and Replay; Tools measure and simulate, and may use all.
 //
-//   Streams ─ StreamsCore ─ Replay ─ ForebayWire; StreamsTestSupport ─ StreamsCore
-//   forebayd ─ Server ─┬─ Core ─┬─ ForebayWire   (what protocols and clients have in common)
-//                      │        ├─ Replay        (no I/O, no payloads)
-//                      │        ├─ RSocket ─ Bytes
-//                      │        └─ HTTP2 ─┬─ CNGHTTP2
-//                      │                  └─ RSocket
-//                      ├─ Access ─ Core, CCrypt, CJansson, COpenSSL
-//                      ├─ TLS ─ COpenSSL, EventLoop
-//                      ├─ Configuration ─ CYAML
-//                      ├─ EventLoop ─ CLinux
-//                      ├─ CMicroHTTPD
-//                      └─ CAdminPage           (the admin page's files)
-//   forebay ─ Client ─┬─ RSocket, HTTP2
-//                     └─ TLS, EventLoop
-//   Forebay ─ Client, StreamsCore
-//   bench ─ Forebay, Streams
-//   forebay, bench ─ Measure      (no I/O)
-//   forebay-sim ─ Simulator ─ Core, RSocket, HTTP2, Replay      (no I/O)
-//   forebay, Server ─ Manual      (no I/O)
-//
-// `make build` passes --explicit-target-dependency-import-check error, so an import that is not
-// declared here does not compile.
+// `make build` passes --explicit-target-dependency-import-check error: an import that is not declared here does not
+// compile.
 
 let strict: [SwiftSetting] = [.treatAllWarnings(as: .error)]
 
@@ -33,11 +14,162 @@ let strict: [SwiftSetting] = [.treatAllWarnings(as: .error)]
 let hot: [SwiftSetting] =
     strict + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
 
-// The targets of the fuzzers, in Tests/Fuzz. Ordinary builds make tests of them, which replay the inputs that are kept.
-// With FOREBAY_FUZZ set they are a program instead, driven by libFuzzer: `make fuzz` builds it.
+let warnings: [CSetting] = [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]
+
+/// The targets of a layer, each in the folder of its name, `Sources/LAYER/TARGET`.
+struct Layer {
+    var name: String
+
+    func module(
+        _ target: String, _ dependencies: [Target.Dependency] = [], _ settings: [SwiftSetting] = strict
+    ) -> Target {
+        .target(name: target, dependencies: dependencies, path: "Sources/\(name)/\(target)", swiftSettings: settings)
+    }
+
+    func program(_ target: String, _ dependencies: [Target.Dependency]) -> Target {
+        .executableTarget(
+            name: target, dependencies: dependencies, path: "Sources/\(name)/\(target)", swiftSettings: strict)
+    }
+
+    /// A module in C, of the project's own.
+    func c(_ target: String, exclude: [String] = [], _ settings: [CSetting] = warnings) -> Target {
+        .target(name: target, path: "Sources/\(name)/\(target)", exclude: exclude, cSettings: settings)
+    }
+
+    /// A library of the system.
+    func library(_ target: String, _ pkgConfig: String?, _ package: String) -> Target {
+        .systemLibrary(
+            name: target, path: "Sources/\(name)/\(target)", pkgConfig: pkgConfig, providers: [.apt([package])])
+    }
+
+    /// The tests of a module, in `Tests/LAYER`.
+    func tests(of module: String, _ dependencies: [Target.Dependency] = [], exclude: [String] = []) -> Target {
+        .testTarget(
+            name: module + "Tests", dependencies: [.byName(name: module)] + dependencies,
+            path: "Tests/\(name)/\(module)Tests", exclude: exclude, swiftSettings: strict)
+    }
+}
+
+// What the machine and the C libraries give
+
+let system = Layer(name: "System")
+let systemTargets = [
+    system.c("CLinux"),
+    system.library("COpenSSL", "openssl", "libssl-dev"),
+    system.library("CNGHTTP2", "libnghttp2", "libnghttp2-dev"),
+    system.library("CCrypt", "libcrypt", "libcrypt-dev"),
+    system.library("CJansson", "jansson", "libjansson-dev"),
+    system.library("CYAML", nil, "libyaml-dev"),
+    system.library("CMicroHTTPD", "libmicrohttpd", "libmicrohttpd-dev"),
+    system.module("Bytes"),
+    system.module("EventLoop", ["CLinux"]),
+    system.module("TLS", ["COpenSSL", "EventLoop"], hot),
+    system.tests(of: "Bytes"),
+    system.tests(of: "EventLoop"),
+    system.tests(of: "TLS", ["EventLoop", "TestCertificates"]),
+]
+
+// The protocols without I/O, for both ends
+
+let wire = Layer(name: "Wire")
+let wireTargets = [
+    wire.module("ForebayWire"),
+    wire.module("RSocket", ["Bytes"]),
+    wire.module("HTTP2", ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], hot),
+    wire.tests(of: "RSocket", ["Bytes"]),
+    wire.tests(of: "HTTP2", ["HTTP2Frames", "CNGHTTP2", "Bytes", "ForebayWire", "RSocket", "CAllocations"]),
+]
+
+// The broker without I/O
+
+let engine = Layer(name: "Engine")
+let engineTargets = [
+    engine.module("Replay", ["ForebayWire"]),
+    engine.module("Core", ["Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"], hot),
+    engine.tests(of: "Replay", ["ForebayWire"]),
+    engine.tests(
+        of: "Core",
+        ["ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations"]),
+]
+
+// What makes a process of it
+
+let broker = Layer(name: "Broker")
+let brokerTargets = [
+    broker.module("Access", ["Bytes", "Core", "CCrypt", "CJansson", "COpenSSL"]),
+    broker.module("Configuration", ["CYAML"]),
+    broker.c(
+        "CAdminPage",
+        exclude: ["index.html", "style.css", "script.js", "kit.js", "tables.js", "tail.js", "icon.svg"],
+        [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
+    broker.module(
+        "Server",
+        [
+            "Access", "Bytes", "CAdminPage", "CLinux", "CMicroHTTPD", "Configuration", "Core", "EventLoop",
+            "ForebayWire", "HTTP2", "Manual", "Replay", "TLS",
+        ], hot),
+    broker.program("forebayd", ["Server"]),
+    broker.tests(of: "Access", ["Core"]),
+    broker.tests(of: "Configuration"),
+    broker.tests(
+        of: "Server", ["Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS", "TestCertificates"]),
+]
+
+// Streams for Swift on Linux
+
+let streams = Layer(name: "Streams")
+let streamsTargets = [
+    streams.module("StreamsCore", ["ForebayWire", "Replay"]),
+    streams.module("Streams", ["StreamsCore"]),
+    streams.module("StreamsTestSupport", ["StreamsCore"]),
+    streams.tests(of: "Streams", ["StreamsCore", "StreamsTestSupport"]),
+]
+
+// Connections, the library and the command line
+
+let client = Layer(name: "Client")
+let clientTargets = [
+    client.module("Client", ["Bytes", "ForebayWire", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"]),
+    client.module("Forebay", ["StreamsCore", "Client", "EventLoop", "ForebayWire", "RSocket", "Bytes", "TLS"]),
+    client.program(
+        "forebay", ["Client", "ForebayWire", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"]),
+    client.tests(of: "Client", ["ForebayWire", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"]),
+    client.tests(
+        of: "Forebay",
+        [
+            "ForebayWire", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd", "TLS",
+            "TestCertificates", "ticker", "slow-consumer", "pausable-view", "pipeline",
+        ], exclude: ["Races"]),
+]
+
+// Manuals, measurements and the simulator
+
+let tools = Layer(name: "Tools")
+let toolsTargets = [
+    tools.module("Manual"),
+    tools.module("Measure"),
+    tools.c("CBench"),
+    tools.program("Bench", ["CBench", "RSocket", "EventLoop", "Bytes", "Measure", "Streams", "Forebay"]),
+    tools.module(
+        "Simulator",
+        ["Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations"]),
+    tools.program("forebay-sim", ["Simulator"]),
+    tools.tests(of: "Manual"),
+    tools.tests(of: "Measure"),
+    tools.tests(of: "Bench", ["RSocket", "Bytes"]),
+    tools.tests(of: "Simulator", exclude: ["seeds.txt"]),
+]
+
+// Examples, and what tests have in common
+
+func example(_ name: String, _ folder: String, _ dependencies: [Target.Dependency] = ["Forebay", "Streams"]) -> Target {
+    .executableTarget(name: name, dependencies: dependencies, path: folder, swiftSettings: strict)
+}
+
+// The fuzzers. Ordinary builds make tests of them, which replay the inputs that are kept. With FOREBAY_FUZZ set they
+// are a program instead, driven by libFuzzer: `make fuzz` builds it.
 let fuzzed: [Target.Dependency] = [
-    "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "RSocket",
-    "Server",
+    "Access", "Bytes", "Client", "Configuration", "Core", "ForebayWire", "HTTP2", "HTTP2Frames", "RSocket", "Server",
 ]
 let fuzz: Target =
     Context.environment["FOREBAY_FUZZ"] == nil
@@ -47,6 +179,23 @@ let fuzz: Target =
     : .executableTarget(
         name: "fuzz", dependencies: fuzzed, path: "Tests/Fuzz",
         exclude: ["Replay", "corpus", "dictionaries", "regressions"], swiftSettings: strict)
+
+let support: [Target] = [
+    example("ticker", "Examples/Ticker"),
+    example("slow-consumer", "Examples/SlowConsumer", ["Forebay"]),
+    example("pausable-view", "Examples/PausableView"),
+    example("pipeline", "Examples/Pipeline"),
+    example("pacer", "Tests/Support/Pacer"),
+    .target(name: "CAllocations", path: "Tests/Support/CAllocations"),
+    .target(
+        name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/Support/HTTP2Frames",
+        swiftSettings: strict),
+    .target(name: "TestCertificates", path: "Tests/Support/TestCertificates", swiftSettings: strict),
+    .executableTarget(
+        name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations", "HTTP2Frames"],
+        path: "Tests/Budget", exclude: ["costs.txt", "figures.txt"], swiftSettings: hot),
+    fuzz,
+]
 
 let package = Package(
     name: "forebay",
@@ -59,135 +208,7 @@ let package = Package(
         .library(name: "StreamsTestSupport", targets: ["StreamsTestSupport"]),
         .library(name: "Forebay", targets: ["Forebay"]),
     ],
-    targets: [
-        .target(name: "CLinux", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
-        .target(name: "Bytes", swiftSettings: strict),
-        .target(name: "ForebayWire", path: "Sources/Wire/ForebayWire", swiftSettings: strict),
-        .target(name: "Replay", dependencies: ["ForebayWire"], swiftSettings: strict),
-        .target(name: "StreamsCore", dependencies: ["ForebayWire", "Replay"], swiftSettings: strict),
-        .target(name: "Streams", dependencies: ["StreamsCore"], swiftSettings: strict),
-        .target(name: "StreamsTestSupport", dependencies: ["StreamsCore"], swiftSettings: strict),
-        .target(name: "RSocket", dependencies: ["Bytes"], swiftSettings: strict),
-        .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
-        .target(name: "HTTP2", dependencies: ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], swiftSettings: hot),
-        .target(
-            name: "Core", dependencies: ["Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"], swiftSettings: hot),
-        .target(name: "EventLoop", dependencies: ["CLinux"], swiftSettings: strict),
-        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
-        .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
-        .target(
-            name: "Access", dependencies: ["Bytes", "Core", "CCrypt", "CJansson", "COpenSSL"], swiftSettings: strict),
-        .target(name: "TLS", dependencies: ["COpenSSL", "EventLoop"], swiftSettings: hot),
-        .systemLibrary(name: "CYAML", providers: [.apt(["libyaml-dev"])]),
-        .target(name: "Configuration", dependencies: ["CYAML"], swiftSettings: strict),
-        .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
-        .target(
-            name: "CAdminPage",
-            exclude: ["index.html", "style.css", "script.js", "kit.js", "tables.js", "tail.js", "icon.svg"],
-            cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror", "-Wno-c23-extensions"])]),
-        .target(
-            name: "Server",
-            dependencies: [
-                "Access", "Bytes", "Configuration", "Core", "ForebayWire", "HTTP2", "EventLoop", "CAdminPage", "CLinux",
-                "CMicroHTTPD",
-                "Manual", "Replay", "TLS",
-            ],
-            swiftSettings: hot),
-        .target(
-            name: "Client", dependencies: ["Bytes", "ForebayWire", "RSocket", "HTTP2", "EventLoop", "CLinux", "TLS"],
-            swiftSettings: strict),
-        .target(
-            name: "Forebay",
-            dependencies: ["StreamsCore", "Client", "EventLoop", "ForebayWire", "RSocket", "Bytes", "TLS"],
-            swiftSettings: strict),
-        .executableTarget(
-            name: "ticker", dependencies: ["Forebay", "Streams"], path: "Examples/Ticker", swiftSettings: strict),
-        .executableTarget(
-            name: "slow-consumer", dependencies: ["Forebay"], path: "Examples/SlowConsumer", swiftSettings: strict),
-        .executableTarget(
-            name: "pausable-view", dependencies: ["Forebay", "Streams"], path: "Examples/PausableView",
-            swiftSettings: strict),
-        .executableTarget(
-            name: "pipeline", dependencies: ["Forebay", "Streams"], path: "Examples/Pipeline", swiftSettings: strict),
-        .target(name: "Measure", swiftSettings: strict),
-        .target(name: "Manual", swiftSettings: strict),
-        .executableTarget(name: "forebayd", dependencies: ["Server"], swiftSettings: strict),
-        .executableTarget(
-            name: "forebay",
-            dependencies: ["Client", "ForebayWire", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"],
-            swiftSettings: strict),
-        .target(name: "CBench", cSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])]),
-        .executableTarget(
-            name: "Bench", dependencies: ["CBench", "RSocket", "EventLoop", "Bytes", "Measure", "Streams", "Forebay"],
-            swiftSettings: strict),
-        .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: strict),
-        .testTarget(name: "ReplayTests", dependencies: ["ForebayWire", "Replay"], swiftSettings: strict),
-        .testTarget(
-            name: "StreamsTests", dependencies: ["Streams", "StreamsCore", "StreamsTestSupport"],
-            swiftSettings: strict),
-        .testTarget(name: "RSocketTests", dependencies: ["RSocket", "Bytes"], swiftSettings: strict),
-        .testTarget(
-            name: "HTTP2Tests", dependencies: ["HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes"],
-            exclude: ["GRPC", "Plain"], swiftSettings: strict),
-        .target(
-            name: "HTTP2Frames", dependencies: ["CNGHTTP2", "Bytes"], path: "Tests/HTTP2Frames",
-            swiftSettings: strict),
-        .testTarget(
-            name: "GRPCTests", dependencies: ["ForebayWire", "HTTP2", "RSocket", "Bytes"],
-            path: "Tests/HTTP2Tests/GRPC",
-            swiftSettings: strict),
-        .testTarget(
-            name: "PlainTests", dependencies: ["HTTP2", "RSocket", "Bytes", "CAllocations"],
-            path: "Tests/HTTP2Tests/Plain", swiftSettings: strict),
-        .target(name: "CAllocations", path: "Tests/CAllocations"),
-        .executableTarget(
-            name: "Budget", dependencies: ["Core", "RSocket", "Bytes", "CAllocations", "HTTP2Frames"],
-            path: "Tests/Budget", exclude: ["costs.txt", "figures.txt"], swiftSettings: hot),
-        .testTarget(
-            name: "CoreTests",
-            dependencies: [
-                "Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "CNGHTTP2", "Bytes", "Replay", "CAllocations",
-            ],
-            swiftSettings: strict),
-        .target(
-            name: "Simulator",
-            dependencies: [
-                "Core", "ForebayWire", "RSocket", "HTTP2", "HTTP2Frames", "Replay", "Bytes", "CAllocations",
-            ],
-            swiftSettings: strict),
-        .executableTarget(name: "forebay-sim", dependencies: ["Simulator"], swiftSettings: strict),
-        .testTarget(
-            name: "SimulatorTests", dependencies: ["Simulator"], exclude: ["seeds.txt"], swiftSettings: strict),
-        .testTarget(name: "AccessTests", dependencies: ["Access", "Core"], swiftSettings: strict),
-        .testTarget(name: "EventLoopTests", dependencies: ["EventLoop"], swiftSettings: strict),
-        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration"], swiftSettings: strict),
-        .target(name: "TestCertificates", path: "Tests/TestCertificates", swiftSettings: strict),
-        .testTarget(name: "TLSTests", dependencies: ["TLS", "EventLoop", "TestCertificates"], swiftSettings: strict),
-        .testTarget(
-            name: "ServerTests",
-            dependencies: [
-                "Server", "Access", "Configuration", "Core", "HTTP2", "EventLoop", "TLS", "TestCertificates",
-            ],
-            swiftSettings: strict),
-        .testTarget(
-            name: "ClientTests",
-            dependencies: ["Client", "ForebayWire", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"],
-            swiftSettings: strict),
-        .testTarget(
-            name: "ForebayTests",
-            dependencies: [
-                "Forebay", "ForebayWire", "Streams", "Server", "Core", "EventLoop", "Client", "pacer", "forebayd",
-                "TLS",
-                "TestCertificates", "ticker", "slow-consumer", "pausable-view", "pipeline",
-            ],
-            exclude: ["Races"], swiftSettings: strict),
-        .executableTarget(
-            name: "pacer", dependencies: ["Forebay", "Streams"], path: "Tests/Pacer", swiftSettings: strict),
-        .testTarget(name: "MeasureTests", dependencies: ["Measure"], swiftSettings: strict),
-        .testTarget(name: "ManualTests", dependencies: ["Manual"], swiftSettings: strict),
-        .testTarget(name: "BenchTests", dependencies: ["Bench", "RSocket", "Bytes"], swiftSettings: strict),
-        fuzz,
-    ],
+    targets: systemTargets + wireTargets + engineTargets + brokerTargets + streamsTargets + clientTargets + toolsTargets
+        + support,
     swiftLanguageModes: [.v6]
 )

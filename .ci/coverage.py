@@ -68,9 +68,9 @@ def main() -> int:
     for file in exported():
         path = Path(file["filename"]).relative_to(ROOT / "Sources")
         lines = file["summary"]["lines"]
-        sums[path.parts[0]][0] += lines["covered"]
-        sums[path.parts[0]][1] += lines["count"]
-        if path.parts[0] == options.missing and lines["covered"] < lines["count"]:
+        sums[path.parts[1]][0] += lines["covered"]
+        sums[path.parts[1]][1] += lines["count"]
+        if path.parts[1] == options.missing and lines["covered"] < lines["count"]:
             print(f"{path}: {lines['covered']} of {lines['count']} lines; not {', '.join(missing(file))}")
     print(f"{'module':14}{'lines':>8}{'reached':>9}{'':>8}")
     for module, (covered, count) in sorted(sums.items()):

@@ -1,4 +1,4 @@
-"""Writes Sources/HTTP2/GRPC/Descriptors.swift, the descriptors that the broker's server reflection gives.
+"""Writes Sources/Wire/HTTP2/GRPC/Descriptors.swift, the descriptors that the broker's server reflection gives.
 
 forebay's comes from Protocol/forebay/v1/forebay.proto by protoc; those of health and reflection from the Python
 packages of gRPC, which carry them. Run it after each change of the .proto file:
@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = ROOT / "Sources/HTTP2/GRPC/Descriptors.swift"
+TARGET = ROOT / "Sources/Wire/HTTP2/GRPC/Descriptors.swift"
 LINE = 108
 
 HEAD = '''\

@@ -44,10 +44,10 @@ def search_paths(build: Path) -> list[str]:
     root = Path(__file__).resolve().parent.parent
     linux = build / "CLinux.build/module.modulemap"
     if not linux.exists():
-        linux = root / "Sources/CLinux/include/module.modulemap"
-    maps = [linux, *(root / f"Sources/{library}/module.modulemap" for library in ("CNGHTTP2", "COpenSSL"))]
+        linux = root / "Sources/System/CLinux/include/module.modulemap"
+    maps = [linux, *(root / f"Sources/System/{library}/module.modulemap" for library in ("CNGHTTP2", "COpenSSL"))]
     flags = [part for file in maps for part in ("-Xcc", f"-fmodule-map-file={file}")]
-    return ["-I", str(build / "Modules"), "-I", str(root / "Sources/CLinux/include"), *flags]
+    return ["-I", str(build / "Modules"), "-I", str(root / "Sources/System/CLinux/include"), *flags]
 
 
 def blocks(text: str):
@@ -116,10 +116,10 @@ def without_imports(lines: list[str]) -> list[str]:
 
 def programs(root: Path) -> list[Program]:
     found = []
-    for path in [root / "README.md", *sorted(root.glob("Sources/*/*.docc/**/*.md"))]:
+    for path in [root / "README.md", *sorted(root.glob("Sources/*/*/*.docc/**/*.md"))]:
         program = document(path, re.sub(r"\W", "_", f"{path.parent.stem}_{path.stem}").strip("_"))
         found += [program] if program else []
-    for path in sorted(root.glob("Sources/*/*.docc/**/*.swift")):
+    for path in sorted(root.glob("Sources/*/*/*.docc/**/*.swift")):
         found.append(code_file(path, "Code_" + re.sub(r"\W", "_", path.stem)))
     return found
 

@@ -148,7 +148,7 @@ def convert(library: str, work: Path) -> Path:
     archive = work / f"{library}.doccarchive"
     dependencies = [part for name in LIBRARIES[library][1] for part in ("--dependency", work / f"{name}.doccarchive")]
     run(
-        "docc", "convert", ROOT / "Sources" / library / f"{library}.docc", "--output-path", archive,
+        "docc", "convert", next((ROOT / "Sources").glob(f"*/{library}/{library}.docc")), "--output-path", archive,
         "--additional-symbol-graph-dir", work / library, "--fallback-display-name", library,
         "--fallback-bundle-identifier", f"forebay.{library}", "--fallback-default-module-kind", "Library",
         "--enable-experimental-external-link-support", *dependencies,

@@ -145,7 +145,7 @@ def wire_tests(expression: str, limit: float) -> list[str]:
     report.unlink(missing_ok=True)
     code, text = run(
         [str(ROOT / ".venv/bin/python"), "-m", "pytest", "-o", "addopts=", "-q", "-n", "2", "-k", expression,
-         "-p", "no:cacheprovider", f"--junitxml={report}", "Tests/wire"], limit, WORK / "wire.log")
+         "-p", "no:cacheprovider", f"--junitxml={report}", "Tests/EndToEnd"], limit, WORK / "wire.log")
     if code == 0:
         return []
     if code == 5:

@@ -1,1 +1,1 @@
-../../../Sources/forebay/JSON.swift
+../../../Sources/Client/forebay/JSON.swift
