@@ -1,0 +1,169 @@
+// Reasons: what refusals, and limits that were reached, are counted by.
+
+import ForebayWire
+import HTTP2
+import Replay
+import RSocket
+
+extension Overflow: TallyKey {
+    public var place: Int { Int(rawValue) }
+}
+
+/// Why requests and streams come to nothing, in the words of the metrics.
+public enum RefusalReason: Int, TallyKey {
+    /// A bad name, option or value.
+    case invalid
+    /// A limit is reached; `LimitReached` tells which.
+    case limit
+    /// A message is larger than any may be.
+    case tooLarge
+    /// A publish found no room for too long.
+    case blocked
+    /// A request did not come to its end in time.
+    case timeout
+    /// A publisher sent more than it was granted.
+    case beyondCredit
+    /// The topic has ended.
+    case ended
+    case notFound
+    /// It is not known who asks, or not any more.
+    case unauthenticated
+    /// Not for this peer, or not for any.
+    case forbidden
+    /// What was asked to begin with is not there any more.
+    case gap
+    /// The broker is shutting down.
+    case unavailable
+    /// The topic failed, and its subscriptions with it.
+    case topicFailed
+    /// The subscription's buffer, or the topic's log, was full.
+    case overflow
+    /// An operator ended it.
+    case cutOff
+
+    public var name: String {
+        switch self {
+        case .invalid: "invalid"
+        case .limit: "limit"
+        case .tooLarge: "too-large"
+        case .blocked: "blocked"
+        case .timeout: "timeout"
+        case .beyondCredit: "beyond-credit"
+        case .ended: "topic-ended"
+        case .notFound: "not-found"
+        case .unauthenticated: "unauthenticated"
+        case .forbidden: "forbidden"
+        case .gap: "gap"
+        case .unavailable: "draining"
+        case .topicFailed: "topic-failed"
+        case .overflow: "overflow"
+        case .cutOff: "cut-off"
+        }
+    }
+
+    init(_ problem: Problem.Kind) {
+        switch problem {
+        case .unauthenticated: self = .unauthenticated
+        case .forbidden, .foreignOrigin, .foreignHost: self = .forbidden
+        case .notFound: self = .notFound
+        case .timeout: self = .timeout
+        case .topicEnded: self = .ended
+        case .gap: self = .gap
+        case .tooLarge, .targetTooLong, .headersTooLarge: self = .tooLarge
+        case .overLimit, .tooManyConnections: self = .limit
+        case .draining, .busy: self = .unavailable
+        case .blocked: self = .blocked
+        case .invalid, .methodNotAllowed, .notAcceptable, .expectationFailed, .internalError, .httpVersion:
+            self = .invalid
+        }
+    }
+
+    init(_ status: GRPCStatus) {
+        switch status {
+        case .unauthenticated: self = .unauthenticated
+        case .permissionDenied: self = .forbidden
+        case .notFound: self = .notFound
+        case .deadlineExceeded: self = .timeout
+        case .resourceExhausted: self = .limit
+        case .unavailable: self = .unavailable
+        default: self = .invalid
+        }
+    }
+}
+
+/// The limits that tell when they are reached, by the names that `Limits` has for them.
+public enum LimitReached: Int, TallyKey {
+    case connections, connectionsPerUser, connectionsPerAddress, streamsPerConnection, listingsPerConnection
+    case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes
+    case payload, metadata, headers, keepaliveData, reassembly, parked, retainBytes, memory, controlOutput
+    case setupTime, reassemblyTime, lifetime, unreadTime, httpSilence, parkTime, blockLimit
+    case sessions, sessionsPerUser, resumeBuffer, resumeTime, events
+
+    public var name: String {
+        switch self {
+        case .connections: "connections"
+        case .connectionsPerUser: "connections-per-user"
+        case .connectionsPerAddress: "connections-per-address"
+        case .streamsPerConnection: "streams-per-connection"
+        case .listingsPerConnection: "listings-per-connection"
+        case .subscriptions: "subscriptions"
+        case .subscriptionsPerUser: "subscriptions-per-user"
+        case .topics: "topics"
+        case .topicsPerUser: "topics-per-user"
+        case .publishRate: "publish-rate"
+        case .publishBytes: "publish-bytes"
+        case .payload: "payload"
+        case .metadata: "metadata"
+        case .headers: "headers"
+        case .keepaliveData: "keepalive-data"
+        case .reassembly: "reassembly"
+        case .parked: "parked"
+        case .retainBytes: "retain-bytes"
+        case .memory: "memory"
+        case .controlOutput: "control-output"
+        case .setupTime: "setup-time"
+        case .reassemblyTime: "reassembly-time"
+        case .lifetime: "lifetime"
+        case .unreadTime: "unread-time"
+        case .httpSilence: "http-silence"
+        case .parkTime: "park-time"
+        case .blockLimit: "block-limit"
+        case .sessions: "sessions"
+        case .sessionsPerUser: "sessions-per-user"
+        case .resumeBuffer: "resume-buffer"
+        case .resumeTime: "resume-time"
+        case .events: "events"
+        }
+    }
+
+    init?(_ bound: RSocketError.Bound?) {
+        switch bound {
+        case .payload: self = .payload
+        case .metadata: self = .metadata
+        case .streams: self = .streamsPerConnection
+        case .reassembly: self = .reassembly
+        case .reassemblyTime: self = .reassemblyTime
+        case .memory: self = .memory
+        case .keepaliveData: self = .keepaliveData
+        case nil: return nil
+        }
+    }
+}
+
+extension Shard {
+    /// A request came to nothing, or a stream failed.
+    func count(_ reason: RefusalReason) {
+        counters.streamErrors &+= 1
+        counters.refusals[reason] &+= 1
+    }
+
+    /// There are as many as there may be, of one user or of all; the log tells of what and whose.
+    func refusal(at limit: LimitReached, _ text: String) -> Refusal {
+        reached(limit)
+        effects.log.append(
+            LogRecord(
+                level: .warning, message: "limit reached", fields: [("limit", limit.name), ("cause", text)],
+                isFrequent: true))
+        return .rejected(text)
+    }
+}

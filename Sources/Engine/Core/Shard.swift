@@ -1,0 +1,233 @@
+// Shard: the broker engine of one thread, without I/O, clock or randomness of its own. A loop (or a simulator) feeds it
+// inputs and carries out its effects.
+//
+// A connection lives on one shard, with its subscribers and publishers. A topic is owned by one shard, which its name
+// chooses. Where they differ, mail goes between them. After each input everything that it touched is settled: views
+// advance, output is queued, publishers are granted and acknowledged.
+
+import Bytes
+import HTTP2
+import Replay
+import RSocket
+
+public final class Shard {
+    /// What all parts use.
+    let context: ShardContext
+    private(set) var plainFace: PlainFace
+    /// Who may do what; `reload` sets another one.
+    var access: AccessTable
+    var lastTicket: UInt64 = 0
+    var answerHeads = AnswerHeads()
+
+    // Connections and their streams
+    var connections = Slab<Connection>()
+    var streams = Slab<BoundStream>()
+    /// Those whose output has room that no socket made.
+    var roomyConnections: [Connection] = []
+    /// By their ids, as lists tell them.
+    var subscribers = PartitionedDictionary<UInt64, Subscriber>()
+    var subscriptionCount: Int { subscribers.count }
+    private var lastSubscription: UInt64 = 0
+    /// Streams of plain HTTP that can be given credit.
+    var streamIDs = PartitionedDictionary<SubscriptionID, Subscriber>()
+
+    // Views of topics, by name while they can be joined, and by epoch
+    var mirrors = PartitionedDictionary<String, Mirror>()
+    var mirrorsByEpoch = PartitionedDictionary<UInt64, Mirror>()
+    var dirtyMirrors: [Mirror] = []
+
+    // Topics that this shard owns, by name while they can be used, and by epoch
+    var names = PartitionedDictionary<String, Topic>()
+    var topics = PartitionedDictionary<UInt64, Topic>()
+    /// Those that have a name, in places that lists go over page by page.
+    var topicPlaces = Slab<Topic>()
+    /// All of them, in places that relief goes over, and where that goes on.
+    var heldTopics = Slab<Topic>()
+    var reliefPlace = 0
+    /// Views with messages in other forms, which can be made again, and where relief of them goes on.
+    var viewsWithRuns: [Mirror] = []
+    var reliefOfRuns = 0
+    /// Who is stuck in what topics let go of, while that takes too much memory.
+    var unread: UnreadMemory?
+    /// Publishes were refused for want of memory between the last two ticks.
+    var isRefusing = false
+    /// How many had been at the last one, on all threads.
+    var refusedBefore: UInt64 = 0
+    var dirtyTopics: [Topic] = []
+    var busiest = BusiestTopics()
+    /// Those whose publishers wait for room, and until when the time that they wait is counted.
+    private var blockedTopics = 0
+    private var blockedCounted: UInt64 = 0
+    /// Channels of publishers on other shards.
+    var remoteChannels = PartitionedDictionary<StreamKey, Channel>()
+    /// Lists whose next page is due, and the one whose page is under way.
+    var duePages = TurnQueue<Listing>()
+    var pageUnderWay: Listing?
+    /// Where recent single publishes went.
+    var publishTargets = PublishTargets()
+    /// Publishers with messages for other shards, sent at the end of the turn.
+    var outgoing: [Publisher] = []
+
+    // Users, by name; nil are the anonymous
+    var meters = MeterTable()
+    /// Those that hold tokens for the turn at work.
+    var touchedMeters: [Meter] = []
+    /// How fast each user may publish.
+    private(set) var rates: PublishRates
+    /// When those who wait for tokens may go on.
+    var nextPayment = UInt64.max
+
+    /// On the shard that owns `$SYS.stats`: the figures of all shards.
+    var statistics: Statistics
+    /// What this shard is to look at when its time has come.
+    var timers = Timers()
+    /// Members of a view that are brought a message before others have their turn; a simulation has few.
+    package var slice = Mirror.slice
+    var nextTick: UInt64 = 0
+    var nextStatistics: UInt64 = 0
+    /// For frames that are put together before they are queued.
+    var scratch = ByteBuffer(minimumCapacity: 512)
+    var carriedMetadata = ByteBuffer()
+    /// The message of a gRPC call at work; kept for its array of headers.
+    var published = PublishedMessage()
+    /// What other shards are told together.
+    var reports: Reports
+    /// Bytes of publishes and calls that other shards have not dealt with yet; they count as memory of the broker.
+    var forwardedBytes = 0
+    /// How many requests and batches of messages these are.
+    var forwardedCount = 0
+    /// When relieving memory may help again.
+    var nextRelief: UInt64 = 0
+    let started: UInt64
+
+    /// - Parameters:
+    ///   - index: this shard's place among `count`.
+    ///   - memory: the budget that all shards of the broker share.
+    ///   - quotas: what is counted over all of them.
+    ///   - seed: randomness for epochs; the only randomness that the engine gets.
+    ///   - access: who may do what, until `reload`.
+    public init(
+        index: Int, count: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas = Quotas(), seed: UInt64,
+        access: AccessTable = .open, now: Instant
+    ) {
+        context = ShardContext(
+            index: index, shards: count, limits: limits, memory: memory, quotas: quotas, seed: seed, now: now)
+        self.access = access
+        rates = PublishRates(limits)
+        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
+        statistics = Statistics(shards: count)
+        reports = Reports(shards: count)
+        started = now.monotonic
+        nextTick = now.monotonic + Shard.tickInterval
+        nextStatistics = now.monotonic + Limits.second
+    }
+
+    /// New limits, in force from the next input on. A connection keeps those of its protocol (payload, metadata,
+    /// streams) that it was opened with; topics take what they retain at once, or where there are many in turn.
+    public func adopt(_ limits: Limits, now: Instant) {
+        moment = now
+        context.adopt(limits)
+        rates = PublishRates(limits)
+        // Those who wait are looked at by the new rates.
+        payWaiting(now: now)
+        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
+        sweep(.settings, now: now)
+        settle(now)
+    }
+
+    /// A topic takes on what the settings say of it now.
+    func adopt(_ topic: Topic, now: Instant) {
+        topic.retain(limits.retention(of: topic.name), now: now)
+        topic.markDirty()
+    }
+
+    // What all parts use
+
+    public var effects: Effects {
+        @inline(__always) _read { yield context.effects }
+        @inline(__always) _modify { yield &context.effects }
+    }
+    var counters: ShardCounters {
+        @inline(__always) _read { yield context.counters }
+        @inline(__always) _modify { yield &context.counters }
+    }
+    var work: Work {
+        @inline(__always) _read { yield context.work }
+        @inline(__always) _modify { yield &context.work }
+    }
+    var limits: Limits { @inline(__always) _read { yield context.limits } }
+    var moment: Instant {
+        @inline(__always) get { context.moment }
+        @inline(__always) set { context.moment = newValue }
+    }
+    var index: Int { context.index }
+    var shards: Int { context.shards }
+    var memory: MemoryBudget { context.memory }
+    var quotas: Quotas { context.quotas }
+    var pool: BlockPool { context.pool }
+    var draining: Bool {
+        get { context.draining }
+        set { context.draining = newValue }
+    }
+
+    func random() -> UInt64 { context.random() }
+    func send(_ content: Mail.Content, to shard: Int) { context.send(content, to: shard) }
+    func log(_ level: LogRecord.Level, _ message: String, _ fields: [LogField] = []) {
+        context.log(level, message, fields)
+    }
+    func reached(_ limit: LimitReached) { context.reached(limit) }
+
+    // Effects
+
+    /// When `fire` is to be called at the latest, on the monotonic clock.
+    public var deadline: UInt64? { Swift.min(nextTick, nextPayment) }
+
+    /// No connection is left: a draining shard is done.
+    public var isIdle: Bool { connections.count == 0 }
+
+    // Within
+
+    /// Topics whose publishers wait for room are more or fewer by so many.
+    func countBlocked(_ change: Int, now: UInt64) {
+        counters.blocked &+= UInt64(blockedTopics) &* (now - Swift.min(blockedCounted, now))
+        blockedCounted = now
+        blockedTopics += change
+    }
+
+    /// The broker-wide number of the next subscription.
+    func nextSubscriptionID() -> UInt64 {
+        lastSubscription += 1
+        return lastSubscription * UInt64(shards) + UInt64(index)
+    }
+
+    /// The shard that a topic lives on, by its name.
+    func owner(of name: String) -> Int { Shard.owner(of: name, among: shards) }
+
+    static func owner(of name: String, among shards: Int) -> Int {
+        // FNV-1a: any spread will do, but each shard must find the same.
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        for byte in name.utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+        return Int((hash >> 8) % UInt64(shards))
+    }
+
+    /// The connection has something to write.
+    func flush(_ connection: Connection) {
+        timers.touch(connection)
+        guard !connection.isFlushing, !connection.output.blocked else { return }
+        connection.isFlushing = true
+        effects.flush.append(connection.id)
+    }
+
+    /// Carries on until nothing that the input touched is unsettled.
+    func settle(_ now: Instant) {
+        if !touchedMeters.isEmpty { putTokensBack() }
+        sendOutgoing()
+        while !dirtyTopics.isEmpty || !dirtyMirrors.isEmpty || !roomyConnections.isEmpty {
+            pool.look()
+            while let connection = roomyConnections.popLast() { feedRoomy(connection, now: now) }
+            while let topic = dirtyTopics.popLast() { topic.settle(now: now) }
+            while let mirror = dirtyMirrors.popLast() { report(mirror, now: now) }
+        }
+        if reports.isDue { sendReports() }
+    }
+}

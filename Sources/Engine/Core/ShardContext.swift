@@ -1,0 +1,61 @@
+// ShardContext: what every part of a shard may use – its place among the shards, the limits, memory, the moment of the
+// input at work, and where effects and counts go. It has no rules of its own and knows none of the parts.
+
+import Bytes
+import Replay
+
+final class ShardContext {
+    /// This shard's place among `shards`.
+    let index: Int
+    let shards: Int
+    private(set) var limits: Limits
+    /// How often the limits have been replaced; what is derived from them is derived again when this differs.
+    private(set) var settingsGeneration = 0
+    /// The budget that all shards of the broker share.
+    let memory: MemoryBudget
+    /// What is counted over all shards.
+    let quotas: Quotas
+    let pool: BlockPool
+    var effects: Effects
+    var counters = ShardCounters()
+    /// The moment of the input at work.
+    var moment: Instant
+    /// What this turn has done, and what is left for the next one.
+    var work = Work()
+    var draining = false
+    private var source: RandomSource
+
+    init(index: Int, shards: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas, seed: UInt64, now: Instant) {
+        self.index = index
+        self.shards = shards
+        self.limits = limits
+        self.memory = memory
+        self.quotas = quotas
+        pool = BlockPool(budget: memory, shards: shards)
+        effects = Effects(shards: shards)
+        moment = now
+        source = RandomSource(seed: seed)
+    }
+
+    func adopt(_ limits: Limits) {
+        self.limits = limits
+        settingsGeneration += 1
+    }
+
+    /// A number that no one can guess, never 0.
+    func random() -> UInt64 {
+        let number = source.next()
+        return number == 0 ? 1 : number
+    }
+
+    func send(_ content: Mail.Content, to shard: Int) {
+        effects.mail[shard].append(Mail(content: content))
+    }
+
+    func log(_ level: LogRecord.Level, _ message: String, _ fields: [LogField] = []) {
+        effects.log.append(LogRecord(level: level, message: message, fields: fields))
+    }
+
+    /// A limit was reached.
+    func reached(_ limit: LimitReached) { counters.limits[limit] &+= 1 }
+}

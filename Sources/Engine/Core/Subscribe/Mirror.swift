@@ -1,0 +1,311 @@
+// Mirror: one shard's view of a topic, with the subscriptions of that shard. Cursors, credits and overflow are worked
+// out here, over chunks that are shared with the topic's owner; so a message crosses to a shard once, however many
+// subscribe there. On the owner's own shard the view is the topic's log itself.
+//
+// What the owner must know of all subscriptions together – the oldest message that one waits for, up to where `block`
+// subscriptions let publishers go – is kept up to date with each change of a single one. Nothing here goes over all
+// members but to bring them new messages, and that in slices.
+
+import Replay
+
+final class Mirror {
+    let name: String
+    let owner: Int
+    /// Not known before the owner has answered.
+    var epoch: UInt64 = 0
+    private(set) var log: Log
+    /// The log is the owner's own; the owner appends and evicts.
+    let sharesLog: Bool
+    var isAttached = false
+    var state = TopicState.live
+    var retained = SequenceNumber(1)
+    private(set) var members: [Subscriber] = []
+    /// Those of the members whose policy is `block`.
+    private(set) var blockers: [Subscriber] = []
+    /// Subscribers that came before the view did.
+    private(set) var waiting: [Subscriber] = []
+    var lost = SequenceNumber(1)
+    /// Bytes that the topic's log may hold, by which settings.
+    private var limit: (bytes: Int, generation: Int)
+    var byteLimit: Int {
+        let generation = shard.context.settingsGeneration
+        if limit.generation != generation { limit = (shard.limits.retention(of: name).bytes, generation) }
+        return limit.bytes
+    }
+    /// What a recent message was charged, in bytes.
+    var typical = 0
+
+    /// By member: the oldest message that waits for it.
+    private let needs = MinimumTree()
+    /// By blocker: from where nothing may be evicted, and up to where publishers may append.
+    private let floors = MinimumTree()
+    private let horizons = MinimumTree()
+    /// What was told last; told again when it differs. And what another shard is still to be told.
+    private var told: MirrorProgress?
+    private var pending: MirrorProgress?
+    /// Messages that subscriptions here have lost, and were handed, since the view was made.
+    var dropped = DropCounts()
+    var delivered: UInt64 = 0
+    /// Bringing members up to the log's end.
+    private var round: AdvanceRound
+    var isDirty = false
+    /// The shard comes back to it to advance it further.
+    var isInLine = false
+    /// Figures have changed since the last tick.
+    var isTouched = false
+    /// The messages as subscribers over HTTP get them.
+    var entries = EntryCaches()
+    /// Its place among the shard's `viewsWithRuns`; -1 while it is not among them.
+    private var runsPlace = -1
+
+    /// Outlives its views.
+    unowned(unsafe) let shard: Shard
+
+    init(name: String, owner: Int, shard: Shard, log: Log?) {
+        self.name = name
+        self.owner = owner
+        self.shard = shard
+        self.log = log ?? Log()
+        sharesLog = log != nil
+        limit = (shard.limits.retention(of: name).bytes, shard.context.settingsGeneration)
+        round = AdvanceRound(end: self.log.end)
+    }
+
+    var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
+
+    // Joining and leaving
+
+    /// The owner has answered with the topic's log. Returns those who waited for that, in the order of their coming.
+    func attach(_ log: Log) -> [Subscriber] {
+        self.log = log
+        round = AdvanceRound(end: log.end)
+        isAttached = true
+        defer { waiting = [] }
+        return waiting
+    }
+
+    /// Has a subscriber wait until the owner has answered.
+    func addWaiting(_ subscriber: Subscriber) {
+        subscriber.member = waiting.count
+        waiting.append(subscriber)
+    }
+
+    /// The topic is not to be had. Returns those who waited for it.
+    func refused() -> [Subscriber] { waiting }
+
+    func add(_ subscriber: Subscriber) {
+        let needed = subscriber.cursor.cursor
+        round.added(to: members.count)
+        subscriber.member = members.count
+        members.append(subscriber)
+        needs.append(subscriber.cursor.waiting == 0 ? MinimumTree.none : needed.value)
+        if subscriber.cursor.overflow == .block {
+            subscriber.blocker = blockers.count
+            blockers.append(subscriber)
+            floors.append(subscriber.cursor.floor?.value ?? MinimumTree.none)
+            horizons.append(subscriber.cursor.horizon?.value ?? MinimumTree.none)
+        }
+        // The head of a shared log must not go before the owner has heard of the newcomer.
+        if sharesLog, needed < told?.needed ?? .init(.max) {
+            told?.needed = needed
+            shard.topics[epoch]?.hold(needed, for: shard.index)
+        }
+        // Nor may what is published behind it in the same read take room that it does not leave.
+        if sharesLog, subscriber.cursor.overflow == .block, let progress = progress() {
+            shard.topics[epoch]?.heard(progress, from: shard.index, now: shard.moment)
+        }
+        markDirty()
+    }
+
+    func remove(_ subscriber: Subscriber) {
+        guard subscriber.hasJoined else {
+            // It may have been refused as it was about to join.
+            guard subscriber.member < waiting.count, waiting[subscriber.member] === subscriber else { return }
+            let last = waiting.removeLast()
+            if last !== subscriber {
+                waiting[subscriber.member] = last
+                last.member = subscriber.member
+            }
+            return
+        }
+        let last = members.removeLast()
+        if last !== subscriber {
+            members[subscriber.member] = last
+            last.member = subscriber.member
+        }
+        needs.remove(subscriber.member)
+        if round.removed(subscriber.member, of: members.count + 1) { round.later.append(last) }
+        if subscriber.blocker >= 0 { removeBlocker(subscriber) }
+        markDirty()
+    }
+
+    private func removeBlocker(_ subscriber: Subscriber) {
+        let last = blockers.removeLast()
+        if last !== subscriber {
+            blockers[subscriber.blocker] = last
+            last.blocker = subscriber.blocker
+        }
+        floors.remove(subscriber.blocker)
+        horizons.remove(subscriber.blocker)
+        shard.timers.blockers.cancel(subscriber)
+    }
+
+    /// Has the owner on another shard told. What it was to be told before this is out of date.
+    func report(_ progress: MirrorProgress) {
+        if pending == nil { shard.reports.add(self) }
+        pending = progress
+    }
+
+    /// What the owner is to be told; nil if that is nothing any more.
+    func takeReport() -> MirrorProgress? {
+        defer { pending = nil }
+        return isEmpty ? nil : pending
+    }
+
+    /// Nobody looks at it any more: it holds no messages.
+    func release() {
+        log = Log()
+        removeRuns()
+    }
+
+    /// Messages in other forms are made for it.
+    @inline(__always)
+    func noteRuns() {
+        guard runsPlace < 0 else { return }
+        runsPlace = shard.viewsWithRuns.count
+        shard.viewsWithRuns.append(self)
+    }
+
+    /// Those that no connection names can be made again. Returns whether there are others.
+    func removeUnusedRuns() -> Bool {
+        entries.removeUnused()
+        if entries.memory == 0 { removeRuns() }
+        return entries.memory > 0
+    }
+
+    /// Gives up all of them. Whoever is being sent one keeps it.
+    func removeRuns() {
+        entries.removeAll()
+        guard runsPlace >= 0 else { return }
+        let last = shard.viewsWithRuns.removeLast()
+        if last !== self {
+            shard.viewsWithRuns[runsPlace] = last
+            last.runsPlace = runsPlace
+        }
+        runsPlace = -1
+    }
+
+    // The log moves on
+
+    /// Members that are brought new messages before others than this view's clients have their turn.
+    static let slice = 2048
+
+    /// The owner appended, or ended the topic, or lost its head. Messages go out as far as credit and room allow.
+    func advance(_ advance: LogAdvance, now: Instant) {
+        if advance.lost > lost {
+            finishRound(before: advance.lost, now: now)
+            lost = advance.lost
+            let places = needs.places(below: lost.value)
+            for place in places { members[place].cursor.evict(before: lost) }
+            shard.work.spent += places.count / Work.membersPerUnit
+        }
+        retained = advance.retained
+        typical = advance.typical
+        state = advance.state
+        if advance.isDeleted { shard.forgetName(of: self) }
+        if !sharesLog { log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh) }
+        round.begin(upTo: advance.end, count: members.count)
+        goOn(most: shard.slice, now: now)
+    }
+
+    /// Brings up to `most` members up to the end; the shard comes again where others are left.
+    func goOn(most: Int, now: Instant) {
+        var visited = 0
+        while visited < most, let subscriber = round.next(members) {
+            visited += 1
+            subscriber.cursor.appended(upTo: round.target)
+            // What it was not told of may be gone already.
+            if lost > round.completed { subscriber.cursor.evict(before: lost) }
+            tellEnd(to: subscriber)
+            shard.deliver(subscriber, now: now)
+        }
+        round.pause()
+        if round.isUnderWay { shard.advanceLater(self) }
+        markDirty()
+        shard.work.spent += visited / Work.membersPerUnit
+    }
+
+    /// The head of the log goes for want of bytes.
+    func lose(before sequence: SequenceNumber, now: Instant) {
+        finishRound(before: sequence, now: now)
+        lost = Swift.max(lost, sequence)
+        // Those that end here leave the list, and another one takes their place.
+        let losers = needs.places(below: sequence.value).map { members[$0] }
+        for subscriber in losers {
+            subscriber.cursor.evict(before: sequence)
+            shard.deliver(subscriber, now: now)
+        }
+        shard.work.spent += losers.count / Work.membersPerUnit
+        markDirty()
+    }
+
+    /// Messages before `sequence` go, which some members may not have been told of: first they are.
+    private func finishRound(before sequence: SequenceNumber, now: Instant) {
+        if round.isUnderWay, sequence > round.completed { goOn(most: .max, now: now) }
+    }
+
+    func tellEnd(to subscriber: Subscriber) {
+        switch state {
+        case .live: break
+        case .completed: subscriber.cursor.topicEnded(.completed, at: log.end)
+        case .failed: subscriber.cursor.topicEnded(.failed, at: log.end)
+        }
+    }
+
+    // What the owner is told
+
+    func markDirty() {
+        guard !isDirty, isAttached else { return }
+        isDirty = true
+        shard.dirtyMirrors.append(self)
+    }
+
+    /// A subscription has got what it gets now.
+    /// - Parameter oldest: the oldest message that waits for it, or `MinimumTree.none`.
+    @inline(__always)
+    func noteMove(of subscriber: Subscriber, oldest: UInt64) {
+        if needs.set(subscriber.member, oldest) { markDirty() }
+        shard.timers.touch(self)
+        if subscriber.blocker >= 0 { noteMove(ofBlocker: subscriber) }
+    }
+
+    private func noteMove(ofBlocker subscriber: Subscriber) {
+        let floor = subscriber.cursor.floor
+        if floor != nil || subscriber.fullSince != nil { shard.noteWaiting(subscriber) }
+        // Both: the one that limits the bytes may be another than the one that limits the messages.
+        if floors.set(subscriber.blocker, floor?.value ?? MinimumTree.none) { markDirty() }
+        if horizons.set(subscriber.blocker, subscriber.cursor.horizon?.value ?? MinimumTree.none) { markDirty() }
+    }
+
+    /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody
+    /// here needs: neither those who wait, nor those who may join.
+    func progress() -> MirrorProgress? {
+        isDirty = false
+        let seen = round.completed
+        let now = MirrorProgress(
+            seen: seen, needed: Swift.min(seen, SequenceNumber(needs.minimum)), horizon: Mirror.sequence(horizons),
+            floor: Mirror.sequence(floors), subscriptions: members.count, dropped: dropped, delivered: delivered)
+        if !sharesLog {
+            log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
+            log.releaseLastChunk()
+        }
+        entries.evict(before: log.head)
+        guard now != told else { return nil }
+        told = now
+        return now
+    }
+
+    private static func sequence(_ tree: MinimumTree) -> SequenceNumber? {
+        tree.minimum == MinimumTree.none ? nil : SequenceNumber(tree.minimum)
+    }
+}
