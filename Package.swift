@@ -73,7 +73,7 @@ let systemTargets = [
 
 let wire = Layer(name: "Wire")
 let wireTargets = [
-    wire.module("ForebayWire"),
+    wire.module("ForebayWire", ["Bytes"]),
     wire.module("RSocket", ["Bytes"]),
     wire.module("HTTP2", ["CNGHTTP2", "Bytes", "ForebayWire", "RSocket"], hot),
     wire.tests(of: "RSocket", ["Bytes"]),

@@ -1,6 +1,7 @@
 // Mail: what shards tell each other. A topic lives with its owner; subscribers and publishers live with their
 // connections. Between the same two shards mail keeps its order.
 
+import ForebayWire
 import HTTP2
 import Replay
 import RSocket

@@ -22,7 +22,7 @@ extension Shard {
 
         case .attached(let name, let view): attached(name, view, now: now)
         case .attachRefused(let name, let refusal): attachRefused(name, refusal)
-        case .advance(let epoch, let advance): mirrorsByEpoch[epoch]?.advance(advance, now: now)
+        case .advance(let epoch, let advance): views[epoch: epoch]?.advance(advance, now: now)
 
         case .publish(let key, let request):
             tellProcessed(request.message.weight, key.shard, request.connection)
@@ -35,7 +35,7 @@ extension Shard {
             take(batch, from: key, now: now)
         case .publisherEnded(let key, let name, let end):
             guard let channel = remoteChannels[key] else {
-                names[name]?.withdraw(key, now: now)
+                topics[name]?.withdraw(key, now: now)
                 return
             }
             channel.topic.ended(channel, end, now: now)
@@ -47,12 +47,9 @@ extension Shard {
 
         case .notice(let key, let notice): hear(notice, key.handle)
         case .processed(let id, let bytes):
-            forwardedBytes -= bytes
-            forwardedCount -= 1
-            memory.addPending(-bytes)
-            guard let connection = find(id) else { return }
-            connection.forwarded -= bytes
-            resume(connection, now: now)
+            let connection = find(id)
+            forwarding.processed(bytes, of: connection)
+            if let connection { resume(connection, now: now) }
 
         case .call(let key, let connection, let call):
             tellProcessed(ControlRequest.weight, key.shard, connection)
@@ -72,10 +69,7 @@ extension Shard {
 
     /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
     func forward(_ bytes: Int, of connection: Connection) {
-        connection.forwarded += bytes
-        forwardedBytes += bytes
-        forwardedCount += 1
-        memory.addPending(bytes)
+        forwarding.sent(bytes, of: connection)
         updateReading(connection)
     }
 

@@ -117,8 +117,8 @@ extension Shard {
 
     /// Another shard told something.
     func take(_ report: Report, from shard: Int, now: Instant) {
-        for (epoch, progress) in report.progress { topics[epoch]?.heard(progress, from: shard, now: now) }
-        for (topic, losses) in report.losses { names[topic]?.losses.add(losses) }
+        for (epoch, progress) in report.progress { topics[epoch: epoch]?.heard(progress, from: shard, now: now) }
+        for (topic, losses) in report.losses { topics[topic]?.losses.add(losses) }
         for event in report.events { publishSystem(SystemTopic.events, event, now: now) }
         send(.reportHeard(by: index), to: shard)
     }

@@ -24,25 +24,12 @@ public final class Shard {
     var streams = Slab<BoundStream>()
     /// Those whose output has room that no socket made.
     var roomyConnections: [Connection] = []
-    /// By their ids, as lists tell them.
-    var subscribers = PartitionedDictionary<UInt64, Subscriber>()
-    var subscriptionCount: Int { subscribers.count }
-    private var lastSubscription: UInt64 = 0
-    /// Streams of plain HTTP that can be given credit.
-    var streamIDs = PartitionedDictionary<SubscriptionID, Subscriber>()
-
-    // Views of topics, by name while they can be joined, and by epoch
-    var mirrors = PartitionedDictionary<String, Mirror>()
-    var mirrorsByEpoch = PartitionedDictionary<UInt64, Mirror>()
-    var dirtyMirrors: [Mirror] = []
-
-    // Topics that this shard owns, by name while they can be used, and by epoch
-    var names = PartitionedDictionary<String, Topic>()
-    var topics = PartitionedDictionary<UInt64, Topic>()
-    /// Those that have a name, in places that lists go over page by page.
-    var topicPlaces = Slab<Topic>()
-    /// All of them, in places that relief goes over, and where that goes on.
-    var heldTopics = Slab<Topic>()
+    let subscriptions: SubscriptionTable
+    /// Of topics that connections here subscribe to.
+    let views = ViewTable()
+    /// Those that this shard owns.
+    let topics: TopicTable
+    /// Where relief of topics goes on.
     var reliefPlace = 0
     /// Views with messages in other forms, which can be made again, and where relief of them goes on.
     var viewsWithRuns: [Mirror] = []
@@ -53,8 +40,6 @@ public final class Shard {
     var isRefusing = false
     /// How many had been at the last one, on all threads.
     var refusedBefore: UInt64 = 0
-    var dirtyTopics: [Topic] = []
-    var busiest = BusiestTopics()
     /// Those whose publishers wait for room, and until when the time that they wait is counted.
     private var blockedTopics = 0
     private var blockedCounted: UInt64 = 0
@@ -65,8 +50,7 @@ public final class Shard {
     var pageUnderWay: Listing?
     /// Where recent single publishes went.
     var publishTargets = PublishTargets()
-    /// Publishers with messages for other shards, sent at the end of the turn.
-    var outgoing: [Publisher] = []
+    let forwarding: Forwarding
 
     // Users, by name; nil are the anonymous
     var meters = MeterTable()
@@ -92,10 +76,6 @@ public final class Shard {
     var published = PublishedMessage()
     /// What other shards are told together.
     var reports: Reports
-    /// Bytes of publishes and calls that other shards have not dealt with yet; they count as memory of the broker.
-    var forwardedBytes = 0
-    /// How many requests and batches of messages these are.
-    var forwardedCount = 0
     /// When relieving memory may help again.
     var nextRelief: UInt64 = 0
     let started: UInt64
@@ -112,6 +92,9 @@ public final class Shard {
     ) {
         context = ShardContext(
             index: index, shards: count, limits: limits, memory: memory, quotas: quotas, seed: seed, now: now)
+        topics = TopicTable(context: context)
+        subscriptions = SubscriptionTable(context: context)
+        forwarding = Forwarding(context: context)
         self.access = access
         rates = PublishRates(limits)
         plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
@@ -176,6 +159,7 @@ public final class Shard {
         context.log(level, message, fields)
     }
     func reached(_ limit: LimitReached) { context.reached(limit) }
+    func refusal(at limit: LimitReached, _ text: String) -> Refusal { context.refusal(at: limit, text) }
 
     // Effects
 
@@ -192,12 +176,6 @@ public final class Shard {
         counters.blocked &+= UInt64(blockedTopics) &* (now - Swift.min(blockedCounted, now))
         blockedCounted = now
         blockedTopics += change
-    }
-
-    /// The broker-wide number of the next subscription.
-    func nextSubscriptionID() -> UInt64 {
-        lastSubscription += 1
-        return lastSubscription * UInt64(shards) + UInt64(index)
     }
 
     /// The shard that a topic lives on, by its name.
@@ -222,11 +200,11 @@ public final class Shard {
     func settle(_ now: Instant) {
         if !touchedMeters.isEmpty { putTokensBack() }
         sendOutgoing()
-        while !dirtyTopics.isEmpty || !dirtyMirrors.isEmpty || !roomyConnections.isEmpty {
+        while topics.hasDirty || views.hasDirty || !roomyConnections.isEmpty {
             pool.look()
             while let connection = roomyConnections.popLast() { feedRoomy(connection, now: now) }
-            while let topic = dirtyTopics.popLast() { topic.settle(now: now) }
-            while let mirror = dirtyMirrors.popLast() { report(mirror, now: now) }
+            while let topic = topics.nextDirty() { topic.settle(now: now) }
+            while let mirror = views.nextDirty() { report(mirror, now: now) }
         }
         if reports.isDue { sendReports() }
     }

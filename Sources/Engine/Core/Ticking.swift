@@ -134,7 +134,7 @@ extension Shard {
         let visited = topic.tick(most: most, now: now)
         if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
             // A deleted one lives on while somebody waits for its messages.
-            let isNamed = names[topic.name] === topic
+            let isNamed = topics.hasName(topic)
             remove(topic)
             if isNamed { event("topic-removed", topic: topic.name, epoch: topic.epoch) }
         } else {

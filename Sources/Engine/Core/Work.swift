@@ -194,8 +194,8 @@ extension Shard {
         while left > 0, work.spent < end, sweep.place < places(of: sweep) {
             left -= 1
             switch sweep.reason {
-            case .settings: heldTopics.at(sweep.place).map { adopt($0, now: now) }
-            case .drainingTopics: heldTopics.at(sweep.place)?.refusePublishers(Shard.drainingRefusal)
+            case .settings: topics.held(at: sweep.place).map { adopt($0, now: now) }
+            case .drainingTopics: topics.held(at: sweep.place)?.refusePublishers(Shard.drainingRefusal)
             case .drainingConnections: connections.at(sweep.place).map { drain($0, now: now) }
             case .unacknowledged: connections.at(sweep.place).map { giveUpUnacknowledged(of: $0, now: now) }
             case .countingUnread: connections.at(sweep.place).map(countUnread)
@@ -221,7 +221,7 @@ extension Shard {
 
     private func places(of sweep: Sweep) -> Int {
         switch sweep.reason {
-        case .settings, .drainingTopics: heldTopics.bound
+        case .settings, .drainingTopics: topics.heldBound
         case .drainingConnections, .permissions, .countingUnread: connections.bound
         case .holdingBack: memory.isPendingHigh ? connections.bound : 0
         case .freeingUnread: isUnreadTooMuch ? connections.bound : 0

@@ -100,7 +100,7 @@ import Testing
         other.publish("b", "1", stream: 43)
         #expect(other.received() == ["43:1|"])
         // They are there still, but lack what they did not take note of.
-        #expect(broker.shards[0].subscriptionCount == 4)
+        #expect(broker.shards[0].subscriptions.count == 4)
         silent[0].lose()
         silent[0].resume(has: 0)
         #expect(silent[0].refusal?.hasPrefix("4 The session cannot go on from position 0") == true)

@@ -52,14 +52,14 @@ import Testing
             stream += 2
         }
         let shard = broker.shards[0]
-        let kept = shard.busiest.topics
+        let kept = shard.topics.busiest.topics
         #expect(kept.count == BusiestTopics.most && Set(kept.map(\.name)).count == kept.count)
         #expect(kept.enumerated().allSatisfy { $0.element.busyPlace == $0.offset })
-        #expect(kept.allSatisfy { shard.names[$0.name] != nil })
+        #expect(kept.allSatisfy { shard.topics[$0.name] != nil })
         let least = try #require(kept.map(\.activity.weight).min())
         #expect(kept[0].activity.weight == least)
-        let others = shard.names.values.filter { $0.busyPlace < 0 }
-        #expect(others.count == shard.names.count - kept.count && others.count > 300)
+        let others = shard.topics.all.filter { $0.busyPlace < 0 }
+        #expect(others.count == shard.topics.namedCount - kept.count && others.count > 300)
         #expect(!others.contains { $0.activity.isClearlyBusier(than: kept[0].activity) })
     }
 }

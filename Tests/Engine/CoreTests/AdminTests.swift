@@ -105,7 +105,7 @@ import Testing
         #expect(client.answer(open).status == "4")
         #expect(client.answer(open).text.contains("half-close"))
         client.halfClose(open)
-        #expect(broker.shards[0].names["t"] == nil && broker.shards[0].streams.count == 0)
+        #expect(broker.shards[0].topics["t"] == nil && broker.shards[0].streams.count == 0)
     }
 
     @Test(arguments: ["0n", "0H", "00000000m"]) func aCallWithoutTimeDoesNothing(timeout: String) {

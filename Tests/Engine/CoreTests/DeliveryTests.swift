@@ -1,7 +1,7 @@
 // What subscriptions receive: credit, overflow, replay, ends – the same on one shard and across several.
 
-import RSocket
 import Replay
+import RSocket
 import Testing
 
 @testable import Core
@@ -111,7 +111,7 @@ import Testing
                 }
             }
         }
-        let topic = broker.shards[0].names["t"]!
+        let topic = broker.shards[0].topics["t"]!
         // One that was acknowledged, one that is asked for, two that wait.
         #expect(topic.published == 4 && topic.losses.dropped == 2 && topic.overshoot == 0)
         #expect(client.received() == ["1:1|", "3:t"])
@@ -175,7 +175,7 @@ import Testing
         subscriber.subscribe("t?overflow=block&buffer=3")
         let publisher = broker.connect(from)
         for stream in stride(from: 1, through: 15, by: 2) { publisher.channel("t", "m", stream: UInt32(stream)) }
-        let topic = try #require(broker.shards.lazy.compactMap { $0.names["t"] }.first)
+        let topic = try #require(broker.shards.lazy.compactMap { $0.topics["t"] }.first)
         for _ in 0..<4 {
             broker.advance(seconds: 1.5)
             #expect(topic.room.reserved <= 3, "of the 3 that there is room for \(topic.room.reserved) are promised")
@@ -285,7 +285,7 @@ import Testing
         publisher.fire("t", "b")
         subscriber.requestN(3)
         #expect(subscriber.received() == ["1:a"])
-        #expect(broker.shards[at].subscriptionCount == 0)
+        #expect(broker.shards[at].subscriptions.count == 0)
     }
 
     @Test(arguments: placements)
@@ -335,7 +335,7 @@ import Testing
         let publisher = broker.connect(from)
         for _ in 1...20 { publisher.fire("t", String(repeating: "x", count: 4032)) }
         // Also of those who have no credit to find out by.
-        let topic = broker.shards.lazy.compactMap { $0.names["t"] }.first!
+        let topic = broker.shards.lazy.compactMap { $0.topics["t"] }.first!
         #expect(topic.dropped.total == 2 * 18)
         for subscriber in subscribers {
             subscriber.requestN(9)
@@ -352,7 +352,7 @@ import Testing
         let publisher = broker.connect(from)
         publisher.channel("t", "0")
         publisher.items((1...9).map(String.init))
-        let topic = broker.shards.lazy.compactMap { $0.names["t"] }.first!
+        let topic = broker.shards.lazy.compactMap { $0.topics["t"] }.first!
         #expect(subscriber.received() == ["1:0"] && topic.dropped.total == 7)
         subscriber.cancel()
         #expect(topic.dropped.total == 7)

@@ -9,7 +9,7 @@ import Testing
     private let messages = "/v1/topics/t/messages"
 
     private func complete() throws {
-        let topic = try #require(broker.shard.topics.values.first { $0.name == "t" })
+        let topic = try #require(broker.shard.topics.all.first { $0.name == "t" })
         topic.finish(.completed, now: broker.now)
         broker.shard.settle(broker.now)
     }
@@ -33,7 +33,7 @@ import Testing
         reader.lose()
         writer.lose()
         broker.turn()
-        #expect(broker.shard.connections.count == 0 && broker.shard.subscriptionCount == 0)
+        #expect(broker.shard.connections.count == 0 && broker.shard.subscriptions.count == 0)
     }
 
     @Test func aStreamOfHTTP10HasNoChunks() throws {

@@ -14,7 +14,7 @@ import Testing
     private func expectNothingLeft(_ broker: HTTP1Broker) {
         broker.turn()
         #expect(broker.shard.connections.count == 0 && broker.shard.streams.count == 0)
-        #expect(broker.shard.subscriptionCount == 0 && broker.shard.streamIDs.isEmpty)
+        #expect(broker.shard.subscriptions.count == 0 && broker.shard.subscriptions.streamCount == 0)
     }
 
     @Test func anAnswerWaitsUntilItsEffectsAreCarriedOut() {
@@ -92,7 +92,7 @@ import Testing
         for _ in 0..<20 { peer.body([UInt8](repeating: 1, count: 64 << 10)) }
         peer.endRequest()
         #expect(peer.answer()?.status == 413)
-        #expect(broker.shard.topics.values.allSatisfy { TopicName.isSystem($0.name) })
+        #expect(broker.shard.topics.all.allSatisfy { TopicName.isSystem($0.name) })
     }
 
     @Test func aBodyThatIsLateIsRefused() {
@@ -109,10 +109,10 @@ import Testing
         peer.send("GET", messages, [("Content-Length", "5")])
         broker.advance(29)
         #expect(peer.answer() == nil)
-        #expect(broker.shard.subscriptionCount == 1)
+        #expect(broker.shard.subscriptions.count == 1)
         broker.advance(2)
         #expect(peer.answer()?.status == 408)
-        #expect(broker.shard.subscriptionCount == 0)
+        #expect(broker.shard.subscriptions.count == 0)
         let (text, end) = peer.read()
         #expect(text.contains("/problems/timeout") && !text.contains("subscribed") && end == .end)
         peer.over(isLast: true)
@@ -132,7 +132,7 @@ import Testing
             #expect(peer.answer()?.status == 200)
         }
         broker.advance(40)
-        #expect(broker.shard.subscriptionCount == 1)
+        #expect(broker.shard.subscriptions.count == 1)
         let (text, end) = peer.read()
         #expect(text.contains("subscribed") && !text.contains("failed") && end == .later)
     }

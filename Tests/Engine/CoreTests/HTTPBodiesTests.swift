@@ -133,6 +133,6 @@ import Testing
         for stream in streams { peer.cancel(stream) }
         peer.read()
         #expect(held(peer) == 0 && peer.face!.exchangeCount == 0 && peer.face!.beyond == 0)
-        #expect(broker.shards[0].subscriptionCount == 0)
+        #expect(broker.shards[0].subscriptions.count == 0)
     }
 }

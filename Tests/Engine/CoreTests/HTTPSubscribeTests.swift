@@ -20,10 +20,10 @@ import Testing
     /// Engines without any connection hold what topics and spare blocks take.
     private func expectNothingLeft(_ broker: TestBroker) {
         for shard in broker.shards {
-            #expect(shard.connections.count == 0 && shard.streams.count == 0 && shard.subscriptionCount == 0)
+            #expect(shard.connections.count == 0 && shard.streams.count == 0 && shard.subscriptions.count == 0)
         }
-        let logs = broker.shards.flatMap(\.topics.values).reduce(0) { $0 + $1.log.memory + $1.parked.memory }
-        let caches = broker.shards.flatMap(\.mirrorsByEpoch.values).reduce(0) { $0 + $1.entries.memory }
+        let logs = broker.shards.flatMap(\.topics.all).reduce(0) { $0 + $1.log.memory + $1.parked.memory }
+        let caches = broker.shards.flatMap(\.views.attached).reduce(0) { $0 + $1.entries.memory }
         let spare = broker.shards.count * BlockPool.spares * Block.size
         #expect(caches == 0 && broker.memory.used <= logs + spare, "\(broker.memory.used), logs \(logs)")
     }
@@ -249,7 +249,7 @@ import Testing
             #expect(peer.exchange(stream)!.body.count > 0)
             peer.cancel(stream)
             #expect(peer.face!.exchangeCount == 0 && peer.exchange(stream) == nil)
-            #expect(broker.shards[0].streams.count == 0 && broker.shards[0].subscriptionCount == 0)
+            #expect(broker.shards[0].streams.count == 0 && broker.shards[0].subscriptions.count == 0)
         }
         #expect(peer.face!.queued == 0 && peer.face!.held == 0)
         peer.client.disconnect()
@@ -305,7 +305,7 @@ import Testing
         broker.advance(seconds: 0.5)
         peer.read()
         #expect(peer[stream].status == "4" && peer[stream].isEnded && !peer[other].isEnded)
-        #expect(broker.shards[0].subscriptionCount == 1 && peer.face!.exchangeCount == 1)
+        #expect(broker.shards[0].subscriptions.count == 1 && peer.face!.exchangeCount == 1)
         broker.advance(seconds: 50)
         peer.read()
         publish(broker, ["on"])

@@ -269,7 +269,7 @@ private final class Scenario {
             #expect(account.end != nil, "\(account.name) saw no end")
             // What was dropped behind the last delivery is told with the end.
             guard account.end == "|", let last = account.last else { continue }
-            let topics = broker.shards.flatMap(\.names.values)
+            let topics = broker.shards.flatMap(\.topics.all)
             guard let topic = topics.first(where: { $0.epoch == account.epoch }) else { continue }
             #expect(last + account.tail == topic.published, "\(account.name) ended at \(last) + \(account.tail)")
         }
@@ -281,13 +281,13 @@ private final class Scenario {
         for peer in peers { peer.client.disconnect() }
         broker.advance(seconds: 25)
         for shard in broker.shards {
-            #expect(shard.subscriptionCount == 0 && shard.connections.count == 0 && shard.streams.count == 0)
-            #expect(shard.mirrors.isEmpty && shard.mirrorsByEpoch.isEmpty && shard.remoteChannels.isEmpty)
-            #expect(shard.topics.values.allSatisfy { TopicName.isSystem($0.name) })
+            #expect(shard.subscriptions.count == 0 && shard.connections.count == 0 && shard.streams.count == 0)
+            #expect(shard.views.count == 0 && shard.remoteChannels.isEmpty)
+            #expect(shard.topics.all.allSatisfy { TopicName.isSystem($0.name) })
             #expect(shard.meters.isEmpty && shard.effects.mail.allSatisfy(\.isEmpty))
         }
         #expect(broker.quotas.isUnused, "seed \(books.seed)")
-        let rest = broker.shards.flatMap(\.topics.values).reduce(0) { $0 + $1.log.memory }
+        let rest = broker.shards.flatMap(\.topics.all).reduce(0) { $0 + $1.log.memory }
         let spare = shards * BlockPool.spares * Block.size
         #expect(broker.memory.used <= rest + spare, "seed \(books.seed): \(broker.memory.used) bytes are left")
     }
@@ -297,16 +297,16 @@ private final class Scenario {
     private func checkEngines() {
         for shard in broker.shards {
             for place in 0..<shard.connections.bound { if let it = shard.connections.at(place) { check(it) } }
-            for topic in shard.topics.values { check(topic, on: shard) }
+            for topic in shard.topics.all { check(topic, on: shard) }
             for channel in shard.remoteChannels.values { #expect(channel.topic.channels[channel.key] === channel) }
-            for mirror in shard.mirrorsByEpoch.values {
-                let owner = broker.shards[mirror.owner].topics[mirror.epoch]
+            for mirror in shard.views.attached {
+                let owner = broker.shards[mirror.owner].topics[epoch: mirror.epoch]
                 #expect(owner?.mirrors.contains { $0.shard == shard.index } == true && !mirror.isEmpty)
             }
         }
         for account in subscribers where account.lost > 0 || account.end?.contains("overflow: bytes") == true {
             let isBlock = account.route.contains("=block")
-            guard let topic = broker.shards.lazy.compactMap({ $0.topics[account.epoch] }).first,
+            guard let topic = broker.shards.lazy.compactMap({ $0.topics[epoch: account.epoch] }).first,
                 isBlock || account.route.contains("=fail")
             else { continue }
             // Only the byte limit takes from these, and from `block` only what it joined with.
@@ -333,7 +333,7 @@ private final class Scenario {
         let bound = connection?.http?.exchange(of: account.stream)?.bound
         let known = connection?.rsocket.handle(of: account.stream).flatMap { shard.streams.at(Int($0)) }
         guard let stream = bound ?? known else { return nil }
-        return broker.shards.lazy.flatMap(\.topics.values).compactMap { $0.channels[shard.key(stream)] }.first
+        return broker.shards.lazy.flatMap(\.topics.all).compactMap { $0.channels[shard.key(stream)] }.first
     }
 
     private func check(_ connection: Connection) {
@@ -361,7 +361,7 @@ private final class Scenario {
             #expect(channel.line == .starved || channel.outstanding > 0 || channel.isParked)
         }
         #expect(topic.line.starvedCount == topic.channels.all.count { $0.outstanding == 0 && !$0.isParked })
-        #expect(topic.mirrors.allSatisfy { broker.shards[$0.shard].mirrorsByEpoch[topic.epoch] != nil })
+        #expect(topic.mirrors.allSatisfy { broker.shards[$0.shard].views[epoch: topic.epoch] != nil })
         #expect(!topic.isDirty && (topic.room.floor != nil || topic.log.bytes <= topic.retention.bytes))
     }
 }

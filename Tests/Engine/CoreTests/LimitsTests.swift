@@ -248,16 +248,16 @@ import Testing
         broker.advance(seconds: 4)
         client.publish("used", "x", stream: 7)
         broker.advance(seconds: 4)
-        #expect(broker.shards[0].names["used"] != nil)
+        #expect(broker.shards[0].topics["used"] != nil)
         broker.advance(seconds: 2)
-        #expect(broker.shards[0].names["used"] == nil)
-        #expect(broker.shards[0].names["watched"] != nil)
-        #expect(broker.shards[0].topics.values.contains { $0.name == "used" } == false)
+        #expect(broker.shards[0].topics["used"] == nil)
+        #expect(broker.shards[0].topics["watched"] != nil)
+        #expect(broker.shards[0].topics.all.contains { $0.name == "used" } == false)
         client.cancel(stream: 5)
         broker.advance(seconds: 4)
-        #expect(broker.shards[0].names["watched"] != nil)
+        #expect(broker.shards[0].topics["watched"] != nil)
         broker.advance(seconds: 2)
-        #expect(broker.shards[0].names["watched"] == nil)
+        #expect(broker.shards[0].topics["watched"] == nil)
     }
 
     @Test func oldMessagesAreForgotten() {
@@ -283,8 +283,8 @@ import Testing
         for _ in 0..<3000 { client.fire("b", text) }
         #expect(broker.memory.used <= (1 << 20) + Chunk.largest * 2)
         // The newer topic has gone on, at the cost of the history of both.
-        #expect(broker.shards[0].names["b"]!.published == 3000)
-        #expect(broker.shards[0].names["a"]!.log.bytes < 300_000)
+        #expect(broker.shards[0].topics["b"]!.published == 3000)
+        #expect(broker.shards[0].topics["a"]!.log.bytes < 300_000)
     }
 
     @Test func withoutHistoryToGivePublishesAreRefused() {

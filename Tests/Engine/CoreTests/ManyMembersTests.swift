@@ -18,7 +18,7 @@ import Testing
     @Test func newMessagesAreToldOfAtOnce() {
         let broker = TestBroker()
         let client = crowd("t", broker)
-        let topic = broker.shards[0].names["t"]!
+        let topic = broker.shards[0].topics["t"]!
         #expect(topic.subscriptions == many)
         let publisher = broker.connect()
         publisher.publish("t", "a", stream: 1)
@@ -93,7 +93,7 @@ import Testing
             // Joining crosses to the owner's shard, and messages before that are not for it.
             #expect(shards == 2 || messages.count == published - joined[stream]!)
         }
-        let topic = broker.shards.compactMap { $0.names["t"] }[0]
+        let topic = broker.shards.compactMap { $0.topics["t"] }[0]
         #expect(topic.mirrors[0].progress.seen == topic.log.end && topic.subscriptions == joined.count)
     }
 }

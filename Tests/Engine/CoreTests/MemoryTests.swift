@@ -2,8 +2,8 @@
 
 import Bytes
 import ForebayWire
-import RSocket
 import Replay
+import RSocket
 import Testing
 
 @testable import Core
@@ -32,7 +32,7 @@ import Testing
         client.fire("old", "used again")
         broker.advance(seconds: 1)
         fill(client, "new", 2000)
-        let topics = broker.shards[0].names
+        let topics = broker.shards[0].topics
         #expect(topics["young"]!.log.bytes == 0, "the least used")
         #expect(topics["old"]!.log.window.count == 1001)
     }
@@ -48,7 +48,7 @@ import Testing
         client.subscribe(quiet)
         fill(client, quiet, 2000)
         #expect(broker.memory.used > 1 << 20)
-        broker.shards[owner].names[quiet]!.relieve(now: broker.now)
+        broker.shards[owner].topics[quiet]!.relieve(now: broker.now)
         broker.run()
         _ = client.received()
         // What is left is a spare block or two.
@@ -63,7 +63,7 @@ import Testing
         let client = broker.connect(0)
         client.subscribe("\(topic)?meta=on", n: 1)
         for text in ["a", "b", "c"] { client.fire(topic, text) }
-        broker.shards[1].names[topic]!.relieve(now: broker.now)
+        broker.shards[1].topics[topic]!.relieve(now: broker.now)
         broker.run()
         client.subscribe("\(topic)?replay=all&meta=on", stream: 3)
         client.requestN(5)
@@ -178,7 +178,7 @@ import Testing
         #expect(broker.memory.used < most, "\(broker.memory.used)")
         stalled.disconnect()
         broker.advance(seconds: 1)
-        #expect(broker.shards[0].topics.values.allSatisfy { TopicName.isSystem($0.name) })
+        #expect(broker.shards[0].topics.all.allSatisfy { TopicName.isSystem($0.name) })
         #expect(broker.memory.used < 200_000)
     }
 

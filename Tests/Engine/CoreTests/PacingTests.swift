@@ -23,7 +23,7 @@ import Testing
     }
 
     private func published(_ broker: TestBroker, _ topic: String = "t") -> UInt64 {
-        broker.shards.reduce(0) { $0 + ($1.names[topic]?.published ?? 0) }
+        broker.shards.reduce(0) { $0 + ($1.topics[topic]?.published ?? 0) }
     }
 
     /// Credit that was told since the last call.

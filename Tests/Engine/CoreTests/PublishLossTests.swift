@@ -84,7 +84,7 @@ import Testing
         client.fire("t", "x")
         broker.memory.add(-2 * broker.memory.limit)
         broker.advance(seconds: 1)
-        let topic = try #require(broker.shards.compactMap { $0.names["t"] }.first)
+        let topic = try #require(broker.shards.compactMap { $0.topics["t"] }.first)
         #expect(topic.published == 10 && topic.losses.dropped == 6 + 3 + 1 && topic.losses.refused == 1)
         #expect(counters(broker).fireDropped == 10 && counters(broker).publishesDropped[.rate] == 6)
         client.publish("$SYS.topic.info?name=t", "", stream: 45)
@@ -118,11 +118,11 @@ import Testing
         let client = broker.connect()
         let count = 4 * Work.endings
         for stream in 0..<count { client.channel("t", "x", stream: UInt32(2 * stream + 1)) }
-        let old = try #require(shard.names["t"])
+        let old = try #require(shard.topics["t"])
         shard.delete(old, now: broker.now)
         broker.connect().publish("t", "x")
         broker.runAll()
-        let new = try #require(shard.names["t"])
+        let new = try #require(shard.topics["t"])
         #expect(new !== old && new.losses.refused == 0 && new.losses.dropped == 0)
         #expect(old.losses.refused == UInt64(count))
     }

@@ -69,7 +69,7 @@ import Testing
         publisher.channel("t", "first")
         broker.connect().subscribe("t?overflow=block&buffer=10", n: 1)
         publisher.items(texts(25))
-        let topic = broker.shards[0].names["t"]!
+        let topic = broker.shards[0].topics["t"]!
         // There was room for ten when the read came.
         #expect(topic.overshoot == 15)
         #expect(topic.published == 26)

@@ -73,7 +73,7 @@ import Testing
         for (most, names) in [(0, []), (1, ["t30"]), (3, ["t30", "t29", "t28"])] {
             #expect(try found(broker, .busiest, .busy, most: most).topics.map(\.name) == names)
         }
-        #expect(try found(broker, .busiest, .busy).topics.count == broker.shards[0].busiest.topics.count)
+        #expect(try found(broker, .busiest, .busy).topics.count == broker.shards[0].topics.busiest.topics.count)
     }
 
     @Test func topicsStandInTheOrderThatIsWanted() throws {

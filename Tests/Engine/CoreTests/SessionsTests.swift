@@ -33,10 +33,10 @@ import Testing
         client.lose()
         broker.advance(seconds: 4.5)
         #expect(other.received() == ["1:1"])
-        #expect(broker.shards[0].subscriptionCount == 2 && broker.shards[0].currentCounters().detached == 1)
+        #expect(broker.shards[0].subscriptions.count == 2 && broker.shards[0].currentCounters().detached == 1)
         broker.advance(seconds: 1)
         #expect(other.received().first?.hasPrefix("1:! 201 topic failed") == true)
-        #expect(broker.shards[0].subscriptionCount == 0 && broker.shards[0].currentCounters().detached == 0)
+        #expect(broker.shards[0].subscriptions.count == 0 && broker.shards[0].currentCounters().detached == 0)
         #expect(broker.shards[0].counters.limits[.resumeTime] == 1)
         client.resume()
         #expect(client.refusal == Self.noSession)
@@ -333,7 +333,7 @@ import Testing
         let client = ResumingClient(broker)
         client.subscribe("a", n: 1000, stream: 1)
         for n in 0..<5 { client.publish("a", String(repeating: "x", count: 20_000), stream: UInt32(3 + 2 * n)) }
-        let topic = broker.shards[0].names["a"]!.log.memory
+        let topic = broker.shards[0].topics["a"]!.log.memory
         #expect(broker.memory.used > before + topic + 100_000)
         client.lose()
         broker.advance(seconds: 31)
@@ -395,6 +395,6 @@ import Testing
         #expect(rows.filter { $0.contains("\"state\":\"attached\"") }.count == 1)
         other.publish("$SYS.connection.close?id=0-0-\(client.socket.id.generation)", "", stream: 3)
         #expect(other.received().first?.contains("detached") == true)
-        #expect(broker.shards[0].subscriptionCount == 0 && broker.quotas.connections.value == 1)
+        #expect(broker.shards[0].subscriptions.count == 0 && broker.quotas.connections.value == 1)
     }
 }

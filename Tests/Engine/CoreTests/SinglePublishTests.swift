@@ -37,7 +37,7 @@ import Testing
                     }
                 }
             }
-            let topic = broker.shards[0].names["t"]!
+            let topic = broker.shards[0].topics["t"]!
             #expect(topic.published == UInt64(asked + buffer) && topic.overshoot == 0)
             subscriber.requestN(10)
             #expect(subscriber.received() == texts.prefix(asked + buffer).map { "1:" + $0 })
@@ -53,12 +53,12 @@ import Testing
         let client = broker.connect()
         #expect(answers(client, topic, 3) == ["1|", "2|", "3|"])
         let owner = broker.shards[shards - 1]
-        let epoch = owner.names[topic]!.epoch
+        let epoch = owner.topics[topic]!.epoch
         client.publish("$SYS.topic.delete?name=\(topic)", "", stream: 7)
         #expect(client.received().count == 1)
-        #expect(owner.names[topic] == nil)
+        #expect(owner.topics[topic] == nil)
         #expect(answers(client, topic, 2) == ["1|", "2|"])
-        #expect(owner.names[topic]!.epoch != epoch)
+        #expect(owner.topics[topic]!.epoch != epoch)
         // A fire publish knows the new one too.
         client.subscribe(topic)
         client.fire(topic, "fired")
@@ -71,7 +71,7 @@ import Testing
         let broker = TestBroker(limits: limits)
         let client = broker.connect()
         #expect(answers(client, "t") == ["1|", "2|"])
-        weak let topic = broker.shards[0].names["t"]
+        weak let topic = broker.shards[0].topics["t"]
         #expect(topic != nil)
         broker.advance(seconds: 3)
         #expect(topic == nil, "what is remembered holds no topic")
@@ -128,7 +128,7 @@ import Testing
             // No options after all, and percent signs that say the same.
             #expect(try publish(["%74"]) == "3:\(2 * round + 2)|")
         }
-        #expect(broker.shards[0].names["t"]?.published == 6)
+        #expect(broker.shards[0].topics["t"]?.published == 6)
     }
 
     @Test(arguments: [

@@ -31,7 +31,7 @@ import Testing
         let broker = TestBroker(shards: shards)
         let publisher = broker.connect(from)
         for text in ["a", "b", "c"] { publisher.fire("t", text) }
-        let epoch = broker.shards.lazy.compactMap { $0.names["t"] }.first!.epoch
+        let epoch = broker.shards.lazy.compactMap { $0.topics["t"] }.first!.epoch
         let subscriber = broker.connect(at)
         subscriber.subscribe("t?from=3&epoch=\(epoch ^ 1)&meta=on", stream: 1)
         subscriber.subscribe("t?from=3&epoch=\(epoch)&meta=on", stream: 3)
@@ -62,7 +62,7 @@ import Testing
         let (publisher, subscriber) = (broker.connect(), broker.connect())
         subscriber.subscribe("t?epoch=5&from=3&meta=on", stream: 1)
         subscriber.subscribe("t?from=3&meta=on", stream: 3)
-        let epoch = broker.shards[0].names["t"]!.epoch
+        let epoch = broker.shards[0].topics["t"]!.epoch
         publisher.publish("$SYS.topic.fail?name=t&message=no", "")
         #expect(
             subscriber.received().sorted() == [

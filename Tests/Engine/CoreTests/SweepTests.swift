@@ -1,8 +1,8 @@
 // What goes over all there is goes in slices, and what waits is looked at when it is due.
 
 import ForebayWire
-import RSocket
 import Replay
+import RSocket
 import Testing
 
 @testable import Core
@@ -29,12 +29,12 @@ import Testing
         let (broker, shard, _) = broker()
         var limits = Limits()
         limits.retain = 7
-        func adopted() -> Int { shard.topics.values.count { $0.retention.messages == 7 } }
+        func adopted() -> Int { shard.topics.all.count { $0.retention.messages == 7 } }
         shard.adopt(limits, now: broker.now)
         #expect(shard.hasWork && adopted() == Work.sweep)
         broker.runAll()
         #expect(!shard.hasWork && adopted() == shard.topics.count)
-        let view = shard.mirrors["topic0"]!
+        let view = shard.views["topic0"]!
         limits.retainBytes = 1234
         shard.adopt(limits, now: broker.now)
         #expect(view.byteLimit == 1234)
@@ -56,9 +56,9 @@ import Testing
         let client = broker.connect()
         for stream in 0..<SweepTests.many { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
         shard.reload(AccessTable(users: [], anonymous: Permissions()), now: broker.now)
-        #expect(shard.hasWork && shard.subscriptionCount >= SweepTests.many - Work.sweep)
+        #expect(shard.hasWork && shard.subscriptions.count >= SweepTests.many - Work.sweep)
         broker.runAll()
-        #expect(shard.subscriptionCount == 0)
+        #expect(shard.subscriptions.count == 0)
     }
 
     @Test func aBrokerThatEndsTellsItInSlices() {
@@ -105,7 +105,7 @@ import Testing
         for index in 0..<count { client.subscribe("topic\(index)", stream: UInt32(2 * index + 1)) }
         broker.advance(seconds: 1)
         for index in 0..<count { client.fire("topic\(index)", "x") }
-        func touched() -> Int { shard.mirrors.values.count { $0.isTouched && !TopicName.isSystem($0.name) } }
+        func touched() -> Int { shard.views.named.count { $0.isTouched && !TopicName.isSystem($0.name) } }
         let before = touched()
         #expect(before > Shard.tickSlice)
         broker.now.monotonic += Shard.tickInterval
@@ -143,7 +143,7 @@ import Testing
         reader.subscribe("t?overflow=block&buffer=1", n: 1)
         let publisher = broker.connect()
         for stream in 0..<3 { publisher.publish("t", "x", stream: UInt32(2 * stream + 1)) }
-        #expect(shard.topics.values.contains { $0.parked.count == 1 })
+        #expect(shard.topics.all.contains { $0.parked.count == 1 })
         broker.advance(seconds: 0.5)
         #expect(shard.timers.topics.deadline! > broker.now.monotonic + 5 * Limits.second)
         #expect(shard.timers.blockers.deadline! > broker.now.monotonic + 20 * Limits.second)
@@ -179,7 +179,7 @@ import Testing
             shard.beginTurn()
             shard.fire(now: broker.now)
         }
-        #expect(shard.subscriptionCount == 1)
+        #expect(shard.subscriptions.count == 1)
     }
 
     /// Reservations of many channels end some at a time, and no later for that.
@@ -189,7 +189,7 @@ import Testing
         broker.connect().subscribe("t?overflow=block&buffer=100000")
         let publisher = broker.connect()
         for stream in 0..<2000 { publisher.channel("t", "x", n: 9, stream: UInt32(2 * stream + 1)) }
-        let topic = shard.topics.values.first { $0.name == "t" }!
+        let topic = shard.topics.all.first { $0.name == "t" }!
         #expect(topic.room.reserved > 0)
         broker.now.monotonic += Limits.second + 1
         let now = broker.now.monotonic

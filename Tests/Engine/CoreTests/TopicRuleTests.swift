@@ -61,7 +61,7 @@ import Testing
         client.publish("small", String(repeating: "x", count: 5000), stream: 1)
         #expect(client.received().contains { $0.contains("the topic's log, which holds 4096") })
         broker.advance(seconds: 3)
-        let topics = broker.shards[0].names
+        let topics = broker.shards[0].topics
         #expect(topics["small"]!.log.bytes <= 4096 && topics["small"]!.log.bytes > 2000)
         #expect(topics["old"]!.log.bytes == 0)
         #expect(topics["other"]!.log.bytes > 10_000)
@@ -78,7 +78,7 @@ import Testing
         adopt(limits([try rule("t.*", retain: 2)]), broker)
         client.subscribe("\(topic)?replay=all", stream: 3)
         #expect(client.received() == ["3:8", "3:9"])
-        #expect(broker.shards[owner].names[topic]!.log.window.count == 2)
+        #expect(broker.shards[owner].topics[topic]!.log.window.count == 2)
         // What has gone does not come back.
         adopt(limits([try rule("t.*", retain: 5)]), broker)
         client.subscribe("\(topic)?replay=all", stream: 5)
@@ -97,7 +97,7 @@ import Testing
         for i in 0..<10 { client.fire("t", "\(i)" + String(repeating: "x", count: 999)) }
         #expect(client.received().count == 1)
         adopt(limits([try rule("t", bytes: 4096)]), broker)
-        #expect(broker.shards[0].names["t"]!.log.bytes <= 4096)
+        #expect(broker.shards[0].topics["t"]!.log.bytes <= 4096)
         client.requestN(100)
         let rest = client.received()
         #expect(rest.count == 3 && rest[2].hasPrefix("1:9"))

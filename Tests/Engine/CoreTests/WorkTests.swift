@@ -56,7 +56,7 @@ import Testing
         #expect(bystander.received().count == 1)
         broker.runAll()
         #expect(shard.counters.subscriptionsOpened == 3000 && !shard.hasWork && !shard.isBehind(floods[0].id))
-        #expect(shard.subscriptionCount == 0)
+        #expect(shard.subscriptions.count == 0)
     }
 
     /// Each is one event, however many fields it has.
@@ -154,11 +154,11 @@ import Testing
         let client = broker.connect()
         for stream in 0..<1000 { client.subscribe("t", stream: UInt32(2 * stream + 1)) }
         shard.lost(client.id, reason: "test", now: broker.now)
-        #expect(shard.hasWork && shard.subscriptionCount >= 1000 - 2 * Work.endings)
+        #expect(shard.hasWork && shard.subscriptions.count >= 1000 - 2 * Work.endings)
         let other = broker.connect()
         other.fire("t", "x")
         broker.runAll()
-        #expect(shard.subscriptionCount == 0 && shard.streams.count == 0 && !shard.hasWork)
+        #expect(shard.subscriptions.count == 0 && shard.streams.count == 0 && !shard.hasWork)
     }
 
     @Test func endingsCountAndKeepNobodyWaiting() {
@@ -189,7 +189,7 @@ import Testing
         shard.goOn(now: broker.now)
         #expect(shard.counters.subscriptionsOpened > before, "its turn does not come after all of theirs")
         broker.runAll()
-        #expect(shard.subscriptionCount == 0 && !shard.hasWork)
+        #expect(shard.subscriptions.count == 0 && !shard.hasWork)
     }
 
     @Test(arguments: [false, true]) func manyPublishersAreToldOfAnEndInSlices(isDeleted: Bool) throws {
@@ -197,7 +197,7 @@ import Testing
         let shard = broker.shards[0]
         let client = broker.connect()
         for stream in 0..<1000 { client.channel("t", "x", stream: UInt32(2 * stream + 1)) }
-        let topic = try #require(shard.names["t"])
+        let topic = try #require(shard.topics["t"])
         _ = client.received()
         if isDeleted { shard.delete(topic, now: broker.now) } else { topic.finish(.completed, now: broker.now) }
         #expect(shard.hasWork && topic.channels.count >= 1000 - 2 * Work.endings)
@@ -234,7 +234,7 @@ import Testing
         for stream in 0..<1000 { client.channel("t", "x", stream: UInt32(2 * stream + 1)) }
         _ = client.received()
         let connection = try #require(shard.find(client.id))
-        let topic = try #require(shard.names["t"])
+        let topic = try #require(shard.topics["t"])
         shard.fatal(
             connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
         #expect(shard.hasWork && topic.channels.count > 0)
@@ -272,7 +272,7 @@ import Testing
         clients[0].cancel()
         broker.advance(seconds: 301)
         #expect(shard.timers.topics.count == 0, "only what is idle is looked at again")
-        #expect(shard.names["topic0"] == nil && shard.names["topic1"] != nil)
+        #expect(shard.topics["topic0"] == nil && shard.topics["topic1"] != nil)
     }
 
     /// A shard that does not look at its mail is sent one report, and no more than so many bytes of events.
@@ -288,9 +288,10 @@ import Testing
             receive(buffer, from: client, broker)
             while shard.hasWork { shard.goOn(now: broker.now) }
         }
-        #expect(shard.forwardedCount > Work.mailUnderWay && shard.forwardedCount <= Work.mailUnderWay + clients.count)
+        #expect(
+            shard.forwarding.count > Work.mailUnderWay && shard.forwarding.count <= Work.mailUnderWay + clients.count)
         broker.runAll()
-        #expect(shard.forwardedCount == 0 && broker.shards[1].names[topic]?.published == 10_000)
+        #expect(shard.forwarding.count == 0 && broker.shards[1].topics[topic]?.published == 10_000)
     }
 
     @Test func aShardThatLagsIsNotSentEverMore() {
@@ -328,10 +329,10 @@ import Testing
             }
         }
         for client in clients { receive(buffer, from: client, broker) }
-        #expect(shard.forwardedBytes > 0 && broker.memory.used >= shard.forwardedBytes)
-        #expect(shard.forwardedBytes <= limits.memory / 4 * 5 + 200_000)
+        #expect(shard.forwarding.bytes > 0 && broker.memory.used >= shard.forwarding.bytes)
+        #expect(shard.forwarding.bytes <= limits.memory / 4 * 5 + 200_000)
         #expect(shard.counters.publishesDropped.total > 0)
         broker.runAll()
-        #expect(shard.forwardedBytes == 0)
+        #expect(shard.forwarding.bytes == 0)
     }
 }

@@ -265,13 +265,13 @@ final class FuzzBroker {
         advance(13)
         for shard in shards {
             mustHold(shard.connections.count == 0, "\(shard.connections.count) connections are left")
-            mustHold(shard.streams.count == 0 && shard.subscriptionCount == 0, "streams are left")
-            mustHold(shard.streamIDs.isEmpty && shard.remoteChannels.isEmpty, "ids or channels are left")
-            mustHold(shard.mirrors.isEmpty && shard.mirrorsByEpoch.isEmpty, "views are left")
-            mustHold(shard.topics.values.allSatisfy { TopicName.isSystem($0.name) }, "topics are left")
+            mustHold(shard.streams.count == 0 && shard.subscriptions.count == 0, "streams are left")
+            mustHold(shard.subscriptions.streamCount == 0 && shard.remoteChannels.isEmpty, "ids or channels are left")
+            mustHold(shard.views.count == 0, "views are left")
+            mustHold(shard.topics.all.allSatisfy { TopicName.isSystem($0.name) }, "topics are left")
         }
         mustHold(quotas.isUnused, "quotas are taken by nobody")
-        let rest = shards.flatMap(\.topics.values).reduce(0) { $0 + $1.log.memory }
+        let rest = shards.flatMap(\.topics.all).reduce(0) { $0 + $1.log.memory }
         let spare = shards.count * BlockPool.spares * Block.size
         mustHold(memory.used <= rest + spare, "\(memory.used) bytes are left")
     }

@@ -2,6 +2,7 @@
 // the target, then `name: value`.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 @testable import Core

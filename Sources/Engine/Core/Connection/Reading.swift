@@ -12,7 +12,7 @@ extension Shard {
 
     /// Bytes that a connection may have on their way to other shards: where there is much of all of them, or of what
     /// clients have begun, one request or batch of messages at a time.
-    private var mostForwarded: Int { forwardedCount > Work.mailUnderWay || isPendingFull ? 0 : limits.forwarded }
+    private var mostForwarded: Int { forwarding.count > Work.mailUnderWay || isPendingFull ? 0 : limits.forwarded }
 
     @inline(__always)
     private func leavesUnread(_ connection: Connection) -> Bool {

@@ -255,7 +255,7 @@ extension Shard {
 
     /// Returns the subscription as it was.
     private func cutOff(subscription id: UInt64, by caller: Caller?, now: Instant) throws(Refusal) -> Description {
-        guard let subscriber = subscribers[id] else {
+        guard let subscriber = subscriptions[id] else {
             throw Refusal(.notFound, "There is no subscription \(id).")
         }
         let description = describe(subscriber, now: now)

@@ -4,8 +4,8 @@
 
 import ForebayWire
 import HTTP2
-import RSocket
 import Replay
+import RSocket
 
 /// A question to one shard.
 public enum Inquiry: Sendable {
@@ -127,8 +127,8 @@ extension Shard {
         var part = SurveyPart(counters: currentCounters())
         let bound: Int
         switch survey.table {
-        case .busiest: bound = busiest.topics.count
-        case .topics: bound = topicPlaces.bound
+        case .busiest: bound = topics.busiest.topics.count
+        case .topics: bound = topics.placeBound
         case .connections: bound = connections.bound
         case .subscriptions: bound = streams.bound
         }
@@ -147,7 +147,7 @@ extension Shard {
 
     private func addBusiest(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {
         var top = FirstRows<Topic>(most: survey.most, last: survey.last)
-        for topic in busiest.topics[places] {
+        for topic in topics.busiest.topics[places] {
             top.add(topic, Rank(first: topic.activity.order, second: 0, name: topic.name, id: topic.epoch))
         }
         part.topics = top.all().map { figures(of: $0, now: now) }
@@ -156,7 +156,7 @@ extension Shard {
     private func addTopics(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {
         var top = FirstRows<TopicFigures>(most: survey.most, last: survey.last)
         for place in places {
-            guard let topic = topicPlaces.at(place) else { continue }
+            guard let topic = topics.topic(at: place) else { continue }
             let figures = figures(of: topic, now: now)
             part.topicSums.add(figures)
             guard survey.most > 0, survey.isWanted(topic.name) else { continue }

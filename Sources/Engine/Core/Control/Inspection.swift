@@ -2,8 +2,8 @@
 // the broker looks at it.
 
 import ForebayWire
-import RSocket
 import Replay
+import RSocket
 
 /// The state of one shard between two inputs.
 package struct Inspection {
@@ -119,13 +119,13 @@ extension Shard {
     package func add(to population: inout Population) {
         population.connections += connections.count
         population.streams += streams.count
-        population.topics += topics.count + mirrors.count
+        population.topics += topics.count + views.namedCount
     }
 
     /// Topics in the order of their epochs, streams and connections in that of their places.
     package func inspect() -> Inspection {
         var inspection = Inspection()
-        for topic in topics.values.sorted(by: { $0.epoch < $1.epoch }) { inspection.topics.append(figures(of: topic)) }
+        for topic in topics.all.sorted(by: { $0.epoch < $1.epoch }) { inspection.topics.append(figures(of: topic)) }
         for place in 0..<streams.bound {
             if let stream = streams.at(place) { inspection.streams.append(figures(of: stream)) }
         }
@@ -153,7 +153,7 @@ extension Shard {
 
     private func figures(of topic: Topic) -> Inspection.Topic {
         Inspection.Topic(
-            name: topic.name, epoch: topic.epoch, isNamed: names[topic.name] === topic, state: topic.state.name,
+            name: topic.name, epoch: topic.epoch, isNamed: topics.hasName(topic), state: topic.state.name,
             head: topic.log.head.value, end: topic.log.end.value, retained: topic.retained.value,
             lost: topic.lost.value, shed: (topic.shed.before.value, topic.shed.used),
             forgotten: topic.forgotten.value, bytes: topic.log.bytes,
@@ -190,7 +190,9 @@ extension Shard {
 
     /// The payload of a message that this shard's topic holds, and what it is charged in bytes; nil if it holds none.
     package func message(_ sequence: UInt64, of epoch: UInt64) -> (payload: [UInt8], charge: Int)? {
-        guard let log = topics[epoch]?.log, log.head.value <= sequence, sequence < log.end.value else { return nil }
+        guard let log = topics[epoch: epoch]?.log, log.head.value <= sequence, sequence < log.end.value else {
+            return nil
+        }
         let piece = log.piece(of: SequenceNumber(sequence))
         let entry = piece.chunk.entry(SequenceNumber(sequence) - piece.first)
         var payload: [UInt8] = []
@@ -203,20 +205,20 @@ extension Shard {
         var left: [String] = []
         func expect(_ count: Int, _ what: String) { if count > 0 { left.append("\(count) \(what)") } }
         expect(connections.count, "connections")
-        expect(subscriptionCount, "subscriptions")
+        expect(subscriptions.count, "subscriptions")
         expect(streams.count, "streams")
-        expect(mirrors.count + mirrorsByEpoch.count, "views")
+        expect(views.count, "views")
         expect(remoteChannels.count, "channels")
         expect(meters.count, "meters")
-        expect(outgoing.count, "unsent batches")
-        expect(topics.values.count { !TopicName.isSystem($0.name) }, "topics")
+        expect(forwarding.outgoingCount, "unsent batches")
+        expect(topics.all.count { !TopicName.isSystem($0.name) }, "topics")
         expect(effects.mail.reduce(0) { $0 + $1.count } + effects.lateMail.reduce(0) { $0 + $1.count }, "mails")
         return left
     }
 
     /// Bytes of the logs of the broker's own topics, and of what the shard keeps at hand when all is quiet, at most.
     package var standingMemory: Int {
-        topics.values.reduce(0) { $0 + (TopicName.isSystem($1.name) ? $1.log.memory : 0) }
+        topics.all.reduce(0) { $0 + (TopicName.isSystem($1.name) ? $1.log.memory : 0) }
             + BlockPool.spares * Block.size
     }
 }

@@ -179,8 +179,8 @@ extension Shard {
         let next: Int?
         switch list {
         case .topics:
-            next = gather(topicPlaces.bound) { place in
-                guard let topic = topicPlaces.at(place), principal.permissions.show(topic.name) else { return nil }
+            next = gather(topics.placeBound) { place in
+                guard let topic = topics.topic(at: place), principal.permissions.show(topic.name) else { return nil }
                 return describe(topic, now: now)
             }
         case .subscriptions:

@@ -60,17 +60,17 @@ package struct MemoryTally: CustomStringConvertible {
 extension Shard {
     /// Adds what this shard refers to; mail that has left it is another's to add.
     package func add(to tally: inout MemoryTally) {
-        for topic in topics.values {
+        for topic in topics.all {
             tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
             tally.add(parked: topic.parked.memory)
         }
-        for mirror in mirrors.values { tally.add(mirror.log.allPieces) }
-        for mirror in mirrorsByEpoch.values {
+        for mirror in views.named { tally.add(mirror.log.allPieces) }
+        for mirror in views.attached {
             tally.add(mirror.log.allPieces)
             mirror.entries.forEachRun { tally.add($0) }
         }
         for meter in meters.all { tally.add(parked: meter.parked.memory) }
-        tally.add(mail: forwardedBytes + reports.charged)
+        tally.add(mail: forwarding.bytes + reports.charged)
         pool.forEachSpare { tally.add($0) }
         for place in 0..<connections.bound {
             if let connection = connections.at(place) { add(connection, to: &tally) }

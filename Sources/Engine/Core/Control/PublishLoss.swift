@@ -125,7 +125,7 @@ extension Shard {
 
     /// Those to a topic that may live elsewhere, or not at all.
     func dropped(_ loss: PublishLoss, of target: PublishTarget) {
-        guard let place = target.place, let topic = topicPlaces[place] else { return dropped(loss, of: target.name) }
+        guard let place = target.place, let topic = topics[place] else { return dropped(loss, of: target.name) }
         dropped(loss, of: topic)
     }
 
@@ -160,7 +160,7 @@ extension Shard {
         let losses = noteShortage(loss, of: topic, losses)
         guard let topic else { return }
         let owner = owner(of: topic)
-        if owner == index { names[topic]?.losses.add(losses) } else { reports.add(losses, of: topic, to: owner) }
+        if owner == index { topics[topic]?.losses.add(losses) } else { reports.add(losses, of: topic, to: owner) }
     }
 
     /// - Returns: the losses, with what the topic counts of a shortage.

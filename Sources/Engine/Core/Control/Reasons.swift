@@ -156,14 +156,4 @@ extension Shard {
         counters.streamErrors &+= 1
         counters.refusals[reason] &+= 1
     }
-
-    /// There are as many as there may be, of one user or of all; the log tells of what and whose.
-    func refusal(at limit: LimitReached, _ text: String) -> Refusal {
-        reached(limit)
-        effects.log.append(
-            LogRecord(
-                level: .warning, message: "limit reached", fields: [("limit", limit.name), ("cause", text)],
-                isFrequent: true))
-        return .rejected(text)
-    }
 }

@@ -94,8 +94,8 @@ extension Shard {
     func currentCounters() -> ShardCounters {
         countBlocked(0, now: moment.monotonic)
         counters.connections = connections.count
-        counters.subscriptions = subscriptionCount
-        counters.topics = names.count
+        counters.subscriptions = subscriptions.count
+        counters.topics = topics.namedCount
         return counters
     }
 }

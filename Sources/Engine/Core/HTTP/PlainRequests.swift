@@ -4,8 +4,8 @@
 import Bytes
 import ForebayWire
 import HTTP2
-import RSocket
 import Replay
+import RSocket
 
 extension Shard {
     /// Low bits of a subscription's id that name its shard; the others cannot be guessed.
@@ -142,7 +142,7 @@ extension Shard {
     func give(
         _ n: UInt32, to id: SubscriptionID, of user: String?, now: Instant
     ) -> Result<Description?, Refusal> {
-        guard let subscriber = streamIDs[id] else {
+        guard let subscriber = subscriptions[id] else {
             return .failure(
                 Refusal(
                     .notFound,

@@ -89,8 +89,7 @@ extension Shard {
         guard !exchange.isAnswered, let http = exchange.connection.http else { return }
         exchange.isAnswered = true
         let id = newStreamID()
-        subscriber.streamID = id
-        streamIDs[id] = subscriber
+        subscriptions.name(subscriber, id)
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = plainFace.streamHead(plain.format, id: id, to: plain.request)

@@ -97,7 +97,7 @@ extension Shard {
     private func topic(
         of target: PublishTarget, for account: @autoclosure () -> Account?, now: Instant
     ) throws(Refusal) -> Topic {
-        if let place = target.place, let topic = topicPlaces[place] { return topic }
+        if let place = target.place, let topic = topics[place] { return topic }
         let topic = try topic(named: target.name, for: account(), now: now)
         target.place = topic.place
         return topic
@@ -164,8 +164,7 @@ extension Shard {
         if publisher.pending != nil { return takeEarly(publisher, metadata: metadata, payload: payload, now: now) }
         charge(1, payload.count + (metadata?.count ?? 0), to: publisher, now: now)
         if publisher.owner != index {
-            if publisher.outgoing.count == 0 { outgoing.append(publisher) }
-            publisher.outgoing.append(metadata: metadata, payload: payload)
+            forwarding.gather(publisher, metadata: metadata, payload: payload)
         } else if let channel = publisher.channel {
             _ = channel.topic.item(channel, metadata: metadata, payload: payload, now: now)
         }
@@ -200,7 +199,7 @@ extension Shard {
             if let channel = publisher.channel {
                 channel.topic.ended(channel, end, now: now)
             } else {
-                names[publisher.name]?.withdraw(key(publisher), now: now)
+                topics[publisher.name]?.withdraw(key(publisher), now: now)
             }
         } else {
             send(.publisherEnded(key(publisher), name: publisher.name, end), to: publisher.owner)
@@ -217,9 +216,7 @@ extension Shard {
 
     /// Messages that were gathered for other shards in this turn.
     func sendOutgoing() {
-        guard !outgoing.isEmpty else { return }
-        for publisher in outgoing { sendOutgoing(publisher) }
-        outgoing.removeAll(keepingCapacity: true)
+        forwarding.takeOutgoing { sendOutgoing($0) }
     }
 
     private func sendOutgoing(_ publisher: Publisher) {

@@ -108,11 +108,11 @@ final class Mirror {
         // The head of a shared log must not go before the owner has heard of the newcomer.
         if sharesLog, needed < told?.needed ?? .init(.max) {
             told?.needed = needed
-            shard.topics[epoch]?.hold(needed, for: shard.index)
+            shard.topics[epoch: epoch]?.hold(needed, for: shard.index)
         }
         // Nor may what is published behind it in the same read take room that it does not leave.
         if sharesLog, subscriber.cursor.overflow == .block, let progress = progress() {
-            shard.topics[epoch]?.heard(progress, from: shard.index, now: shard.moment)
+            shard.topics[epoch: epoch]?.heard(progress, from: shard.index, now: shard.moment)
         }
         markDirty()
     }
@@ -212,7 +212,7 @@ final class Mirror {
         retained = advance.retained
         typical = advance.typical
         state = advance.state
-        if advance.isDeleted { shard.forgetName(of: self) }
+        if advance.isDeleted { shard.views.removeName(of: self) }
         if !sharesLog { log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh) }
         round.begin(upTo: advance.end, count: members.count)
         goOn(most: shard.slice, now: now)
@@ -264,11 +264,7 @@ final class Mirror {
 
     // What the owner is told
 
-    func markDirty() {
-        guard !isDirty, isAttached else { return }
-        isDirty = true
-        shard.dirtyMirrors.append(self)
-    }
+    func markDirty() { shard.views.markDirty(self) }
 
     /// A subscription has got what it gets now.
     /// - Parameter oldest: the oldest message that waits for it, or `MinimumTree.none`.

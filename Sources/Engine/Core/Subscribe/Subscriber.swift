@@ -1,6 +1,6 @@
 // Subscriber: a remote subscription on the shard of its connection: a cursor into the shard's view of the topic.
 
-import HTTP2
+import ForebayWire
 import Replay
 import RSocket
 

@@ -33,15 +33,15 @@ extension Shard {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; ask for 1 or more.")
         }
         let meter = meter(connection, stream)
-        try countSubscription(for: meter?.account)
+        try subscriptions.take(for: meter?.account)
         let mirror: Mirror
         do throws(Refusal) {
             mirror = try self.mirror(of: name, on: connection, for: meter?.account, now: now)
         } catch {
-            uncountSubscription(for: meter?.account)
+            subscriptions.giveBack(for: meter?.account)
             throw error
         }
-        let id = nextSubscriptionID()
+        let id = subscriptions.nextNumber()
         let bound = streams.insert { handle in
             Subscriber(
                 id: id, options: options, mirror: mirror, credit: credit, connection: connection, stream: stream,
@@ -50,27 +50,9 @@ extension Shard {
         let subscriber = unsafeDowncast(bound, to: Subscriber.self)
         connection.attach(subscriber)
         connection.subscriptions += 1
-        subscribers[id] = subscriber
-        counters.subscriptionsOpened &+= 1
+        subscriptions.insert(subscriber)
         work.spent += Work.subscribing
         if mirror.isAttached { join(subscriber, now: now) } else { mirror.addWaiting(subscriber) }
-    }
-
-    private func countSubscription(for account: Account?) throws(Refusal) {
-        guard quotas.subscriptions.take(limit: limits.subscriptions) else {
-            let subscriptions = counted(limits.subscriptions, "subscription")
-            throw refusal(at: .subscriptions, "The broker has \(subscriptions), its limit; try again later.")
-        }
-        guard let account, !account.subscriptions.take(limit: limits.subscriptionsPerUser) else { return }
-        quotas.subscriptions.give()
-        throw refusal(
-            at: .subscriptionsPerUser,
-            "\(account.title) has \(counted(limits.subscriptionsPerUser, "subscription")), the most allowed; end some.")
-    }
-
-    private func uncountSubscription(for account: Account?) {
-        quotas.subscriptions.give()
-        account?.subscriptions.give()
     }
 
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
@@ -133,7 +115,7 @@ extension Shard {
     }
 
     private func oldestRetained(_ mirror: Mirror) -> SequenceNumber {
-        if mirror.sharesLog, let topic = topics[mirror.epoch] { return topic.retained }
+        if mirror.sharesLog, let topic = topics[epoch: mirror.epoch] { return topic.retained }
         return Swift.min(Swift.max(mirror.retained, mirror.log.head), mirror.log.end)
     }
 
@@ -176,9 +158,7 @@ extension Shard {
         work.spent += Work.ending
         subscriber.connection.subscriptions -= 1
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
-        subscribers[subscriber.id] = nil
-        uncountSubscription(for: subscriber.meter?.account)
-        if let id = subscriber.streamID { streamIDs[id] = nil }
+        subscriptions.remove(subscriber)
         let mirror = subscriber.mirror
         if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
         mirror.remove(subscriber)
@@ -191,11 +171,11 @@ extension Shard {
     private func mirror(
         of name: String, on connection: Connection, for account: Account?, now: Instant
     ) throws(Refusal) -> Mirror {
-        if let mirror = mirrors[name] { return mirror }
+        if let view = views[name] { return view }
         let owner = owner(of: name)
         guard owner == index else {
             let mirror = Mirror(name: name, owner: owner, shard: self, log: nil)
-            mirrors[name] = mirror
+            views.insert(mirror)
             // To subscribe and cancel again and again is to be no more work for the owner than it can deal with.
             forward(MessageBatch.envelope, of: connection)
             send(.attach(name: name, shard: index, account, connection.id), to: owner)
@@ -208,15 +188,14 @@ extension Shard {
         mirror.lost = topic.lost
         mirror.typical = topic.room.typical
         mirror.isAttached = true
-        mirrors[name] = mirror
-        mirrorsByEpoch[topic.epoch] = mirror
+        views.insert(mirror)
         topic.link(index)
         return mirror
     }
 
     /// The owner answered with the topic's log.
     func attached(_ name: String, _ view: TopicView, now: Instant) {
-        guard let mirror = mirrors[name], !mirror.isAttached else {
+        guard let mirror = views[name], !mirror.isAttached else {
             send(.detach(epoch: view.epoch, shard: index, MirrorPast()), to: owner(of: name))
             return
         }
@@ -225,14 +204,15 @@ extension Shard {
         mirror.retained = view.retained
         mirror.lost = view.lost
         mirror.typical = view.typical
-        mirrorsByEpoch[view.epoch] = mirror
+        views.attach(mirror)
         let log = Log(head: view.head, end: view.end, charged: view.charged, pieces: view.pieces)
         for subscriber in mirror.attach(log) { join(subscriber, now: now) }
         mirror.markDirty()
     }
 
     func attachRefused(_ name: String, _ refusal: Refusal) {
-        guard let mirror = mirrors.removeValue(forKey: name) else { return }
+        guard let mirror = views[name] else { return }
+        views.removeName(of: mirror)
         for subscriber in mirror.refused() { fail(subscriber, refusal) }
     }
 
@@ -241,14 +221,13 @@ extension Shard {
         guard mirror.isEmpty else {
             guard let progress = mirror.progress() else { return }
             if mirror.owner == index {
-                topics[mirror.epoch]?.heard(progress, from: index, now: now)
+                topics[epoch: mirror.epoch]?.heard(progress, from: index, now: now)
             } else {
                 mirror.report(progress)
             }
             return
         }
-        forgetName(of: mirror)
-        guard mirrorsByEpoch.removeValue(forKey: mirror.epoch) != nil else { return }
+        guard views.remove(mirror) else { return }
         mirror.release()
         let past = MirrorPast(dropped: mirror.dropped, delivered: mirror.delivered)
         if mirror.owner == index {
@@ -256,10 +235,5 @@ extension Shard {
         } else {
             send(.detach(epoch: mirror.epoch, shard: index, past), to: mirror.owner)
         }
-    }
-
-    /// Whoever subscribes to the view's name from now on gets a new one.
-    func forgetName(of mirror: Mirror) {
-        if mirrors[mirror.name] === mirror { mirrors[mirror.name] = nil }
     }
 }

@@ -8,40 +8,15 @@ import RSocket
 extension Shard {
     /// The topic of that name, made if there is none, and counted for the user who is the first to use it.
     func topic(named name: String, for account: Account?, now: Instant) throws(Refusal) -> Topic {
-        if let topic = names[name] { return topic }
-        let account = TopicName.isSystem(name) ? nil : account
-        try countTopic(for: account)
-        let topic = topicPlaces.insert { place in
-            Topic(name: name, epoch: random(), place: place, shard: self, now: now.monotonic)
-        }
-        topic.account = account
-        _ = heldTopics.insert { place in
-            topic.held = place
-            return topic
-        }
-        names[name] = topic
-        topics[topic.epoch] = topic
-        busiest.note(topic)
+        if let topic = topics[name] { return topic }
+        let topic = try topics.make(name, for: account, by: self)
         schedule(topic, now: now.monotonic)
         event("topic-created", topic: name, epoch: topic.epoch)
         return topic
     }
 
-    private func countTopic(for account: Account?) throws(Refusal) {
-        guard quotas.topics.take(limit: limits.topics) else {
-            let topics = counted(limits.topics, "topic")
-            throw refusal(at: .topics, "The broker has \(topics), its limit; delete some or try again later.")
-        }
-        guard let account, !account.topics.take(limit: limits.topicsPerUser) else { return }
-        quotas.topics.give()
-        throw refusal(
-            at: .topicsPerUser,
-            "\(account.title) was the first to use \(counted(limits.topicsPerUser, "topic")), the most allowed; "
-                + "delete some, or use others' topics.")
-    }
-
     func existing(_ name: String) throws(Refusal) -> Topic {
-        guard let topic = names[name] else {
+        guard let topic = topics[name] else {
             throw Refusal(
                 .notFound, "There is no topic '\(name)'; it exists from its first publish or subscription on.")
         }
@@ -66,7 +41,7 @@ extension Shard {
     }
 
     func unlink(_ epoch: UInt64, _ shard: Int, _ past: MirrorPast, now: Instant) {
-        guard let topic = topics[epoch] else { return }
+        guard let topic = topics[epoch: epoch] else { return }
         topic.unlink(shard, past, now: now)
         forgetIfUnused(topic)
     }
@@ -74,7 +49,7 @@ extension Shard {
     /// Moves a view on, here or on another shard.
     func tellMirror(_ shard: Int, topic: Topic, advance: LogAdvance, now: Instant) {
         if shard == index {
-            guard let mirror = mirrorsByEpoch[topic.epoch] else { return }
+            guard let mirror = views[epoch: topic.epoch] else { return }
             mirror.advance(advance, now: now)
             // At once, so that what the view needs is known before the head of the log goes. A view that nobody looks
             // at any more is unlinked later: the topic is going over its views now.
@@ -85,7 +60,7 @@ extension Shard {
     }
 
     func tellLocalMirror(topic: Topic, lostBefore sequence: SequenceNumber, now: Instant) {
-        guard let mirror = mirrorsByEpoch[topic.epoch], mirror.sharesLog else { return }
+        guard let mirror = views[epoch: topic.epoch], mirror.sharesLog else { return }
         mirror.lose(before: sequence, now: now)
     }
 
@@ -97,22 +72,11 @@ extension Shard {
     }
 
     func remove(_ topic: Topic) {
-        if names[topic.name] === topic {
-            names[topic.name] = nil
-            quotas.topics.give()
-            topic.account?.topics.give()
-            topicPlaces.remove(topic.place)
-            busiest.remove(topic)
-        }
+        topics.removeName(of: topic)
         forgetIfUnused(topic)
     }
 
-    /// Forgets a topic without a name, once nobody waits for its messages and its publishers know of its end.
     func forgetIfUnused(_ topic: Topic) {
-        guard names[topic.name] !== topic, topic.mirrors.isEmpty, topic.refused == nil else { return }
-        topics[topic.epoch] = nil
-        if let place = topic.held { heldTopics.remove(place) }
-        topic.held = nil
-        timers.topics.cancel(topic)
+        if topics.forgetIfUnused(topic) { timers.topics.cancel(topic) }
     }
 }

@@ -113,9 +113,9 @@ extension Shard {
 
     /// Returns whether it has been to all of them.
     private func relieveTopics(_ goal: Int, now: Instant) -> Bool {
-        let count = heldTopics.bound
+        let count = topics.heldBound
         let end = Swift.min(count, reliefPlace + Shard.topicsPerLook)
-        let some = (reliefPlace..<end).compactMap { heldTopics.at($0) }
+        let some = (reliefPlace..<end).compactMap { topics.held(at: $0) }
             .sorted { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }
         reliefPlace = end >= count ? 0 : end
         for topic in some {

@@ -306,11 +306,7 @@ final class Topic: Timed {
         return false
     }
 
-    func markDirty() {
-        guard !isDirty else { return }
-        isDirty = true
-        shard.dirtyTopics.append(self)
-    }
+    func markDirty() { shard.topics.markDirty(self) }
 
     func noteUse(_ now: Instant) {
         lastUsed = now.monotonic

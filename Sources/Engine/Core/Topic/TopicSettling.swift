@@ -7,7 +7,6 @@ import RSocket
 
 extension Topic {
     func settle(now: Instant) {
-        isDirty = false
         awaitsMemory = false
         if retention.age > 0 { ages.note(end: log.end, age: retention.age, now: now.monotonic) }
         advanceViews(now: now)
@@ -21,7 +20,7 @@ extension Topic {
         if parked.isEmpty { grant(now: now) }
         noteBlocking(now)
         noteIdleness(now)
-        if activity.note(published: published, now: now.monotonic), !isDeleted { shard.busiest.note(self) }
+        if activity.note(published: published, now: now.monotonic), !isDeleted { shard.topics.noteBusier(self) }
         shard.schedule(self, now: now.monotonic)
     }
 

@@ -1,5 +1,6 @@
 // Answers: problems, heads of streams, and what pages of other origins are told.
 
+import ForebayWire
 import Testing
 
 @testable import HTTP2

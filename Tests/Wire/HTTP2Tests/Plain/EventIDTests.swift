@@ -1,5 +1,6 @@
 // Event ids and the names of subscriptions.
 
+import ForebayWire
 import Testing
 
 @testable import HTTP2

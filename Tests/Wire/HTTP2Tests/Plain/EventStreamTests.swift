@@ -1,5 +1,6 @@
 // Event streams: the bytes that are written, and that an EventSource makes of them what was published.
 
+import ForebayWire
 import Foundation
 import Testing
 

@@ -1,6 +1,7 @@
 // Lines of JSON: the bytes that are written, and that another reader of JSON makes of them what was published.
 
 import Bytes
+import ForebayWire
 import Foundation
 import Testing
 

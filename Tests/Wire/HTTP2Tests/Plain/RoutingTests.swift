@@ -1,5 +1,6 @@
 // Which request is which call, and what is refused how.
 
+import ForebayWire
 import Testing
 
 @testable import HTTP2

@@ -1,6 +1,7 @@
 // PlainAnswer: status, headers and body of an answer, made by PlainFace for a request.
 
 import Bytes
+import ForebayWire
 
 /// A header: the name in lower case.
 public struct PlainHeader: Equatable, Sendable {

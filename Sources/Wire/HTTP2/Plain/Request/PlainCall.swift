@@ -4,6 +4,7 @@
 //     POST       /v1/topics/{topic}/messages                publish, acknowledged
 //     POST       /v1/subscriptions/{id}/request?n=N         give a subscription credit
 
+import ForebayWire
 import RSocket
 
 /// A subscription to open.

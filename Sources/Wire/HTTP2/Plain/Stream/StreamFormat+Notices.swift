@@ -1,6 +1,7 @@
 // What a stream says beside its messages: its opening, signs of life, its end. None of it costs credit.
 
 import Bytes
+import ForebayWire
 
 /// What a stream's end tells of what did not come.
 public struct StreamLoss: Sendable {

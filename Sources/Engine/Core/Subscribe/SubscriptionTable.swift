@@ -1,0 +1,69 @@
+// SubscriptionTable: the subscriptions of a shard's connections, by the numbers that lists give them and by the ids that
+// give credit over plain HTTP, and their limits.
+
+import Bytes
+import ForebayWire
+
+final class SubscriptionTable {
+    private let context: ShardContext
+    private var byNumber = PartitionedDictionary<UInt64, Subscriber>()
+    /// Streams of plain HTTP that can be given credit.
+    private var byStream = PartitionedDictionary<SubscriptionID, Subscriber>()
+    private var last: UInt64 = 0
+
+    init(context: ShardContext) { self.context = context }
+
+    var count: Int { byNumber.count }
+    /// Streams of plain HTTP that can be given credit.
+    var streamCount: Int { byStream.count }
+
+    subscript(number: UInt64) -> Subscriber? { byNumber[number] }
+    subscript(stream: SubscriptionID) -> Subscriber? { byStream[stream] }
+
+    /// The broker-wide number of the next subscription.
+    func nextNumber() -> UInt64 {
+        last += 1
+        return last * UInt64(context.shards) + UInt64(context.index)
+    }
+
+    func insert(_ subscriber: Subscriber) {
+        assert(byNumber[subscriber.id] == nil)
+        byNumber[subscriber.id] = subscriber
+        context.counters.subscriptionsOpened &+= 1
+    }
+
+    /// The subscription can be given credit under an id of its own.
+    func name(_ subscriber: Subscriber, _ id: SubscriptionID) {
+        subscriber.streamID = id
+        byStream[id] = subscriber
+    }
+
+    func remove(_ subscriber: Subscriber) {
+        assert(byNumber[subscriber.id] === subscriber)
+        byNumber[subscriber.id] = nil
+        if let id = subscriber.streamID { byStream[id] = nil }
+        giveBack(for: subscriber.meter?.account)
+    }
+
+    // Limits
+
+    /// One more is to be opened; `giveBack` if it is not.
+    func take(for account: Account?) throws(Refusal) {
+        let (limits, quota) = (context.limits, context.quotas.subscriptions)
+        guard quota.take(limit: limits.subscriptions) else {
+            let subscriptions = counted(limits.subscriptions, "subscription")
+            throw context.refusal(
+                at: .subscriptions, "The broker has \(subscriptions), its limit; try again later.")
+        }
+        guard let account, !account.subscriptions.take(limit: limits.subscriptionsPerUser) else { return }
+        quota.give()
+        throw context.refusal(
+            at: .subscriptionsPerUser,
+            "\(account.title) has \(counted(limits.subscriptionsPerUser, "subscription")), the most allowed; end some.")
+    }
+
+    func giveBack(for account: Account?) {
+        context.quotas.subscriptions.give()
+        account?.subscriptions.give()
+    }
+}

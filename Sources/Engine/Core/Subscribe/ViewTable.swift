@@ -1,0 +1,58 @@
+// ViewTable: a shard's views of topics – by name while they can be joined, and by epoch once the owner has answered –
+// and those that the input at work changed.
+
+final class ViewTable {
+    private var byName = PartitionedDictionary<String, Mirror>()
+    private var byEpoch = PartitionedDictionary<UInt64, Mirror>()
+    private var dirty: [Mirror] = []
+
+    /// Views by name and by epoch, a view in both counted twice.
+    var count: Int { byName.count + byEpoch.count }
+    var namedCount: Int { byName.count }
+    /// Those that can be joined.
+    var named: some Sequence<Mirror> { byName.values }
+    /// Those whose owner has answered.
+    var attached: some Sequence<Mirror> { byEpoch.values }
+
+    subscript(name: String) -> Mirror? { byName[name] }
+    subscript(epoch epoch: UInt64) -> Mirror? { byEpoch[epoch] }
+
+    /// A view that waits for its owner, or is attached already.
+    func insert(_ view: Mirror) {
+        assert(byName[view.name] == nil)
+        byName[view.name] = view
+        if view.isAttached { attach(view) }
+    }
+
+    /// The owner has answered: the view has its epoch.
+    func attach(_ view: Mirror) {
+        assert(view.epoch != 0 && byEpoch[view.epoch] == nil)
+        byEpoch[view.epoch] = view
+    }
+
+    /// Later subscriptions to the view's name get a new one.
+    func removeName(of view: Mirror) {
+        if byName[view.name] === view { byName[view.name] = nil }
+    }
+
+    /// Returns whether it was attached.
+    func remove(_ view: Mirror) -> Bool {
+        removeName(of: view)
+        guard byEpoch[view.epoch] === view else { return false }
+        byEpoch[view.epoch] = nil
+        return true
+    }
+
+    // What an input touched
+
+    var hasDirty: Bool { !dirty.isEmpty }
+
+    /// What its owner has to know may have changed.
+    func markDirty(_ view: Mirror) {
+        guard !view.isDirty, view.isAttached else { return }
+        view.isDirty = true
+        dirty.append(view)
+    }
+
+    func nextDirty() -> Mirror? { dirty.popLast() }
+}
