@@ -45,7 +45,8 @@ class Fault:
 
     @property
     def module(self) -> str:
-        return Path(self.file).parts[2]
+        layer, target = Path(self.file).parts[1:3]
+        return "Core" if layer == "Peers" else target
 
     @property
     def digest(self) -> str:

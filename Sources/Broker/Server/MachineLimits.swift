@@ -87,7 +87,7 @@ extension Server.Configuration {
             throw UsageError(loaded.place(of: error))
         }
         // Whoever can use HTTP without saying who it is, a page of somebody else's can by way of its visitors.
-        if access.table.anonymous != nil { limits.hosts = HostPolicy(hostNames) }
+        if access.table.anonymous != nil { limits.http.hosts = HostPolicy(hostNames) }
         allowsAnonymous = options.access.allowsAnonymous
         threads = options.threads ?? min(machine.cpus, Options.threadsRange.upperBound)
         limits.memory = options.memory ?? machine.memory

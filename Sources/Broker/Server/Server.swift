@@ -295,7 +295,7 @@ public final class Server: Sendable {
     /// With the page of the admin listener among those that may use HTTP.
     private static func limits(_ configuration: Configuration, admin addresses: [SocketAddress]) -> Limits {
         var limits = configuration.limits
-        limits.cors.ownPages = AdminSettings.origins(
+        limits.http.cors.ownPages = AdminSettings.origins(
             of: addresses, isSecure: configuration.isSecure(AdminThread.name), names: configuration.hostNames)
         return limits
     }

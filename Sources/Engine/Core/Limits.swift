@@ -1,8 +1,5 @@
 // Every figure that bounds the broker, in one place. Each queue, table, buffer and retry names its limit here.
 
-import HTTP2
-import RSocket
-
 /// The bounds of one broker. Sizes are bytes and times nanoseconds unless the name says otherwise.
 public struct Limits: Equatable, Sendable {
     // Topics
@@ -23,8 +20,6 @@ public struct Limits: Equatable, Sendable {
     public var payload = 1 << 20
     /// Metadata of one message or request.
     public var metadata = 64 << 10
-    /// Entries of it beside the route: what a subscriber is told of each takes bytes of its own.
-    public static let metadataEntries = CarriedMetadata.mostHeaders
     /// The headers of an HTTP request, with 32 for each.
     public var headers = 16 << 10
     /// What a message is charged beside its bytes.
@@ -102,10 +97,8 @@ public struct Limits: Equatable, Sendable {
     public var httpSilence: UInt64 = 60 * second
     /// After so long without a message an event stream is sent a sign of life.
     public var heartbeat: UInt64 = 15 * second
-    /// Pages of which other origins may use plain HTTP.
-    public var cors = CORSPolicy()
-    /// Names under which plain HTTP may be asked.
-    public var hosts = HostPolicy()
+    /// Who may ask over HTTP, and how.
+    public var http = HTTPPolicies()
     /// How long a connection may leave more than `controlOutput` unread, and how long it may take to read a closing
     /// error.
     public var unreadTime: UInt64 = 10 * second
@@ -167,37 +160,5 @@ public struct Limits: Equatable, Sendable {
         return Retention(
             messages: rule?.retain ?? retain, bytes: rule?.retainBytes ?? retainBytes, age: rule?.retainAge ?? retainAge
         )
-    }
-
-    /// Those that the protocol holds a connection to.
-    var ofConnection: ConnectionLimits {
-        var limits = ConnectionLimits()
-        limits.maxPayload = payload
-        limits.maxMetadata = metadata
-        limits.maxKeepaliveData = keepaliveData
-        limits.maxReassembly = reassembly
-        limits.maxStreams = streamsPerConnection
-        limits.maxResumeToken = Limits.resumeToken.upperBound
-        // A longer one stands in the log in fragments.
-        limits.maxRunData = Limits.fragment
-        return limits
-    }
-
-    /// A whole message of a gRPC call: payload, metadata, and what protobuf adds.
-    var messageFrame: Int { Swift.min(payload + metadata + 1024, 1 << 30) }
-
-    var ofHTTP: HTTP2Limits {
-        var limits = HTTP2Limits()
-        limits.maxStreams = Swift.min(limits.maxStreams, streamsPerConnection)
-        limits.maxHeaderList = headers
-        return limits
-    }
-
-    /// Those that a request over plain HTTP is held to.
-    var ofPlain: PlainLimits {
-        var limits = PlainLimits()
-        limits.body = payload
-        limits.headers = headers
-        return limits
     }
 }

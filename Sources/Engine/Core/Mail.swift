@@ -2,9 +2,7 @@
 // connections. Between the same two shards mail keeps its order.
 
 import ForebayWire
-import HTTP2
 import Replay
-import RSocket
 
 /// A message from one shard's engine to another's; the driver only carries it.
 public struct Mail: Sendable {

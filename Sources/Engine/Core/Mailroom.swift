@@ -1,7 +1,5 @@
 // Mailroom: what other shards send.
 
-import RSocket
-
 extension Shard {
     /// Messages from other shards, in the order each of them sent its own.
     public func receive(_ mail: [Mail], now: Instant) {

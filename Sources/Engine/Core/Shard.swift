@@ -6,18 +6,15 @@
 // advance, output is queued, publishers are granted and acknowledged.
 
 import Bytes
-import HTTP2
 import Replay
-import RSocket
 
 public final class Shard {
     /// What all parts use.
     let context: ShardContext
-    private(set) var plainFace: PlainFace
+    let peers: PeerState
     /// Who may do what; `reload` sets another one.
     var access: AccessTable
     var lastTicket: UInt64 = 0
-    var answerHeads = AnswerHeads()
 
     // Connections and their streams
     var connections = Slab<Connection>()
@@ -48,8 +45,6 @@ public final class Shard {
     /// Lists whose next page is due, and the one whose page is under way.
     var duePages = TurnQueue<Listing>()
     var pageUnderWay: Listing?
-    /// Where recent single publishes went.
-    var publishTargets = PublishTargets()
     let forwarding: Forwarding
 
     // Users, by name; nil are the anonymous
@@ -69,11 +64,6 @@ public final class Shard {
     package var slice = Mirror.slice
     var nextTick: UInt64 = 0
     var nextStatistics: UInt64 = 0
-    /// For frames that are put together before they are queued.
-    var scratch = ByteBuffer(minimumCapacity: 512)
-    var carriedMetadata = ByteBuffer()
-    /// The message of a gRPC call at work; kept for its array of headers.
-    var published = PublishedMessage()
     /// What other shards are told together.
     var reports: Reports
     /// When relieving memory may help again.
@@ -97,7 +87,7 @@ public final class Shard {
         forwarding = Forwarding(context: context)
         self.access = access
         rates = PublishRates(limits)
-        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
+        peers = PeerState(limits)
         statistics = Statistics(shards: count)
         reports = Reports(shards: count)
         started = now.monotonic
@@ -113,7 +103,7 @@ public final class Shard {
         rates = PublishRates(limits)
         // Those who wait are looked at by the new rates.
         payWaiting(now: now)
-        plainFace = PlainFace(limits: limits.ofPlain, cors: limits.cors, hosts: limits.hosts)
+        peers.adopt(limits)
         sweep(.settings, now: now)
         settle(now)
     }

@@ -4,7 +4,6 @@
 
 import ForebayWire
 import Replay
-import RSocket
 
 /// What a shard is to look at when time has passed.
 struct Timers {
@@ -189,7 +188,7 @@ extension Shard {
             if let http = connection.http, http.session == nil {
                 return close(connection, reason: "the broker is shutting down", now: now)
             }
-            fatal(connection, error(.rejectedSetup, Shard.drainingRefusal.message), now: now)
+            fatal(connection, ConnectionFault(.rejectedSetup, Shard.drainingRefusal.message), now: now)
         // The driver answers in time.
         case .new where connection.ticket != nil:
             break
@@ -202,7 +201,9 @@ extension Shard {
                 return close(connection, reason: "no request came to its end in time", now: now)
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
-            fatal(connection, error(.invalidSetup, "\(due) did not come in time; send it first and at once."), now: now)
+            fatal(
+                connection, ConnectionFault(.invalidSetup, "\(due) did not come in time; send it first and at once."),
+                now: now)
         case .open where connection.isDetached:
             tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
         case .open:
@@ -234,7 +235,7 @@ extension Shard {
             if connection.session != nil { return unplug(connection, reason: "nothing was heard of it", now: now) }
             fatal(
                 connection,
-                error(.connectionError, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
+                ConnectionFault(.failed, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
                 now: now)
             return
         }
@@ -260,7 +261,7 @@ extension Shard {
             if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
                 reached(.reassemblyTime)
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
-                return fatal(connection, error(.connectionError, reason), now: now)
+                return fatal(connection, ConnectionFault(.failed, reason), now: now)
             }
             http.takeErrors(into: &counters)
             expire(http, now: now)
@@ -349,9 +350,5 @@ extension Shard {
         } else {
             send(.stats(shard: index, counters), to: owner)
         }
-    }
-
-    func error(_ code: ErrorCode, _ message: String) -> RSocketError {
-        RSocketError(code: code, message: message, scope: .connection)
     }
 }

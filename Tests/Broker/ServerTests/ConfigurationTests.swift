@@ -178,7 +178,7 @@ struct Sample: Sendable, CustomTestStringConvertible {
         #expect(loaded.options.limits.retain == 3)
         #expect(loaded.options.limits.topicIdle == 120 * Setting.second)
         #expect(loaded.options.logLevel == .debug)
-        #expect(loaded.options.limits.cors.origins == .listed(["http://c"]), "a source has all of a list or none")
+        #expect(loaded.options.limits.http.cors.origins == .listed(["http://c"]), "a source has all of a list or none")
         #expect(
             loaded.origins == [
                 "retain": .option("--retain"), "topic-idle": .variable("FOREBAY_TOPIC_IDLE"),

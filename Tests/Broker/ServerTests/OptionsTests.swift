@@ -48,12 +48,12 @@ import Testing
             "--listen a:0 --http a:0",
             { ($0.listen, $0.http) = (Endpoint(host: "a", port: 0), Endpoint(host: "a", port: 0)) }
         ),
-        ("--allow-origin https://a.org", { $0.limits.cors.origins = .listed(["https://a.org"]) }),
+        ("--allow-origin https://a.org", { $0.limits.http.cors.origins = .listed(["https://a.org"]) }),
         (
             "--allow-origin https://a.org --allow-origin http://[::1]:8080",
-            { $0.limits.cors.origins = .listed(["https://a.org", "http://[::1]:8080"]) }
+            { $0.limits.http.cors.origins = .listed(["https://a.org", "http://[::1]:8080"]) }
         ),
-        ("--allow-origin http://a --allow-origin * --allow-origin http://b", { $0.limits.cors.origins = .any }),
+        ("--allow-origin http://a --allow-origin * --allow-origin http://b", { $0.limits.http.cors.origins = .any }),
         ("--threads auto --memory auto", { _ in }),
         ("--allow-anonymous", { $0.access.allowsAnonymous = true }),
     ]

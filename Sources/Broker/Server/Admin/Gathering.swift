@@ -110,9 +110,9 @@ struct Gathering {
         case .done(let json):
             awaited.remove(shard)
             result = .done(json)
-        case .refused(let problem):
+        case .refused(let refusal):
             awaited.remove(shard)
-            result = .refused(problem)
+            result = .refused(refusal.problem)
         }
         return []
     }

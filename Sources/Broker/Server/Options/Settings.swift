@@ -39,7 +39,7 @@ extension Setting {
         .endpoint("http", \.http, "where HTTP clients connect"),
         .endpoint("admin", \.admin, "where metrics, health, JSON and a page to look at are"),
         .list(
-            "allow-origin", "ORIGIN", \.limits.cors.origins, most: Options.mostOrigins,
+            "allow-origin", "ORIGIN", \.limits.http.cors.origins, most: Options.mostOrigins,
             "pages of other origins that may use HTTP, for example https://example.org; * is all",
             read: readOrigins, write: writeOrigins
         ).reloadable,

@@ -1,8 +1,6 @@
 // Authorizing: whether a peer may do what it asks for. Asked where a stream is opened, or a single message published.
 
 import ForebayWire
-import HTTP2
-import RSocket
 
 extension Shard {
     /// Who asks on a stream that is being opened.

@@ -1,9 +1,6 @@
 // Revoking: what ends when permissions are withdrawn, users removed, or tokens expire. What is still allowed goes on as
 // if nothing had happened.
 
-import HTTP2
-import RSocket
-
 extension Shard {
     /// From now on `access` says who may do what. Streams that it no longer allows end with REJECTED or
     /// PERMISSION_DENIED; a connection of RSocket whose user is not let in any more ends behind them.
@@ -85,9 +82,9 @@ extension Shard {
     func endExpired(_ connection: Connection, now: Instant) {
         guard let http = connection.http else {
             if let expires = connection.principal?.expires, now.wall >= expires {
-                fatal(connection, error(.connectionError, LoginOutcome.expiredRefusal.message), now: now)
+                fatal(connection, ConnectionFault(.failed, LoginOutcome.expiredRefusal.message), now: now)
             } else if connection.isExpelled, connection.isWritten {
-                fatal(connection, error(.connectionError, "The user is no longer known here."), now: now)
+                fatal(connection, ConnectionFault(.failed, "The user is no longer known here."), now: now)
             }
             return
         }

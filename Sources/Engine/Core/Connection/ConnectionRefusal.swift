@@ -2,7 +2,6 @@
 // of the listener, and closes it.
 
 import Bytes
-import HTTP2
 
 /// Why a connection is refused before anything of it has been read.
 public enum ConnectionRefusal: Error, Equatable, Sendable {
@@ -31,14 +30,6 @@ public enum ConnectionRefusal: Error, Equatable, Sendable {
             "Your address has \(counted(limit, "connection")), the most allowed; close some."
         case .files: "The broker has no open file left for a connection; connect again later."
         case .draining: Shard.drainingRefusal.message
-        }
-    }
-
-    /// The same as an answer over HTTP.
-    public var problem: Problem {
-        switch self {
-        case .connections, .connectionsPerAddress, .files: Problem(.tooManyConnections, message)
-        case .draining: Problem(.draining, message)
         }
     }
 }

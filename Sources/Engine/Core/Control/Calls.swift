@@ -3,9 +3,7 @@
 
 import Bytes
 import ForebayWire
-import HTTP2
 import Replay
-import RSocket
 
 /// A control call about a topic, a connection or a subscription, as it goes to the shard that has it.
 public struct ControlRequest: Sendable {
@@ -34,11 +32,6 @@ public struct ControlRequest: Sendable {
     /// Why a topic failed that was failed without a word.
     public static let defaultReason = "failed by request"
 
-    /// The same for who is no part of the engine.
-    public static func about(_ topic: String, _ action: Action) throws(Problem) -> ControlRequest {
-        do throws(Refusal) { return try ControlRequest(action, topic: topic) } catch { throw error.problem }
-    }
-
     /// Closes the connection of that id, as lists tell it: `SHARD-PLACE-GENERATION`.
     init(closeConnection id: String) throws(Refusal) {
         let parts = id.split(separator: "-", omittingEmptySubsequences: false).map { UInt32($0) }
@@ -57,16 +50,6 @@ public struct ControlRequest: Sendable {
     }
 
     private init(closeSubscription number: UInt64) { subject = .subscription(number) }
-
-    /// The same for who is no part of the engine.
-    public static func closing(_ list: BrokerList, id: String) throws(Problem) -> ControlRequest {
-        do throws(Refusal) {
-            return try list == .connections
-                ? ControlRequest(closeConnection: id) : ControlRequest(closeSubscription: id)
-        } catch {
-            throw error.problem
-        }
-    }
 
     init(_ action: Action, topic: String) throws(Refusal) {
         if !TopicName.isSystem(topic), let fault = TopicName.fault(topic) { throw .invalid(fault) }
@@ -249,7 +232,7 @@ extension Shard {
         counters.refusals[.cutOff] &+= 1
         audit(closing: connection, by: caller)
         let reason = "An operator closed this connection."
-        fatal(connection, RSocketError(code: .connectionClose, message: reason, scope: .connection), now: now)
+        fatal(connection, ConnectionFault(.closed, reason), now: now)
         return description
     }
 

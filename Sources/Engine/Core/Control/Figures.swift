@@ -2,7 +2,6 @@
 // admin listener all tell it from here.
 
 import ForebayWire
-import HTTP2
 import Replay
 
 /// What a subscription's waiting messages wait for.

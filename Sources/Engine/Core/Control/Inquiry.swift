@@ -3,9 +3,7 @@
 // stopped.
 
 import ForebayWire
-import HTTP2
 import Replay
-import RSocket
 
 /// A question to one shard.
 public enum Inquiry: Sendable {
@@ -24,7 +22,7 @@ public enum InquiryAnswer: Sendable {
     /// And where the next page begins; nil at the list's end.
     case page([String], next: Int?)
     case done(String)
-    case refused(Problem)
+    case refused(Refusal)
 }
 
 /// Going over one of a shard's tables.
@@ -118,7 +116,7 @@ extension Shard {
             defer { settle(now) }
             switch perform(call, now: now) {
             case .success(let description): return .done(description?.json ?? "{}")
-            case .failure(let refusal): return .refused(refusal.problem)
+            case .failure(let refusal): return .refused(refusal)
             }
         }
     }

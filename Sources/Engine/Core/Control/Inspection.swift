@@ -3,7 +3,6 @@
 
 import ForebayWire
 import Replay
-import RSocket
 
 /// The state of one shard between two inputs.
 package struct Inspection {

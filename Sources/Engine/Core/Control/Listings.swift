@@ -7,7 +7,6 @@
 import Bytes
 import ForebayWire
 import Replay
-import RSocket
 
 /// What is asked of a shard.
 struct ListPage: Sendable {

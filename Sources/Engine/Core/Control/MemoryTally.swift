@@ -2,7 +2,6 @@
 // it against `MemoryBudget.used`. No part of the broker looks at it.
 
 import ForebayWire
-import RSocket
 
 /// Regions of memory, each counted once, however many refer to it.
 package struct MemoryTally: CustomStringConvertible {

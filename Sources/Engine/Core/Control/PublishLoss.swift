@@ -1,8 +1,6 @@
 // PublishLoss: publishes that came to nothing, counted by reason – those that are never answered as dropped, all others
 // as refused. What is lost for a shortage of the broker is told in the log as well, once a second.
 
-import RSocket
-
 /// Why a publish came to nothing.
 public enum PublishLoss: Int, TallyKey {
     case memory, room, rate, limit
@@ -48,15 +46,6 @@ public enum PublishLoss: Int, TallyKey {
         }
     }
 
-    /// What a message that is not complete is lost to: a shortage of the broker's, or that its connection has begun
-    /// more than one may. Nil where the message is at fault itself.
-    init?(unfinished bound: RSocketError.Bound?) {
-        switch bound {
-        case .memory: self = .memory
-        case .reassembly: self = .tooLarge
-        default: return nil
-        }
-    }
 }
 
 extension ShardCounters {

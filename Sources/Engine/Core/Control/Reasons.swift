@@ -1,9 +1,7 @@
 // Reasons: what refusals, and limits that were reached, are counted by.
 
 import ForebayWire
-import HTTP2
 import Replay
-import RSocket
 
 extension Overflow: TallyKey {
     public var place: Int { Int(rawValue) }
@@ -61,34 +59,6 @@ public enum RefusalReason: Int, TallyKey {
         }
     }
 
-    init(_ problem: Problem.Kind) {
-        switch problem {
-        case .unauthenticated: self = .unauthenticated
-        case .forbidden, .foreignOrigin, .foreignHost: self = .forbidden
-        case .notFound: self = .notFound
-        case .timeout: self = .timeout
-        case .topicEnded: self = .ended
-        case .gap: self = .gap
-        case .tooLarge, .targetTooLong, .headersTooLarge: self = .tooLarge
-        case .overLimit, .tooManyConnections: self = .limit
-        case .draining, .busy: self = .unavailable
-        case .blocked: self = .blocked
-        case .invalid, .methodNotAllowed, .notAcceptable, .expectationFailed, .internalError, .httpVersion:
-            self = .invalid
-        }
-    }
-
-    init(_ status: GRPCStatus) {
-        switch status {
-        case .unauthenticated: self = .unauthenticated
-        case .permissionDenied: self = .forbidden
-        case .notFound: self = .notFound
-        case .deadlineExceeded: self = .timeout
-        case .resourceExhausted: self = .limit
-        case .unavailable: self = .unavailable
-        default: self = .invalid
-        }
-    }
 }
 
 /// The limits that tell when they are reached, by the names that `Limits` has for them.
@@ -136,18 +106,6 @@ public enum LimitReached: Int, TallyKey {
         }
     }
 
-    init?(_ bound: RSocketError.Bound?) {
-        switch bound {
-        case .payload: self = .payload
-        case .metadata: self = .metadata
-        case .streams: self = .streamsPerConnection
-        case .reassembly: self = .reassembly
-        case .reassemblyTime: self = .reassemblyTime
-        case .memory: self = .memory
-        case .keepaliveData: self = .keepaliveData
-        case nil: return nil
-        }
-    }
 }
 
 extension Shard {

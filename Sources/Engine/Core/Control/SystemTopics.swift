@@ -3,7 +3,6 @@
 
 import ForebayWire
 import Replay
-import RSocket
 
 enum SystemTopic {
     static let events = "$SYS.events"

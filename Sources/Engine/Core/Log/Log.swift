@@ -74,7 +74,7 @@ final class Log {
     }
 
     /// Appends the messages of a run, whose frames stand in the log as they came.
-    func append(_ run: PayloadRun, timestamp: Int64, budget: MemoryBudget) {
+    func append(_ run: FramedRun, timestamp: Int64, budget: MemoryBudget) {
         var rest = run.bytes
         while !rest.isEmpty {
             let last = place(for: PayloadFraming.length(of: rest), carrying: false, budget: budget)

@@ -1,7 +1,5 @@
 // The options of a publishing channel.
 
-import RSocket
-
 struct PublishOptions: Sendable {
     static let names = ["complete", "on-loss"]
 

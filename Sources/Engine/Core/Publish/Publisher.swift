@@ -3,7 +3,6 @@
 
 import Bytes
 import Replay
-import RSocket
 
 final class Publisher: BoundStream {
     let name: String

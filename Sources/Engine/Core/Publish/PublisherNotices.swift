@@ -1,7 +1,6 @@
 // PublisherNotices: what the owner of a topic says back to those who publish.
 
 import Replay
-import RSocket
 
 extension Shard {
     /// What a topic tells one of its publishers, wherever that is.

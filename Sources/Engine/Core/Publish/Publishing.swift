@@ -3,7 +3,6 @@
 import Bytes
 import ForebayWire
 import Replay
-import RSocket
 
 extension Shard {
     // From the peer
@@ -171,7 +170,7 @@ extension Shard {
     }
 
     /// Later messages of a channel, as they came.
-    func items(_ publisher: Publisher, _ run: PayloadRun, now: Instant) {
+    func items(_ publisher: Publisher, _ run: FramedRun, now: Instant) {
         if publisher.pending != nil {
             run.forEach {
                 takeEarly(publisher, metadata: nil, payload: $0, now: now)

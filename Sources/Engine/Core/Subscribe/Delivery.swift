@@ -5,7 +5,6 @@
 
 import Bytes
 import Replay
-import RSocket
 
 extension Shard {
     /// Bytes that one subscription is given at a time while others of its connection wait for output too.

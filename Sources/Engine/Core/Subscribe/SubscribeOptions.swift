@@ -2,7 +2,6 @@
 
 import ForebayWire
 import Replay
-import RSocket
 
 struct SubscribeOptions: Sendable {
     static let names = ["replay", "from", "epoch", "buffer", "overflow", "gap", "meta", "demand"]

@@ -2,7 +2,6 @@
 
 import ForebayWire
 import Replay
-import RSocket
 
 final class Subscriber: BoundStream, Timed {
     /// Unique in this broker; told by `$SYS.subscriptions`.

@@ -3,7 +3,6 @@
 import Bytes
 import ForebayWire
 import Replay
-import RSocket
 
 extension Shard {
     // From the peer

@@ -1,5 +1,5 @@
-// SubscriptionTable: the subscriptions of a shard's connections, by the numbers that lists give them and by the ids that
-// give credit over plain HTTP, and their limits.
+// SubscriptionTable: the subscriptions of a shard's connections, by the numbers that lists give them and by the ids
+// that give credit over plain HTTP, and their limits.
 
 import Bytes
 import ForebayWire

@@ -3,7 +3,6 @@
 import Bytes
 import ForebayWire
 import Replay
-import RSocket
 
 extension Shard {
     /// The topic of that name, made if there is none, and counted for the user who is the first to use it.

@@ -6,7 +6,6 @@
 //       └────delete──▶ failed("deleted"), gone from the names at once
 
 import Replay
-import RSocket
 
 /// A shard that has subscriptions to a topic, as the owner knows it.
 struct MirrorLink {
@@ -249,7 +248,7 @@ final class Topic: Timed {
     }
 
     /// Later messages of a channel, as they came. What is not plainly in order is looked at message by message.
-    func items(_ channel: Channel, _ run: PayloadRun, now: Instant) {
+    func items(_ channel: Channel, _ run: FramedRun, now: Instant) {
         let charge = run.data + run.count * Limits.messageOverhead
         let largest = Log.charge(payload: run.longest, metadata: 0)
         guard channel.outstanding >= run.count, refusal(charge: largest) == nil,

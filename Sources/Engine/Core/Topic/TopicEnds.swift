@@ -1,7 +1,6 @@
 // TopicEnds: the end of a channel, and that of a topic with all its publishers.
 
 import Replay
-import RSocket
 
 extension Topic {
     func ended(_ channel: Channel, _ end: PublisherEnd, now: Instant) {

@@ -6,7 +6,6 @@
 //     >            matches every topic but the broker's own, which a pattern names by beginning with $SYS itself
 
 import ForebayWire
-import RSocket
 
 /// A text that is no pattern. `description` is a sentence that tells what to write instead.
 public struct TopicPatternError: Error, Equatable, CustomStringConvertible, Sendable {

@@ -3,7 +3,6 @@
 
 import ForebayWire
 import Replay
-import RSocket
 
 extension Topic {
     func settle(now: Instant) {

@@ -128,13 +128,13 @@ extension Shard {
 
     /// Where a single publish goes; nil if it is a control call.
     private func target(_ tags: RouteTags, isAnswered: Bool) throws(Refusal) -> PublishTarget? {
-        if let known = publishTargets.find(tags) { return known }
+        if let known = peers.publishTargets.find(tags) { return known }
         let route = try Route(tags)
         if isAnswered, TopicName.isSystem(route.name) { return nil }
         try route.expect([], for: "an acknowledged publish")
         try checkPublish(to: route.name)
         let target = PublishTarget(name: route.name, owner: owner(of: route.name))
-        publishTargets.insert(target, for: tags)
+        peers.publishTargets.insert(target, for: tags)
         return target
     }
 
@@ -145,9 +145,9 @@ extension Shard {
             guard let tags = try? RouteTags(UnsafeRawBufferPointer(bytes), form: .plain) else {
                 return PublishTarget(name: name, owner: owner(of: name))
             }
-            if let known = publishTargets.find(tags) { return known }
+            if let known = peers.publishTargets.find(tags) { return known }
             let target = PublishTarget(name: name, owner: owner(of: name))
-            publishTargets.insert(target, for: tags)
+            peers.publishTargets.insert(target, for: tags)
             return target
         }
     }
@@ -161,9 +161,9 @@ extension Shard {
             guard let metadata,
                 try CompositeMetadata.carriedCount(metadata, form: form, most: Limits.metadataEntries) > 0
             else { return nil }
-            carriedMetadata.removeAll()
-            try CompositeMetadata.appendCarried(metadata, form: form, into: &carriedMetadata)
-            return carriedMetadata.isEmpty ? nil : carriedMetadata.readable
+            peers.carriedMetadata.removeAll()
+            try CompositeMetadata.appendCarried(metadata, form: form, into: &peers.carriedMetadata)
+            return peers.carriedMetadata.isEmpty ? nil : peers.carriedMetadata.readable
         } catch {
             if error.bound == .metadata { reached(.metadata) }
             throw Refusal(error)

@@ -1,8 +1,6 @@
 // BoundStream: what stands behind a stream of a connection in the engine – a subscriber, a publisher, or a control
 // call. Owned by the connection's shard.
 
-import RSocket
-
 class BoundStream {
     enum Kind { case subscriber, publisher, call, listing }
 

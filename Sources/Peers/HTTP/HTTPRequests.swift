@@ -140,7 +140,7 @@ extension Shard {
         var request = PlainRequest(
             method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
             authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
-            limits: plainFace.limits)
+            limits: peers.plainFace.limits)
         for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
         return request
     }
@@ -268,7 +268,7 @@ extension Shard {
     private func receivePublish(
         _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, isFirst: Bool, now: Instant
     ) throws(GRPCError) {
-        let action = try PublishAction.parse(bytes, message: &published)
+        let action = try PublishAction.parse(bytes, message: &peers.published)
         if case .open(let topic, let completesTopic) = action {
             guard isFirst else { throw GRPCError(.invalidArgument, "The channel is open already: send messages.") }
             do throws(Refusal) {
@@ -289,10 +289,10 @@ extension Shard {
         if case .failTopic(let reason) = action {
             try failTopic(exchange, reason, now: now)
         } else {
-            let metadata = try carriedMetadata(of: published)
-            guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
-            item(
-                unsafeDowncast(bound, to: Publisher.self), metadata: metadata, payload: published.payload, now: now)
+            let metadata = try carriedMetadata(of: peers.published)
+            guard peers.published.payload.count <= limits.payload else { throw tooLarge(peers.published.payload.count) }
+            let publisher = unsafeDowncast(bound, to: Publisher.self)
+            item(publisher, metadata: metadata, payload: peers.published.payload, now: now)
         }
     }
 
@@ -311,15 +311,15 @@ extension Shard {
     }
 
     private func publishOne(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {
-        let topic = try PublishOneRequest.parse(bytes, message: &published)
-        let metadata = try carriedMetadata(of: published)
-        guard published.payload.count <= limits.payload else { throw tooLarge(published.payload.count) }
+        let topic = try PublishOneRequest.parse(bytes, message: &peers.published)
+        let metadata = try carriedMetadata(of: peers.published)
+        guard peers.published.payload.count <= limits.payload else { throw tooLarge(peers.published.payload.count) }
         do throws(Refusal) {
             try checkPublish(to: topic)
             try expect(.publish, topic, of: exchange.principal ?? .nobody)
             try publish(
                 exchange.connection, stream: exchange.stream, to: target(named: topic), metadata: metadata,
-                payload: published.payload, now: now)
+                payload: peers.published.payload, now: now)
         } catch {
             finish(exchange, error)
         }
@@ -328,9 +328,9 @@ extension Shard {
     /// Content type and headers as the log keeps them; nil if there are none.
     private func carriedMetadata(of message: PublishedMessage) throws(GRPCError) -> UnsafeRawBufferPointer? {
         guard try MessageHeaders.metadataCount(of: message, limit: limits.metadata) > 0 else { return nil }
-        carriedMetadata.removeAll()
-        MessageHeaders.appendMetadata(of: message, into: &carriedMetadata)
-        return carriedMetadata.readable
+        peers.carriedMetadata.removeAll()
+        MessageHeaders.appendMetadata(of: message, into: &peers.carriedMetadata)
+        return peers.carriedMetadata.readable
     }
 
     // A call's end

@@ -81,11 +81,11 @@ extension Shard {
             if complete { finish(exchange, .ok) }
             return
         }
-        scratch.removeAll()
-        AcceptedMetadata.append(accepted, to: &scratch)
+        peers.scratch.removeAll()
+        AcceptedMetadata.append(accepted, to: &peers.scratch)
         writePayload(
             sequence, on: publisher.connection, stream: publisher.stream, complete: complete,
-            metadata: scratch.readable)
+            metadata: peers.scratch.readable)
     }
 
     /// All of a channel is accepted, which it is told without a sequence: it gave no credit for one.
@@ -100,7 +100,7 @@ extension Shard {
         if let http = connection.http {
             guard let exchange = http.exchange(of: stream) else { return }
             if let plain = exchange.plain {
-                let answer = plainFace.answerPublished(
+                let answer = peers.plainFace.answerPublished(
                     sequence: sequence.value, epoch: epoch, origin: plain.request.origin)
                 return self.answer(exchange, answer)
             }
@@ -194,7 +194,7 @@ extension Shard {
     func sayAnswer(_ description: Description?, to call: BoundStream) {
         if let exchange = call.exchange {
             // Over plain HTTP the only call is for credit, which is given or not.
-            if let plain = exchange.plain { return answer(exchange, plainFace.answerEmpty(to: plain.request)) }
+            if let plain = exchange.plain { return answer(exchange, peers.plainFace.answerEmpty(to: plain.request)) }
             say(exchange) { description?.append(to: &$0) }
             return finish(exchange, .ok)
         }
@@ -220,17 +220,17 @@ extension Shard {
 
     /// Puts frames behind the messages that are queued.
     private func queue(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
-        scratch.removeAll()
-        write(&scratch)
-        connection.output.reserve(scratch.count).copyMemory(from: scratch.readable)
+        peers.scratch.removeAll()
+        write(&peers.scratch)
+        connection.output.reserve(peers.scratch.count).copyMemory(from: peers.scratch.readable)
         flush(connection)
     }
 
     /// As `queue`, for the end of a stream: it counts among the answers that a peer must read.
     private func queueEnd(on connection: Connection, _ write: (inout ByteBuffer) -> Void) {
-        scratch.removeAll()
-        write(&scratch)
-        connection.output.answer(scratch.readable)
+        peers.scratch.removeAll()
+        write(&peers.scratch)
+        connection.output.answer(peers.scratch.readable)
         flush(connection)
     }
 }

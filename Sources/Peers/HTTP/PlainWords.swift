@@ -31,7 +31,7 @@ extension Shard {
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
         // Over HTTP/1.1 also an answer without a body is written later.
         let endsLater = hasBody || http.http1 != nil
-        http.respond(exchange, answer, heads: &answerHeads, complete: !hasBody, now: moment)
+        http.respond(exchange, answer, heads: &peers.answerHeads, complete: !hasBody, now: moment)
         if hasBody { send(exchange) { $0.append(answer.body) } }
         if isAwaited, endsLater {
             linger(exchange, http)
@@ -46,7 +46,7 @@ extension Shard {
     func refuse(_ exchange: Exchange, _ plain: PlainExchange, _ problem: Problem) {
         if problem.kind == .tooLarge { reached(.payload) }
         if problem.kind == .headersTooLarge { reached(plain.call == nil ? .headers : .metadata) }
-        answer(exchange, plainFace.answer(problem, to: plain.request))
+        answer(exchange, peers.plainFace.answer(problem, to: plain.request))
         count(RefusalReason(problem.kind))
     }
 
@@ -92,8 +92,8 @@ extension Shard {
         subscriptions.name(subscriber, id)
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
-        let head = plainFace.streamHead(plain.format, id: id, to: plain.request)
-        http.respond(exchange, head, heads: &answerHeads, complete: false, now: moment)
+        let head = peers.plainFace.streamHead(plain.format, id: id, to: plain.request)
+        http.respond(exchange, head, heads: &peers.answerHeads, complete: false, now: moment)
         if plain.format == .eventStream {
             http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
         }

@@ -54,7 +54,7 @@ extension Shard {
 
     private func call(_ request: PlainRequest) -> Result<PlainCall, Problem> {
         do throws(Problem) {
-            return .success(try plainFace.call(request))
+            return .success(try peers.plainFace.call(request))
         } catch {
             return .failure(error)
         }
@@ -65,9 +65,9 @@ extension Shard {
     ) throws(Problem) {
         switch call {
         case .options(let allow):
-            answer(exchange, plainFace.answerOptions(allow: allow, to: plain.request))
+            answer(exchange, peers.plainFace.answerOptions(allow: allow, to: plain.request))
         case .ended:
-            answer(exchange, plainFace.answerEmpty(to: plain.request))
+            answer(exchange, peers.plainFace.answerEmpty(to: plain.request))
         case .subscribe(let call):
             try asProblem { () throws(Refusal) in try subscribe(exchange, plain, call, now: now) }
         case .publish(let call):
@@ -109,7 +109,7 @@ extension Shard {
             try SystemTopic.check(call.topic, options)
             if !TopicName.isSystem(call.topic), let fault = TopicName.fault(call.topic) { throw .invalid(fault) }
             try expectSubscribe(to: call.topic, options, of: exchange.principal ?? .nobody)
-            answer(exchange, plainFace.streamHead(call.format, id: nil, to: plain.request))
+            answer(exchange, peers.plainFace.streamHead(call.format, id: nil, to: plain.request))
             return
         }
         plain.subscribed = call
@@ -160,12 +160,12 @@ extension Shard {
     // Publishing
 
     private func checkMetadata(of call: PublishCall) throws(Problem) {
-        carriedMetadata.removeAll()
-        call.appendMetadata(into: &carriedMetadata)
-        guard carriedMetadata.count <= limits.metadata else {
+        peers.carriedMetadata.removeAll()
+        call.appendMetadata(into: &peers.carriedMetadata)
+        guard peers.carriedMetadata.count <= limits.metadata else {
             throw Problem(
                 .headersTooLarge,
-                "The message's content type and headers take \(carriedMetadata.count) bytes; at most "
+                "The message's content type and headers take \(peers.carriedMetadata.count) bytes; at most "
                     + "\(limits.metadata) are allowed.")
         }
     }
@@ -174,7 +174,7 @@ extension Shard {
     func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ plain: PlainExchange, _ http: HTTPFace) {
         guard case .publish = plain.call else { return }
         do throws(Problem) {
-            try PlainBody.check(UInt64(plain.content.count + bytes.count), plainFace.limits)
+            try PlainBody.check(UInt64(plain.content.count + bytes.count), peers.plainFace.limits)
             let held = http.held + bytes.count
             guard held <= shortReassembly ?? limits.reassembly else {
                 throw unfinishedRefusal.problem
@@ -192,13 +192,14 @@ extension Shard {
         guard !exchange.isFinished, exchange.ticket == nil else { return }
         exchange.deadline = nil
         guard case .publish(let call) = plain.call else { return }
-        carriedMetadata.removeAll()
-        call.appendMetadata(into: &carriedMetadata)
+        peers.carriedMetadata.removeAll()
+        call.appendMetadata(into: &peers.carriedMetadata)
         exchange.isTaking = true
         do throws(Refusal) {
             try publish(
                 exchange.connection, stream: exchange.stream, to: target(named: call.topic),
-                metadata: carriedMetadata.isEmpty ? nil : carriedMetadata.readable, payload: plain.content.readable,
+                metadata: peers.carriedMetadata.isEmpty ? nil : peers.carriedMetadata.readable,
+                payload: plain.content.readable,
                 now: now)
         } catch {
             finish(exchange, plain, error)

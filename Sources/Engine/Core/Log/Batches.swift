@@ -2,6 +2,9 @@
 
 import RSocket
 
+/// Messages of one channel, framed one after the other as the log keeps them.
+typealias FramedRun = PayloadRun
+
 /// Messages copied out of a connection's input, on their way to another shard or parked.
 struct MessageBatch: Sendable {
     private(set) var bytes: [UInt8] = []
@@ -67,7 +70,7 @@ struct FrameBatch: Sendable {
     private let count: Int
     private let longest: Int
 
-    init(_ run: PayloadRun) {
+    init(_ run: FramedRun) {
         bytes = [UInt8](run.bytes)
         stream = run.stream
         count = run.count
@@ -77,7 +80,7 @@ struct FrameBatch: Sendable {
     /// What it is charged on its way to another shard.
     var weight: Int { bytes.count + MessageBatch.envelope }
 
-    func withRun(_ body: (PayloadRun) -> Void) {
-        bytes.withUnsafeBytes { body(PayloadRun(checked: $0, stream: stream, count: count, longest: longest)) }
+    func withRun(_ body: (FramedRun) -> Void) {
+        bytes.withUnsafeBytes { body(FramedRun(checked: $0, stream: stream, count: count, longest: longest)) }
     }
 }

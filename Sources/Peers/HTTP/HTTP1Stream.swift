@@ -15,12 +15,12 @@ extension Shard {
         moment = now
         guard let current = CurrentRequest(find(id)), let answer = current.http1.beginStream() else { return }
         let connection = current.connection
-        scratch.removeAll()
-        scratch.append(rest)
-        answer.appendHead(isChunked: current.http1.isChunked, into: &scratch)
-        connection.output.reserve(scratch.count).copyMemory(from: scratch.readable)
-        scratch.removeAll()
-        scratch.shrink(above: 4096)
+        peers.scratch.removeAll()
+        peers.scratch.append(rest)
+        answer.appendHead(isChunked: current.http1.isChunked, into: &peers.scratch)
+        connection.output.reserve(peers.scratch.count).copyMemory(from: peers.scratch.readable)
+        peers.scratch.removeAll()
+        peers.scratch.shrink(above: 4096)
         charge(connection)
         flush(connection)
         settle(now)

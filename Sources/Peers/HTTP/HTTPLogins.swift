@@ -1,0 +1,119 @@
+// Logins over HTTP: each request says for itself who makes it, and waits until that has been looked at.
+
+import Bytes
+import HTTP2
+
+extension Shard {
+    /// Finds out who makes a request. False: it waits for the answer, and `admit` goes on with it.
+    func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
+        guard let authorization, !access.isOpen else {
+            guard let principal = exchange.connection.principal else { throw missing(exchange.connection) }
+            try admit(exchange, as: principal)
+            return true
+        }
+        do throws(Refusal) {
+            return try lookUp(exchange, authorization, http)
+        } catch {
+            if error.kind == .unauthenticated {
+                let login = http.login.flatMap { isSameSecret($0.authorization, authorization) ? $0.principal : nil }
+                refused(exchange.connection, error, login?.user.map { .user($0) } ?? .none)
+            }
+            throw error
+        }
+    }
+
+    private func lookUp(_ exchange: Exchange, _ authorization: String, _ http: HTTPFace) throws(Refusal) -> Bool {
+        let connection = exchange.connection
+        // Most clients say the same in every request of a connection.
+        if let login = http.login, isSameSecret(login.authorization, authorization) {
+            try admit(exchange, as: login.principal)
+            if let expires = login.principal.expires {
+                guard moment.wall < expires else { throw LoginOutcome.expiredRefusal }
+                http.noteExpiry(expires)
+            }
+            return true
+        }
+        let credential = try Credential(authorization: authorization)
+        exchange.ticket = ask(credential, connection, exchange: exchange.handle.index)
+        exchange.authorization = authorization
+        return false
+    }
+
+    private func admit(_ exchange: Exchange, as principal: Principal) throws(Refusal) {
+        try enroll(exchange.connection, principal)
+        exchange.principal = principal
+        exchange.meter = exchange.connection.meter
+        exchange.connection.http?.beginSpeaking(exchange)
+    }
+
+    /// A call begins once it is known who makes it, unless anybody may.
+    func begin(
+        _ call: GRPCCall, _ exchange: Exchange, _ http: HTTPFace, _ fields: [(name: String, value: String)],
+        now: Instant
+    ) {
+        if !call.method.isHealth, !call.method.isReflection {
+            let credentials = fields.filter { $0.name == "authorization" }
+            do throws(Refusal) {
+                guard credentials.count < 2 else {
+                    throw .invalid("The header authorization is given twice; give it once.")
+                }
+                guard try identify(exchange, credentials.first?.value, http) else { return }
+            } catch {
+                return finish(exchange, error)
+            }
+        }
+        if exchange.isHalfClosed { halfClosed(exchange, now: now) }
+    }
+
+    // The answer
+
+    func answered(
+        _ exchange: Exchange, _ http: HTTPFace, _ result: Result<Principal, Refusal>, _ claim: LoginClaim, now: Instant
+    ) {
+        exchange.ticket = nil
+        let authorization = exchange.authorization
+        exchange.authorization = nil
+        switch result {
+        case .success(let principal):
+            count(.accepted)
+            do throws(Refusal) {
+                try admit(exchange, as: principal)
+            } catch {
+                return finish(exchange, error)
+            }
+            if let authorization { http.login = (authorization, principal) }
+            if let expires = principal.expires { http.noteExpiry(expires) }
+            guard !exchange.isFinished else { return }
+            guard let plain = exchange.plain else { return admit(exchange, http, now: now) }
+            admit(exchange, plain, http, now: now)
+        case .failure(let refusal):
+            refused(exchange.connection, refusal, claim)
+            finish(exchange, refusal)
+        }
+    }
+
+    /// Goes on with a call of gRPC as far as it has come.
+    private func admit(_ exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        var early = ByteBuffer()
+        swap(&early, &exchange.backlog)
+        http.count(exchange)
+        if !early.isEmpty { takeCall(early.readable, for: exchange, http, now: now) }
+        if exchange.isHalfClosed { halfClosed(exchange, now: now) }
+    }
+
+    /// Bytes of a call that waits to be let in are kept for then.
+    func keep(_ bytes: UnsafeRawBufferPointer, of exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        guard !exchange.isFinished else { return }
+        exchange.backlog.append(bytes)
+        do throws(GRPCError) {
+            try checkHeld(exchange, http)
+        } catch {
+            refuse(exchange, error, now: now)
+        }
+    }
+}
+
+extension GRPCMethod {
+    var isReflection: Bool { self == .reflection || self == .reflectionAlpha }
+    var isHealth: Bool { self == .healthCheck || self == .healthWatch || self == .healthList }
+}

@@ -1,0 +1,73 @@
+// Refusals as RSocket has them: an ERROR's code, and what the protocol's own state machine refuses.
+
+import RSocket
+
+extension Refusal {
+    init(_ error: RSocketError) {
+        let kind: Kind =
+            switch error.code {
+            case .invalid: .invalid
+            case .connectionClose, .connectionError: .unavailable
+            default: .limit
+            }
+        self.init(kind, error.message)
+    }
+
+    /// RSocket's.
+    var code: ErrorCode {
+        switch kind {
+        case .invalid: .invalid
+        case .topicFailed, .overflow: .applicationError
+        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .unauthenticated, .forbidden,
+            .gap, .unavailable, .cutOff:
+            .rejected
+        }
+    }
+}
+
+extension LimitReached {
+    init?(_ bound: RSocketError.Bound?) {
+        switch bound {
+        case .payload: self = .payload
+        case .metadata: self = .metadata
+        case .streams: self = .streamsPerConnection
+        case .reassembly: self = .reassembly
+        case .reassemblyTime: self = .reassemblyTime
+        case .memory: self = .memory
+        case .keepaliveData: self = .keepaliveData
+        case nil: return nil
+        }
+    }
+}
+
+extension PublishLoss {
+    /// What a message that is not complete is lost to: a shortage of the broker's, or that its connection has begun
+    /// more than one may. Nil where the message is at fault itself.
+    init?(unfinished bound: RSocketError.Bound?) {
+        switch bound {
+        case .memory: self = .memory
+        case .reassembly: self = .tooLarge
+        default: return nil
+        }
+    }
+}
+
+extension RSocketError {
+    init(_ fault: ConnectionFault) {
+        let code: ErrorCode =
+            switch fault.kind {
+            case .rejectedSetup: .rejectedSetup
+            case .invalidSetup: .invalidSetup
+            case .closed: .connectionClose
+            case .failed: .connectionError
+            }
+        self.init(code: code, message: fault.message, scope: .connection)
+    }
+}
+
+extension Shard {
+    /// The connection is over for this reason; it is closed once the peer has been told.
+    func fatal(_ connection: Connection, _ fault: ConnectionFault, now: Instant) {
+        fatal(connection, RSocketError(fault), now: now)
+    }
+}
