@@ -13,8 +13,9 @@ from pathlib import Path
 FILE_LINES = 400
 COLUMNS = 120
 FUNCTION_LINES = 70
-# Modules of protocols. Messages lie in the log as RSocket frames them, which is a fact of the log alone.
-PROTOCOLS = ("import HTTP2", "import RSocket")
+# Where a protocol is named. Messages lie in the log as RSocket frames them, which is a fact of the log alone.
+PROTOCOL = re.compile(
+    r"^import (HTTP2|RSocket)\b|\b(connection|stream|subscriber|publisher|listing)\.(http|rsocket|exchange)\b")
 WITHOUT_FOUNDATION = set(
     "Bytes ForebayWire Replay RSocket HTTP2 Core EventLoop Server forebayd Measure Simulator".split())
 
@@ -53,7 +54,7 @@ def swift_breaches(path: Path, lines: list[str]):
     for number, line in enumerate(lines, 1):
         if (path.parts[1] == "Peers" or path.parts[2] in WITHOUT_FOUNDATION) and FOUNDATION.match(line):
             yield number, f"{path.parts[2]} does without Foundation"
-        if path.parts[1] == "Engine" and line.startswith(PROTOCOLS) and "Log" not in path.parts:
+        if path.parts[1] == "Engine" and "Log" not in path.parts and PROTOCOL.search(line):
             yield number, "the engine names no protocol: what is about one belongs in Sources/Peers"
         if FORBIDDEN.search(line.split("//")[0]):
             yield number, "throw a typed error, or state with a precondition what must hold"

@@ -60,7 +60,7 @@ extension Shard {
         var object = JSONObject()
         object.add("id", row.id)
         object.add("peer", row.peer)
-        object.add("protocol", connection.protocolName)
+        object.add("protocol", connection.spoken.rawValue)
         object.add("state", connection.isDetached ? "detached" : "attached")
         if let user = connection.user { object.add("user", user) }
         object.add("shard", index)
@@ -81,13 +81,19 @@ extension Shard {
 
 extension Connection {
     /// Who it is; over HTTP, who has shown credentials last. Nil: nobody has.
-    var user: String? { (http?.login?.principal ?? principal)?.user }
+    var owner: Principal? { http?.login?.principal ?? principal }
+    var user: String? { owner?.user }
 
-    /// What it speaks, as far as that is known.
-    var protocolName: String {
-        guard let http else { return "rsocket" }
-        return http.session != nil ? "http2" : http.http1 != nil ? "http1" : "http"
+    /// What it speaks, as far as that is known; `http` has not shown yet which version.
+    enum Spoken: String { case rsocket, http2, http1, http }
+
+    var spoken: Spoken {
+        guard let http else { return .rsocket }
+        return http.session != nil ? .http2 : http.http1 != nil ? .http1 : .http
     }
+
+    /// Bytes that RSocket's positions count as received.
+    var received: UInt64 { rsocket.received }
 }
 
 extension TopicRow.State {

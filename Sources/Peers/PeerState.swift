@@ -7,6 +7,8 @@ import HTTP2
 final class PeerState {
     private(set) var plainFace: PlainFace
     var answerHeads = AnswerHeads()
+    /// The number of the latest login that the driver was asked to look at.
+    var lastTicket: UInt64 = 0
     /// Where recent single publishes went.
     var publishTargets = PublishTargets()
     /// For frames that are put together before they are queued.

@@ -14,7 +14,6 @@ public final class Shard {
     let peers: PeerState
     /// Who may do what; `reload` sets another one.
     var access: AccessTable
-    var lastTicket: UInt64 = 0
 
     // Connections and their streams
     var connections = Slab<Connection>()
@@ -26,48 +25,29 @@ public final class Shard {
     let views = ViewTable()
     /// Those that this shard owns.
     let topics: TopicTable
-    /// Where relief of topics goes on.
-    var reliefPlace = 0
-    /// Views with messages in other forms, which can be made again, and where relief of them goes on.
-    var viewsWithRuns: [Mirror] = []
-    var reliefOfRuns = 0
+    /// What gives way when memory is short.
+    let relief: MemoryRelief
     /// Who is stuck in what topics let go of, while that takes too much memory.
     var unread: UnreadMemory?
     /// Publishes were refused for want of memory between the last two ticks.
     var isRefusing = false
     /// How many had been at the last one, on all threads.
     var refusedBefore: UInt64 = 0
-    /// Those whose publishers wait for room, and until when the time that they wait is counted.
-    private var blockedTopics = 0
-    private var blockedCounted: UInt64 = 0
     /// Channels of publishers on other shards.
     var remoteChannels = PartitionedDictionary<StreamKey, Channel>()
-    /// Lists whose next page is due, and the one whose page is under way.
-    var duePages = TurnQueue<Listing>()
-    var pageUnderWay: Listing?
+    var pages = ListPages()
     let forwarding: Forwarding
 
-    // Users, by name; nil are the anonymous
-    var meters = MeterTable()
-    /// Those that hold tokens for the turn at work.
-    var touchedMeters: [Meter] = []
-    /// How fast each user may publish.
-    private(set) var rates: PublishRates
-    /// When those who wait for tokens may go on.
-    var nextPayment = UInt64.max
-
+    /// How fast users may publish.
+    let rateLimiter: RateLimiter
     /// On the shard that owns `$SYS.stats`: the figures of all shards.
     var statistics: Statistics
     /// What this shard is to look at when its time has come.
-    var timers = Timers()
+    var timers: Timers
     /// Members of a view that are brought a message before others have their turn; a simulation has few.
     package var slice = Mirror.slice
-    var nextTick: UInt64 = 0
-    var nextStatistics: UInt64 = 0
     /// What other shards are told together.
     var reports: Reports
-    /// When relieving memory may help again.
-    var nextRelief: UInt64 = 0
     let started: UInt64
 
     /// - Parameters:
@@ -83,16 +63,16 @@ public final class Shard {
         context = ShardContext(
             index: index, shards: count, limits: limits, memory: memory, quotas: quotas, seed: seed, now: now)
         topics = TopicTable(context: context)
+        relief = MemoryRelief(context: context, topics: topics)
         subscriptions = SubscriptionTable(context: context)
         forwarding = Forwarding(context: context)
         self.access = access
-        rates = PublishRates(limits)
+        rateLimiter = RateLimiter(context: context)
         peers = PeerState(limits)
         statistics = Statistics(shards: count)
         reports = Reports(shards: count)
         started = now.monotonic
-        nextTick = now.monotonic + Shard.tickInterval
-        nextStatistics = now.monotonic + Limits.second
+        timers = Timers(now: now.monotonic)
     }
 
     /// New limits, in force from the next input on. A connection keeps those of its protocol (payload, metadata,
@@ -100,9 +80,9 @@ public final class Shard {
     public func adopt(_ limits: Limits, now: Instant) {
         moment = now
         context.adopt(limits)
-        rates = PublishRates(limits)
+        rateLimiter.adopt()
         // Those who wait are looked at by the new rates.
-        payWaiting(now: now)
+        rateLimiter.payWaiting(self, now: now)
         peers.adopt(limits)
         sweep(.settings, now: now)
         settle(now)
@@ -154,19 +134,12 @@ public final class Shard {
     // Effects
 
     /// When `fire` is to be called at the latest, on the monotonic clock.
-    public var deadline: UInt64? { Swift.min(nextTick, nextPayment) }
+    public var deadline: UInt64? { Swift.min(timers.nextTick, rateLimiter.nextPayment) }
 
     /// No connection is left: a draining shard is done.
     public var isIdle: Bool { connections.count == 0 }
 
     // Within
-
-    /// Topics whose publishers wait for room are more or fewer by so many.
-    func countBlocked(_ change: Int, now: UInt64) {
-        counters.blocked &+= UInt64(blockedTopics) &* (now - Swift.min(blockedCounted, now))
-        blockedCounted = now
-        blockedTopics += change
-    }
 
     /// The shard that a topic lives on, by its name.
     func owner(of name: String) -> Int { Shard.owner(of: name, among: shards) }
@@ -188,7 +161,7 @@ public final class Shard {
 
     /// Carries on until nothing that the input touched is unsettled.
     func settle(_ now: Instant) {
-        if !touchedMeters.isEmpty { putTokensBack() }
+        rateLimiter.putTokensBack()
         sendOutgoing()
         while topics.hasDirty || views.hasDirty || !roomyConnections.isEmpty {
             pool.look()

@@ -19,10 +19,18 @@ struct Timers {
     private var touchedViews: [Mirror] = []
     fileprivate var dueViews: [Mirror] = []
     fileprivate var isTicking = false
+    /// When the next tick is due, and the figures for the next second.
+    var nextTick: UInt64
+    fileprivate var nextStatistics: UInt64
     /// By how many nanoseconds all ticks together were late.
     fileprivate(set) var lateness: UInt64 = 0
     /// For how many nanoseconds the thread stood still, in all, and when that was last found out.
     fileprivate(set) var stoodStill: (time: UInt64, until: UInt64) = (0, 0)
+
+    init(now: UInt64) {
+        nextTick = now + Shard.tickInterval
+        nextStatistics = now + Limits.second
+    }
 
     var touchedCount: Int { touched.count + dueConnections.count }
 
@@ -53,25 +61,23 @@ extension Shard {
     static let tickInterval: UInt64 = Limits.second / 4
     /// Views, connections, topics and subscriptions that one slice of a tick looks at.
     static let tickSlice = 1024
-    /// Users looked at in a second in order to forget them.
-    static let metersSwept = 1024
 
     /// `deadline` has passed.
     public func fire(now: Instant) {
         moment = now
         pool.look()
-        if now.monotonic >= nextPayment {
-            payWaiting(now: now)
+        if now.monotonic >= rateLimiter.nextPayment {
+            rateLimiter.payWaiting(self, now: now)
             settle(now)
         }
-        guard now.monotonic >= nextTick else { return }
+        guard now.monotonic >= timers.nextTick else { return }
         if !timers.isTicking { beginTick(now: now) }
         if goOnTicking(now: now) { endTick(now: now) }
         settle(now)
     }
 
     private func beginTick(now: Instant) {
-        let lateness = now.monotonic - nextTick
+        let lateness = now.monotonic - timers.nextTick
         timers.lateness &+= lateness
         if lateness >= Limits.standstill { standStill(lateness, now: now) }
         timers.begin()
@@ -109,15 +115,15 @@ extension Shard {
 
     private func endTick(now: Instant) {
         timers.isTicking = false
-        nextTick = now.monotonic + Shard.tickInterval
-        if memory.used > memory.limit - memory.limit / 20 { relieveMemory(now: now) }
+        timers.nextTick = now.monotonic + Shard.tickInterval
+        if memory.used > memory.limit - memory.limit / 20 { relief.relieve(now: now) }
         isRefusing = memory.refused > refusedBefore
         refusedBefore = memory.refused
         feedStarved()
         relieveUnread(now: now)
         if memory.isPendingHigh, !isSweeping(.holdingBack) { sweep(.holdingBack, now: now) }
         giveUpUnacknowledged(now: now)
-        if now.monotonic >= nextStatistics { tellStatistics(now: now) }
+        if now.monotonic >= timers.nextStatistics { tellStatistics(now: now) }
     }
 
     // Topics
@@ -142,137 +148,6 @@ extension Shard {
             timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), soonest))
         }
         return visited
-    }
-
-    // Connections
-
-    private func visit(_ connection: Connection, now: Instant) {
-        guard !connection.isClosed else { return }
-        connection.excuse(timers.stoodStill, now: now.monotonic)
-        tick(connection, now: now)
-        guard !connection.isClosed else { return timers.connections.cancel(connection) }
-        timers.connections.schedule(
-            connection, by: Swift.max(deadline(of: connection, now: now), now.monotonic + 1))
-    }
-
-    /// When time alone will change something about a connection.
-    private func deadline(of connection: Connection, now: Instant) -> UInt64 {
-        let soon = now.monotonic + Shard.tickInterval
-        switch connection.phase {
-        case .new where draining || connection.ticket != nil: return soon
-        case .new: return connection.setupSince.addingClamped(limits.setupTime)
-        case .open where draining || !connection.isReading || connection.isExpelled: return soon
-        case .open:
-            return Swift.min(connection.timeLimit(limits, soon: soon), expiry(of: connection, now: now))
-        case .closing(let deadline): return deadline
-        case .closed: return .max
-        }
-    }
-
-    /// When credentials of a connection expire, by the clock as it goes now.
-    private func expiry(of connection: Connection, now: Instant) -> UInt64 {
-        let wall = connection.http == nil ? connection.principal?.expires : connection.http?.nextExpiry
-        guard let wall else { return .max }
-        let left = wall.subtractingReportingOverflow(now.wall)
-        if left.overflow { return wall < now.wall ? now.monotonic : .max }
-        // Clocks are set: nobody is to be let in for long by one that was wrong when this was worked out.
-        let time = Swift.min(UInt64(Swift.max(0, left.partialValue)), Limits.second)
-        return now.monotonic.addingClamped(time)
-    }
-
-    private func tick(_ connection: Connection, now: Instant) {
-        let time = now.monotonic
-        switch connection.phase {
-        case .new where draining:
-            // Over HTTP there may be no request to answer yet; the driver answers what it has not handed over.
-            if let http = connection.http, http.session == nil {
-                return close(connection, reason: "the broker is shutting down", now: now)
-            }
-            fatal(connection, ConnectionFault(.rejectedSetup, Shard.drainingRefusal.message), now: now)
-        // The driver answers in time.
-        case .new where connection.ticket != nil:
-            break
-        case .new:
-            // While the shard was busy with those who came before, it has not read what this one said.
-            connection.delaySetup(until: timers.lateness, now: time)
-            guard time - connection.setupSince >= limits.setupTime else { return }
-            reached(.setupTime)
-            if let http = connection.http, http.session == nil {
-                return close(connection, reason: "no request came to its end in time", now: now)
-            }
-            let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
-            fatal(
-                connection, ConnectionFault(.invalidSetup, "\(due) did not come in time; send it first and at once."),
-                now: now)
-        case .open where connection.isDetached:
-            tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
-        case .open:
-            endExpired(connection, now: now)
-            if connection.isOpen { tickOpen(connection, now: now) }
-            if draining, connection.isOpen { closeIfDrained(connection, now: now) }
-        case .closing(let deadline):
-            if time >= deadline { close(connection, reason: "closed after an error", now: now) }
-        case .closed:
-            break
-        }
-    }
-
-    private func tickOpen(_ connection: Connection, now: Instant) {
-        if let http = connection.http, let http1 = http.http1 {
-            return tickHTTP1(connection, http, http1, now: now)
-        }
-        if !connection.isReading {
-            // Nothing can be heard from a peer that is not read.
-            connection.lastHeard = now.monotonic
-            // What it waited for may be over without another input of its own: others have given memory back.
-            resume(connection, now: now)
-            guard connection.isOpen else { return }
-        }
-        let silent = now.monotonic - connection.lastHeard
-        if silent >= connection.lifetime {
-            let seconds = connection.lifetime / Limits.second
-            reached(connection.http == nil ? .lifetime : .httpSilence)
-            if connection.session != nil { return unplug(connection, reason: "nothing was heard of it", now: now) }
-            fatal(
-                connection,
-                ConnectionFault(.failed, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
-                now: now)
-            return
-        }
-        if silent >= connection.lifetime / 2, !connection.probed {
-            connection.probed = true
-            sayProbe(on: connection)
-        }
-        if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
-            reached(.unreadTime)
-            unplug(connection, reason: "it left its answers unread", now: now)
-            return
-        }
-        // What memory that was short held back. Where it was not when something was written, it may be now.
-        if connection.session != nil {
-            askForAcknowledgement(connection)
-            if connection.hungryCount > 0 || !connection.waitingListings.isEmpty { fill(connection, now: now) }
-        }
-        if let since = connection.rsocket.oldestReassembly, now.monotonic - since >= limits.reassemblyTime {
-            connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
-            take(connection, now: now)
-        }
-        if let http = connection.http, let session = http.session {
-            if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
-                reached(.reassemblyTime)
-                let reason = "A frame that had begun did not come to its end in time; send frames whole."
-                return fatal(connection, ConnectionFault(.failed, reason), now: now)
-            }
-            http.takeErrors(into: &counters)
-            expire(http, now: now)
-            feedCrowded(http, now: now)
-            sendHeartbeats(http, now: now)
-            if let deadline = session.pointee.deadline, deadline <= now.monotonic {
-                session.pointee.expire(now: now.monotonic)
-                flush(connection)
-            }
-        }
-        charge(connection)
     }
 
     /// A `block` subscription that stays full without progress gives way. One that messages wait for is looked at again
@@ -335,8 +210,8 @@ extension Shard {
     }
 
     private func tellStatistics(now: Instant) {
-        nextStatistics = now.monotonic + Limits.second
-        meters.sweep(Shard.metersSwept)
+        timers.nextStatistics = now.monotonic + Limits.second
+        rateLimiter.sweep()
         let counters = currentCounters()
         // Of the next second, another one may be told.
         self.counters.lostTopic = ""

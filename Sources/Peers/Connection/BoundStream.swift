@@ -27,4 +27,15 @@ class BoundStream {
         self.stream = stream
         self.handle = handle
     }
+
+    /// Who asks on it now: permissions may have changed since it was opened.
+    var currentPrincipal: Principal { exchange?.principal ?? connection.principal ?? .nobody }
+    /// It has a body of its own; answers over RSocket all stand in the connection's output.
+    var hasBody: Bool { exchange != nil }
+    /// Bytes of answers and messages that wait in the stream's own body.
+    var bodyCount: Int { exchange?.body.count ?? 0 }
+    /// Bytes of answers that its peer has not read yet.
+    var unreadAnswers: Int { exchange?.body.count ?? connection.output.controlCount }
+    /// Its peer takes nothing, or has to take its body first.
+    var isHeldUp: Bool { exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false }
 }

@@ -77,7 +77,7 @@ extension Shard {
             if http.session == nil { http.becomeHTTP2(limits: limits) }
             http.session?.pointee.feed(bytes, now: now.monotonic)
         } else {
-            connection.rsocket.shortReassembly = shortReassembly
+            connection.rsocket.shortReassembly = relief.shortReassembly
             connection.rsocket.feed(bytes, now: now.monotonic)
         }
         take(connection, now: now)
@@ -301,11 +301,11 @@ extension Shard {
         moment = now
         draining = true
         sweep(.drainingTopics, now: now)
-        payWaiting(now: now)
+        rateLimiter.payWaiting(self, now: now)
         sweep(.drainingConnections, now: now)
         settle(now)
         // Not at once: what other shards have under way is to arrive before a connection is found to be done.
-        nextTick = now.monotonic + Shard.tickInterval
+        timers.nextTick = now.monotonic + Shard.tickInterval
     }
 
     func drain(_ connection: Connection, now: Instant) {

@@ -12,7 +12,9 @@ extension Shard {
 
     /// Bytes that a connection may have on their way to other shards: where there is much of all of them, or of what
     /// clients have begun, one request or batch of messages at a time.
-    private var mostForwarded: Int { forwarding.count > Work.mailUnderWay || isPendingFull ? 0 : limits.forwarded }
+    private var mostForwarded: Int {
+        forwarding.count > Work.mailUnderWay || relief.isPendingFull ? 0 : limits.forwarded
+    }
 
     @inline(__always)
     private func leavesUnread(_ connection: Connection) -> Bool {
@@ -61,5 +63,19 @@ extension Shard {
         guard now.monotonic - since >= limits.unreadTime else { return }
         reached(.unreadTime)
         close(connection, reason: "it left its answers unread", now: now)
+    }
+
+    /// Why a connection can have no more of its unfinished messages kept.
+    var unfinishedRefusal: Refusal {
+        guard let most = relief.shortReassembly else {
+            reached(.reassembly)
+            refusedUnfinished(.tooLarge)
+            return Refusal.unfinished(limit: limits.reassembly)
+        }
+        reached(.memory)
+        refusedUnfinished(.memory)
+        return .rejected(
+            "The broker's memory is full, and it takes no more of unfinished messages than "
+                + "\(most) bytes of a connection: send it again later.")
     }
 }

@@ -74,9 +74,9 @@ extension Shard {
     func feedStarved() {
         // Others may wait on another thread.
         let isMuch = memory.forms > memory.limit / EntryForm.share / 2
-        if isMuch || !work.isFed || isRefusing { removeUnusedForms() }
+        if isMuch || !work.isFed || isRefusing { relief.removeUnusedForms() }
         if isRefusing || isMuch && !work.isFed, memory.unread <= memory.limit / UnreadMemory.share {
-            for view in viewsWithRuns.prefix(Shard.topicsPerLook) { view.removeRuns() }
+            for view in relief.viewsWithForms.prefix(MemoryRelief.topicsPerLook) { view.removeRuns() }
         }
         work.feed(most: Work.endings)
     }

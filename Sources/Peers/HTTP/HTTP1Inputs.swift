@@ -56,7 +56,7 @@ extension Shard {
         }
         heard(head.size, on: connection)
         // What the driver has for one that waits is as much as a message.
-        let isOneTooMany = head.hasBody && shortReassembly != nil
+        let isOneTooMany = head.hasBody && relief.shortReassembly != nil
         let problem = head.problem ?? (isOneTooMany ? unfinishedRefusal.problem : nil)
         // Behind a head that may be read in two ways nothing is waited for.
         let isComplete = !head.hasBody || head.isAmbiguous || isOneTooMany

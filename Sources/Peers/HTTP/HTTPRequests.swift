@@ -119,7 +119,7 @@ extension Shard {
     }
 
     /// Memory is full, and the connection has more requests under way than it needs to go on.
-    func hasManyRequests(_ http: HTTPFace) -> Bool { http.requests > Limits.unwrittenAnswers && isPendingFull }
+    func hasManyRequests(_ http: HTTPFace) -> Bool { http.requests > Limits.unwrittenAnswers && relief.isPendingFull }
 
     /// Refuses a request with a head alone, which needs no window, and of which nothing is kept.
     private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPFace, _ connection: Connection) {
@@ -180,7 +180,7 @@ extension Shard {
         http.limitMessage(of: exchange, to: limits.reassemblyTime, now: moment.monotonic)
         // The message of PublishOne is on its way to its topic, and is answered from there.
         if let publisher = exchange.bound as? Publisher, !publisher.isChannel { return }
-        if http.held <= shortReassembly ?? limits.reassembly { return }
+        if http.held <= relief.shortReassembly ?? limits.reassembly { return }
         let refusal = unfinishedRefusal
         throw GRPCError(refusal.status, refusal.message)
     }

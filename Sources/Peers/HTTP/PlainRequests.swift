@@ -176,7 +176,7 @@ extension Shard {
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), peers.plainFace.limits)
             let held = http.held + bytes.count
-            guard held <= shortReassembly ?? limits.reassembly else {
+            guard held <= relief.shortReassembly ?? limits.reassembly else {
                 throw unfinishedRefusal.problem
             }
             plain.content.append(bytes)

@@ -221,10 +221,10 @@ import Testing
         shard.receive(buffer.readable, on: client.id, now: broker.now)
         while shard.hasWork { shard.goOn(now: broker.now) }
         #expect(shard.effects.mail.map(\.count).reduce(0, +) == 1)
-        #expect(shard.duePages.count == Limits().listingsPerConnection - 1)
+        #expect(shard.pages.dueCount == Limits().listingsPerConnection - 1)
         #expect(connection(client).listings == Limits().listingsPerConnection)
         broker.run()
-        #expect(shard.duePages.count == 0 && shard.pageUnderWay == nil && connection(client).listings == 0)
+        #expect(shard.pages.dueCount == 0 && shard.pages.underWay == nil && connection(client).listings == 0)
         let refused = client.received()
         #expect(refused.count == 1000 - Limits().listingsPerConnection && refused.allSatisfy { $0.contains(":! 202 ") })
         client.subscribe("$SYS.topics", stream: 3001)

@@ -284,7 +284,7 @@ private final class Scenario {
             #expect(shard.subscriptions.count == 0 && shard.connections.count == 0 && shard.streams.count == 0)
             #expect(shard.views.count == 0 && shard.remoteChannels.isEmpty)
             #expect(shard.topics.all.allSatisfy { TopicName.isSystem($0.name) })
-            #expect(shard.meters.isEmpty && shard.effects.mail.allSatisfy(\.isEmpty))
+            #expect(shard.rateLimiter.count == 0 && shard.effects.mail.allSatisfy(\.isEmpty))
         }
         #expect(broker.quotas.isUnused, "seed \(books.seed)")
         let rest = broker.shards.flatMap(\.topics.all).reduce(0) { $0 + $1.log.memory }

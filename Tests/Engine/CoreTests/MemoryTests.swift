@@ -174,7 +174,7 @@ import Testing
             client.publish("$SYS.topic.delete?name=t", "")
         }
         // What may be given beyond the limit, the chunk that passes it, and a few spare blocks.
-        let most = limits.memory + limits.memory / Shard.memoryOvershoot + Chunk.largest + 4 * Block.size
+        let most = limits.memory + limits.memory / MemoryRelief.overshoot + Chunk.largest + 4 * Block.size
         #expect(broker.memory.used < most, "\(broker.memory.used)")
         stalled.disconnect()
         broker.advance(seconds: 1)

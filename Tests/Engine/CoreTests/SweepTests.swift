@@ -127,12 +127,12 @@ import Testing
             publisher.publish(topic, "x", stream: UInt32(2 * index + 1))
         }
         peer.read()
-        #expect(shard.viewsWithRuns.count == SweepTests.many)
+        #expect(shard.relief.viewsWithForms.count == SweepTests.many)
         broker.memory.limit = 1
-        shard.relieveMemory(now: broker.now)
-        #expect(shard.viewsWithRuns.count == SweepTests.many - Shard.topicsPerLook)
+        shard.relief.relieve(now: broker.now)
+        #expect(shard.relief.viewsWithForms.count == SweepTests.many - MemoryRelief.topicsPerLook)
         peer.client.disconnect()
-        #expect(shard.viewsWithRuns.isEmpty)
+        #expect(shard.relief.viewsWithForms.isEmpty)
     }
 
     /// Publishers that wait are looked at when something is due, not in each tick.

@@ -236,7 +236,7 @@ final class FuzzBroker {
 
     private func check() {
         // What is queued and unread is charged late, by blocks.
-        let most = limits.memory + limits.memory / Shard.memoryOvershoot + Chunk.largest + 64 * Block.size
+        let most = limits.memory + limits.memory / MemoryRelief.overshoot + Chunk.largest + 64 * Block.size
         mustHold(memory.used <= most, "\(memory.used) bytes are used, \(limits.memory) are allowed")
         for shard in shards {
             for place in 0..<shard.connections.bound {

@@ -3,12 +3,6 @@
 import ForebayWire
 
 extension Shard {
-    /// Who asks on a stream that is being opened.
-    func principal(of connection: Connection, _ stream: UInt32) -> Principal {
-        if let http = connection.http { return http.exchange(of: stream)?.principal ?? .nobody }
-        return connection.principal ?? .nobody
-    }
-
     /// - Throws: what to answer one who may not. A fire publish gets no answer, so the log tells of it as well.
     func expect(_ permission: Permission, _ topic: String, of principal: Principal) throws(Refusal) {
         guard !principal.permissions.allow(permission, topic) else { return }
@@ -87,7 +81,7 @@ extension Shard {
     /// Its own; all of them, with the permission to control the list.
     func mayList(_ connection: Connection, _ principal: Principal) -> Bool {
         if principal.permissions.control.contains(BrokerList.connections.rawValue) { return true }
-        let owner = connection.http?.login?.principal ?? connection.principal
+        let owner = connection.owner
         return owner.map { isOwn($0, principal) } ?? false
     }
 

@@ -110,10 +110,7 @@ extension Shard {
             let mark = region.letGoMark
             if mark != 0 { regions[mark, default: (region.capacity, 0)].named += count }
         }
-        connection.output.forEachShared(add)
-        connection.http?.forEachExchange { $0.body.forEachShared(add) }
-        let places = connection.output.segments.count + (connection.http?.places ?? 0)
-        work.spent += places / Work.membersPerUnit
+        work.spent += connection.forEachShared(add) / Work.membersPerUnit
         return regions
     }
 
@@ -143,17 +140,5 @@ extension Shard {
         self.unread?.cutOff += 1
         // One that can be resumed lacks what was not kept of it, so it cannot go on either.
         close(connection, reason: "it kept memory that others needed", now: now)
-    }
-}
-
-extension Connection {
-    /// Copies what is to be sent and lies in regions that were let go of.
-    fileprivate func copyUnread() {
-        output.copyUnread()
-        guard let http else { return }
-        http.forEachExchange {
-            $0.body.copy { region, _ in region.isUnread }
-            http.weigh($0)
-        }
     }
 }

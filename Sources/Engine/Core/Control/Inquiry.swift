@@ -240,11 +240,11 @@ extension TopicSums {
 
 extension ConnectionSums {
     fileprivate mutating func add(_ connection: Connection) {
-        switch connection.http {
-        case nil: rsocket += 1
-        case let http? where http.http1 != nil: http1 += 1
-        case let http? where http.session != nil: http2 += 1
-        default: undecided += 1
+        switch connection.spoken {
+        case .rsocket: rsocket += 1
+        case .http1: http1 += 1
+        case .http2: http2 += 1
+        case .http: undecided += 1
         }
         output += connection.handedOver
         control += connection.output.controlCount

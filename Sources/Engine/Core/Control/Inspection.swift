@@ -136,7 +136,7 @@ extension Shard {
                     isBlocked: connection.output.blocked, isFlushing: connection.isFlushing,
                     isHeld: connection.isHeld || connection.isBehind, isOpen: connection.isOpen,
                     forwarded: connection.forwarded,
-                    parked: connection.parkedCount, received: connection.rsocket.received,
+                    parked: connection.parkedCount, received: connection.received,
                     isDetached: connection.isDetached, kept: kept(for: connection)))
         }
         return inspection
@@ -184,7 +184,7 @@ extension Shard {
             viewEnd: subscriber.known { $0.told.value } ?? subscriber.mirror.log.end.value,
             viewHead: subscriber.mirror.log.head.value,
             viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog,
-            isHeldUp: subscriber.awaitsForm || subscriber.exchange.map { $0.isStalled || !$0.body.isEmpty } ?? false)
+            isHeldUp: subscriber.awaitsForm || subscriber.isHeldUp)
     }
 
     /// The payload of a message that this shard's topic holds, and what it is charged in bytes; nil if it holds none.
@@ -208,7 +208,7 @@ extension Shard {
         expect(streams.count, "streams")
         expect(views.count, "views")
         expect(remoteChannels.count, "channels")
-        expect(meters.count, "meters")
+        expect(rateLimiter.count, "meters")
         expect(forwarding.outgoingCount, "unsent batches")
         expect(topics.all.count { !TopicName.isSystem($0.name) }, "topics")
         expect(effects.mail.reduce(0) { $0 + $1.count } + effects.lateMail.reduce(0) { $0 + $1.count }, "mails")

@@ -45,6 +45,24 @@ final class Listing: BoundStream {
     }
 }
 
+/// Lists whose next page is due, and the one whose page is under way.
+struct ListPages {
+    private var due = TurnQueue<Listing>()
+    fileprivate(set) var underWay: Listing?
+
+    var dueCount: Int { due.count }
+
+    mutating func append(_ listing: Listing) { due.append(listing) }
+
+    /// The list whose page is to be asked for now; nil while one is under way.
+    fileprivate mutating func next() -> Listing? { underWay == nil ? due.popFirst() : nil }
+
+    fileprivate mutating func takeUnderWay() -> Listing? {
+        defer { underWay = nil }
+        return underWay
+    }
+}
+
 extension Shard {
     func openListing(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant
@@ -89,21 +107,20 @@ extension Shard {
             }
             guard listing.shard < shards else {
                 // Until its rows have left it is one of those that `listingsPerConnection` counts.
-                if let exchange = listing.exchange, !exchange.body.isEmpty { return wait(listing) }
+                if listing.bodyCount > 0 { return wait(listing) }
                 sayCompleted(to: listing)
                 drop(listing)
                 return
             }
             listing.isFetching = true
-            duePages.append(listing)
+            pages.append(listing)
             fetchNextPage()
         }
     }
 
     /// A peer whose windows are closed takes nothing from its stream's body: that is what then ends the room.
     private func hasRoom(_ listing: Listing) -> Bool {
-        guard listing.connection.output.room(limits.output) > 0 else { return false }
-        return listing.exchange.map { $0.body.count < Listing.body } ?? true
+        listing.connection.output.room(limits.output) > 0 && listing.bodyCount < Listing.body
     }
 
     /// It goes on when something of the connection's output has been taken.
@@ -125,21 +142,20 @@ extension Shard {
 
     /// Asks for the page that is due next, by mail even for this shard's own rows: others have their turn between two.
     private func fetchNextPage() {
-        while pageUnderWay == nil, let listing = duePages.popFirst() {
+        while let listing = pages.next() {
             if listing.isOver {
                 listing.connection.listings -= 1
             } else {
-                pageUnderWay = listing
+                pages.underWay = listing
                 let page = ListPage(list: listing.list, after: listing.after, principal: listing.principal)
                 send(.listPage(page, for: index), to: listing.shard)
             }
         }
     }
 
-    /// What came of `pageUnderWay`.
+    /// What came of the page under way.
     func listed(_ rows: [Description], _ next: Int?, now: Instant) {
-        guard let listing = pageUnderWay else { return }
-        pageUnderWay = nil
+        guard let listing = pages.takeUnderWay() else { return }
         if listing.isOver {
             listing.connection.listings -= 1
         } else {

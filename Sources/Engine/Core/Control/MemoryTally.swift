@@ -68,7 +68,7 @@ extension Shard {
             tally.add(mirror.log.allPieces)
             mirror.entries.forEachRun { tally.add($0) }
         }
-        for meter in meters.all { tally.add(parked: meter.parked.memory) }
+        for memory in rateLimiter.waitingMemory { tally.add(parked: memory) }
         tally.add(mail: forwarding.bytes + reports.charged)
         pool.forEachSpare { tally.add($0) }
         for place in 0..<connections.bound {
@@ -89,7 +89,7 @@ extension Shard {
         connection.output.forEachOwner { tally.add($0) }
         // Their views may be gone.
         connection.forEachHungry { tally.add($0.mirror.log.allPieces) }
-        for exchange in connection.http?.all ?? [] { exchange.body.forEachShared { region, _ in tally.add(region) } }
+        _ = connection.forEachShared { region, _ in tally.add(region) }
     }
 }
 

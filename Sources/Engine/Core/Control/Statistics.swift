@@ -92,7 +92,7 @@ public struct ShardCounters: Sendable {
 extension Shard {
     /// The counters, with what there is now.
     func currentCounters() -> ShardCounters {
-        countBlocked(0, now: moment.monotonic)
+        topics.countBlocked(0, now: moment.monotonic)
         counters.connections = connections.count
         counters.subscriptions = subscriptions.count
         counters.topics = topics.namedCount

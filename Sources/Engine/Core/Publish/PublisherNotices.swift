@@ -45,7 +45,7 @@ extension Shard {
     /// later one takes its place.
     func tellUntold(_ publisher: Publisher, atOnce: Bool = false) {
         guard let news = publisher.untold, publisher.credit.available > 0 else { return }
-        guard atOnce || unreadAcknowledgements(publisher) < limits.acknowledgementBacklog else {
+        guard atOnce || publisher.unreadAnswers < limits.acknowledgementBacklog else {
             publisher.connection.hasUntold = true
             return
         }
@@ -59,7 +59,7 @@ extension Shard {
     private func tellGranted(_ publisher: Publisher) {
         guard publisher.untoldCredit > 0 else { return }
         guard !hasUnread(publisher) else { return }
-        let n = UInt64(affordable(publisher, Int(clamping: publisher.untoldCredit), now: moment))
+        let n = UInt64(rateLimiter.affordable(publisher, Int(clamping: publisher.untoldCredit), now: moment))
         guard n > 0 else { return }
         publisher.untoldCredit -= n
         sayGranted(n, to: publisher)
@@ -67,16 +67,11 @@ extension Shard {
 
     /// Whether a call's peer has to read earlier answers first; it is told its credit then.
     func hasUnread(_ publisher: Publisher) -> Bool {
-        guard publisher.exchange != nil, unreadAcknowledgements(publisher) >= limits.acknowledgementBacklog else {
+        guard publisher.hasBody, publisher.unreadAnswers >= limits.acknowledgementBacklog else {
             return false
         }
         publisher.connection.hasUntold = true
         return true
-    }
-
-    /// Bytes of answers that a publisher has not read yet.
-    private func unreadAcknowledgements(_ publisher: Publisher) -> Int {
-        publisher.exchange?.body.count ?? publisher.connection.output.controlCount
     }
 
     /// The peer has read on: acknowledgements that waited for it are told.

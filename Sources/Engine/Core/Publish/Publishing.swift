@@ -20,14 +20,15 @@ extension Shard {
         _ connection: Connection, to target: PublishTarget, metadata: UnsafeRawBufferPointer?,
         payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) {
-        guard allowFire(connection, Swift.max(1, payload.count + (metadata?.count ?? 0)), now: now) else {
+        let size = Swift.max(1, payload.count + (metadata?.count ?? 0))
+        if rateLimiter.isLimited, let meter = connection.meter, !rateLimiter.take(size, meter, now: now) {
             return dropped(.rate, of: target)
         }
         if target.owner == index {
             try topic(of: target, for: connection.meter?.account, now: now).fire(
                 metadata: metadata, payload: payload, now: now)
         } else {
-            if let refusal = forwardRefusal(to: target.name) { throw refusal }
+            if let refusal = relief.forwardRefusal(to: target.name) { throw refusal }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             forward(message.weight, of: connection)
@@ -46,7 +47,8 @@ extension Shard {
             let size = payload.count + (metadata?.count ?? 0)
             try checkParked(size, of: connection)
             let isPaid =
-                !rates.isLimited || meter(connection, stream).map { take(Swift.max(1, size), $0, now: now) } ?? true
+                !rateLimiter.isLimited
+                || meter(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
             if isPaid, target.owner == index {
                 let topic = try topic(of: target, for: meter(connection, stream)?.account, now: now)
                 if let sequence = try topic.place(metadata: metadata, payload: payload, now: now) {
@@ -55,8 +57,8 @@ extension Shard {
                     return
                 }
             }
-            if !isPaid, let refusal = parkRefusal(of: target.name) { throw refusal }
-            if target.owner != index, let refusal = forwardRefusal(to: target.name) { throw refusal }
+            if !isPaid, let refusal = relief.parkRefusal(of: target.name) { throw refusal }
+            if target.owner != index, let refusal = relief.forwardRefusal(to: target.name) { throw refusal }
             openPublisher(
                 connection, stream: stream, name: target.name, owner: target.owner, options: nil, initialN: 1,
                 complete: true, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
@@ -84,8 +86,10 @@ extension Shard {
             try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
             // The first message needs no credit, so it is paid for as a single one is.
             let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Publisher.unknownSize
-            let isPaid = !rates.isLimited || meter(connection, stream).map { take(size, $0, now: now) } ?? true
-            if !isPaid, let refusal = parkRefusal(of: name) { throw refusal }
+            let isPaid =
+                !rateLimiter.isLimited
+                || meter(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
+            if !isPaid, let refusal = relief.parkRefusal(of: name) { throw refusal }
             openPublisher(
                 connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
                 complete: complete, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
@@ -141,7 +145,7 @@ extension Shard {
             if let meter = publisher.meter { park(publisher, request, meter, now: now) }
             return
         }
-        if payload == nil, rates.isLimited { publisher.prepay() }
+        if payload == nil, rateLimiter.isLimited { publisher.prepay() }
         submit(publisher, request, now: now)
     }
 
@@ -161,7 +165,7 @@ extension Shard {
         now: Instant
     ) {
         if publisher.pending != nil { return takeEarly(publisher, metadata: metadata, payload: payload, now: now) }
-        charge(1, payload.count + (metadata?.count ?? 0), to: publisher, now: now)
+        rateLimiter.charge(1, payload.count + (metadata?.count ?? 0), to: publisher, now: now)
         if publisher.owner != index {
             forwarding.gather(publisher, metadata: metadata, payload: payload)
         } else if let channel = publisher.channel {
@@ -178,7 +182,7 @@ extension Shard {
             }
             return
         }
-        charge(run.count, run.data, to: publisher, now: now)
+        rateLimiter.charge(run.count, run.data, to: publisher, now: now)
         if publisher.owner != index {
             // Those that were gathered singly came before.
             sendOutgoing(publisher)

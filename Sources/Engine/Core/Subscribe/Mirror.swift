@@ -55,8 +55,8 @@ final class Mirror {
     var isTouched = false
     /// The messages as subscribers over HTTP get them.
     var entries = EntryCaches()
-    /// Its place among the shard's `viewsWithRuns`; -1 while it is not among them.
-    private var runsPlace = -1
+    /// Its place among the views with messages in other forms; -1 while it is not among them.
+    var formsPlace = -1
 
     /// Outlives its views.
     unowned(unsafe) let shard: Shard
@@ -171,9 +171,8 @@ final class Mirror {
     /// Messages in other forms are made for it.
     @inline(__always)
     func noteRuns() {
-        guard runsPlace < 0 else { return }
-        runsPlace = shard.viewsWithRuns.count
-        shard.viewsWithRuns.append(self)
+        guard formsPlace < 0 else { return }
+        shard.relief.add(self)
     }
 
     /// Those that no connection names can be made again. Returns whether there are others.
@@ -186,13 +185,8 @@ final class Mirror {
     /// Gives up all of them. Whoever is being sent one keeps it.
     func removeRuns() {
         entries.removeAll()
-        guard runsPlace >= 0 else { return }
-        let last = shard.viewsWithRuns.removeLast()
-        if last !== self {
-            shard.viewsWithRuns[runsPlace] = last
-            last.runsPlace = runsPlace
-        }
-        runsPlace = -1
+        guard formsPlace >= 0 else { return }
+        shard.relief.remove(self)
     }
 
     // The log moves on

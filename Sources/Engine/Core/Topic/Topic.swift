@@ -126,7 +126,7 @@ final class Topic: Timed {
                 .tooLarge,
                 "The message takes \(charge) bytes of the topic's log, which holds \(retention.bytes); send less.")
         }
-        return shard.memoryRefusal(for: self)
+        return shard.relief.refusal(for: self)
     }
 
     /// A fire publish: only into room that nobody reserved.
@@ -163,7 +163,7 @@ final class Topic: Timed {
         var refused = isMessage ? nil : refusal(charge: 0)
         request.message.forEach { metadata, payload in
             let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
-            refused = refusal(charge: charge) ?? (hasPlace(charge) ? nil : shard.parkRefusal(of: name))
+            refused = refusal(charge: charge) ?? (hasPlace(charge) ? nil : shard.relief.parkRefusal(of: name))
             return false
         }
         if let refused {
@@ -233,7 +233,7 @@ final class Topic: Timed {
         channel.awaitsFirst = false
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
         guard channel.outstanding > 0 || hasPlace(charge) else {
-            if let refusal = shard.parkRefusal(of: name) { return reject(channel, refusal) }
+            if let refusal = shard.relief.parkRefusal(of: name) { return reject(channel, refusal) }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             channel.isParked = true

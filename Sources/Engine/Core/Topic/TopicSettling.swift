@@ -46,7 +46,7 @@ extension Topic {
     private func noteBlocking(_ now: Instant) {
         let isBlocked = (room.horizon != nil || !parked.isEmpty) && blockedCount > 0
         guard isBlocked != (blockedSince != nil) else { return }
-        shard.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
+        shard.topics.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
         blocked = blocked(now: now.monotonic)
         blockedSince = isBlocked ? now.monotonic : nil
     }
@@ -153,10 +153,10 @@ extension Topic {
         guard state.isLive, refused == nil, line.count > 0 else { return }
         var free = freeRoom
         guard free > 0 else { return }
-        awaitsMemory = shard.memoryRefusal(for: self) != nil
+        awaitsMemory = shard.relief.refusal(for: self) != nil
         if awaitsMemory { return }
         let most = room.largestGrant(
-            messages: Swift.min(shard.limits.grant, shard.rates.largestGrant),
+            messages: Swift.min(shard.limits.grant, shard.rateLimiter.rates.largestGrant),
             bytes: Swift.min(shard.limits.grantBytes, retention.bytes / 4))
         let share = Swift.min(most, Swift.max(1, free / (line.count + (parked.isEmpty ? 0 : 1))))
         for _ in 0..<line.count {

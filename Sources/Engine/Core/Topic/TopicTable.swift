@@ -18,6 +18,9 @@ final class TopicTable {
     /// Those that the input at work touched.
     private var dirty: [Topic] = []
     private(set) var busiest = BusiestTopics()
+    /// How many have publishers that wait for room, and until when the time that they wait is counted.
+    private var blocked = 0
+    private var blockedCounted: UInt64 = 0
 
     init(context: ShardContext) { self.context = context }
 
@@ -113,6 +116,17 @@ final class TopicTable {
         let topic = dirty.popLast()
         topic?.isDirty = false
         return topic
+    }
+
+    // Figures
+
+    /// Topics whose publishers wait for room are more or fewer by so many. The time that they wait is counted up to
+    /// now.
+    func countBlocked(_ change: Int, now: UInt64) {
+        assert(blocked + change >= 0)
+        context.counters.blocked &+= UInt64(blocked) &* (now - Swift.min(blockedCounted, now))
+        blockedCounted = now
+        blocked += change
     }
 
     /// Messages came to a topic that has a name.

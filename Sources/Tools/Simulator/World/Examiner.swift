@@ -180,8 +180,9 @@ final class Examiner {
             topic.end <= free + UInt64(ledger.outstanding),
             "'\(topic.name)' went to \(topic.end), past the \(horizon) up to which there is room, by more than the "
                 + "\(ledger.outstanding) messages that were granted")
-        // What has lost its reservation may be used all the same.
-        let late = UInt64(ledger.outstanding - ledger.reserved)
+        // What has lost its reservation may be used all the same. A first message that is yet to come has a
+        // reservation without credit.
+        let late = UInt64(Swift.max(0, ledger.outstanding - ledger.reserved))
         referee.expect(
             reserved <= ledger.reserved || topic.end + UInt64(reserved) <= free + late,
             "'\(topic.name)' at \(topic.end) has reserved the room of \(reserved) messages up to \(horizon)")

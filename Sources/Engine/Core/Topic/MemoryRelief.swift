@@ -1,29 +1,48 @@
-// Relief: what gives way when memory is short, in this order: what can be made again; history that is only replay; what
-// subscriptions merely wait for, down to a fair share of each topic, which they lose as they do to `retain-bytes`. What
-// `block` subscriptions wait for, and publishes that are parked, do not give way. Beyond the limit these alone have
-// publishes refused, and a fourth above the limit that is used up in spite of all. What clients that do not read were
-// handed has bounds of its own, and refuses nobody.
+// MemoryRelief: what gives way when memory is short, in this order: what can be made again; history that is only
+// replay; what subscriptions merely wait for, down to a fair share of each topic, which they lose as they do to
+// `retain-bytes`. What `block` subscriptions wait for, and publishes that are parked, do not give way. Beyond the limit
+// these alone have publishes refused, and a fourth above the limit that is used up in spite of all. What clients that
+// do not read were handed has bounds of its own, and refuses nobody.
 
 import Replay
 
-extension Shard {
+final class MemoryRelief {
     /// Beyond its limit, memory is given up to one part in so many more.
-    static let memoryOvershoot = 4
+    static let overshoot = 4
     /// Topics that one look goes over.
     static let topicsPerLook = 256
 
+    private let context: ShardContext
+    private let memory: MemoryBudget
+    private let topics: TopicTable
+    /// When it may help again, on the monotonic clock.
+    private var next: UInt64 = 0
+    /// Where it goes on with topics.
+    private var topicPlace = 0
+    /// Views with messages in other forms, which can be made again, and where it goes on with them.
+    private(set) var viewsWithForms: [Mirror] = []
+    private var viewPlace = 0
+
+    init(context: ShardContext, topics: TopicTable) {
+        self.context = context
+        memory = context.memory
+        self.topics = topics
+    }
+
+    // Refusals
+
     /// Why a topic takes nothing now; nil unless memory is short and it cannot give up enough of its own.
-    func memoryRefusal(for topic: Topic) -> Refusal? {
+    func refusal(for topic: Topic) -> Refusal? {
         guard memory.used > memory.limit else { return nil }
-        relieveMemory(now: moment)
+        relieve(now: context.moment)
         guard memory.used > memory.limit else { return nil }
-        topic.shed(to: share, now: moment)
+        topic.shed(to: share, now: context.moment)
         guard isBeyond || topic.unsheddable > fairShare else { return nil }
         return fullRefusal(of: topic.name)
     }
 
     func fullRefusal(of topic: String) -> Refusal {
-        reached(.memory)
+        context.reached(.memory)
         var refusal = Refusal.rejected(
             "The broker's memory of \(memory.limit) bytes is full, and '\(topic)' can have no more of it; "
                 + "publish later, or give the broker more with --memory.")
@@ -36,14 +55,14 @@ extension Shard {
     func forwardRefusal(to topic: String) -> Refusal? { isFull && isBeyond ? fullRefusal(of: topic) : nil }
 
     /// As shares are not paid back in time by all, there is an end to them.
-    private var isBeyond: Bool { memory.used - memory.limit > memory.limit / Shard.memoryOvershoot }
+    private var isBeyond: Bool { memory.used - memory.limit > memory.limit / MemoryRelief.overshoot }
 
     /// Nothing gives way any more: what is not finished is kept of nobody, but for a little.
     @inline(__always)
     var isFull: Bool { memory.used > memory.limit && staysFull }
 
     private var staysFull: Bool {
-        relieveMemory(now: moment)
+        relieve(now: context.moment)
         return memory.used > memory.limit
     }
 
@@ -51,7 +70,7 @@ extension Shard {
     var isPendingFull: Bool {
         guard memory.isPendingFull else { return false }
         // What gives way does so first.
-        if memory.used > memory.limit { relieveMemory(now: moment) }
+        if memory.used > memory.limit { relieve(now: context.moment) }
         return memory.isPendingFull
     }
 
@@ -64,69 +83,76 @@ extension Shard {
         return memory.isExhausted ? Limits.leastReassembly : Limits.shortReassembly
     }
 
-    /// Why a connection can have no more of its unfinished messages kept.
-    var unfinishedRefusal: Refusal {
-        guard let most = shortReassembly else {
-            reached(.reassembly)
-            refusedUnfinished(.tooLarge)
-            return Refusal.unfinished(limit: limits.reassembly)
-        }
-        reached(.memory)
-        refusedUnfinished(.memory)
-        return .rejected(
-            "The broker's memory is full, and it takes no more of unfinished messages than "
-                + "\(most) bytes of a connection: send it again later.")
-    }
-
     /// Those that were deleted count, too: they live on while someone waits for their messages.
-    private var fairShare: Int { memory.limit / Swift.max(1, topics.count * shards) }
+    private var fairShare: Int { memory.limit / Swift.max(1, topics.count * context.shards) }
 
     /// What each may keep of what subscriptions merely wait for: of what connections leave unread, and of forms that
     /// are being sent, nothing is to be had at once.
     private var share: Int {
         let others = Swift.min(memory.unread + memory.forms, memory.limit / 2)
-        return (memory.limit - others) / Swift.max(1, topics.count * shards)
+        return (memory.limit - others) / Swift.max(1, topics.count * context.shards)
     }
+
+    // Giving up
 
     /// Gives up what may be, until a tenth is free; topics some at a time, the least used of these first. Where nothing
     /// was to be had of all of them, going over them again and again would only take time.
-    func relieveMemory(now: Instant) {
-        guard now.monotonic >= nextRelief else { return }
+    func relieve(now: Instant) {
+        guard now.monotonic >= next else { return }
         let before = memory.used
         let goal = memory.limit - memory.limit / 10
-        defer { if memory.used < before { reached(.memory) } }
+        defer { if memory.used < before { context.reached(.memory) } }
         // What can be made again goes first.
-        pool.removeSpares()
+        context.pool.removeSpares()
         removeUnusedForms()
         let isRoundOver = relieveTopics(goal, now: now)
-        if isRoundOver, memory.used > goal { nextRelief = now.monotonic + Shard.tickInterval }
+        if isRoundOver, memory.used > goal { next = now.monotonic + Shard.tickInterval }
     }
 
     /// Messages in other forms that nobody is being sent go; views some at a time.
     func removeUnusedForms() {
-        for _ in 0..<Swift.min(viewsWithRuns.count, Shard.topicsPerLook) {
+        for _ in 0..<Swift.min(viewsWithForms.count, MemoryRelief.topicsPerLook) {
             // The last one takes the place of one that has gone.
-            if reliefOfRuns >= viewsWithRuns.count { reliefOfRuns = 0 }
-            if viewsWithRuns[reliefOfRuns].removeUnusedRuns() { reliefOfRuns += 1 }
+            if viewPlace >= viewsWithForms.count { viewPlace = 0 }
+            if viewsWithForms[viewPlace].removeUnusedRuns() { viewPlace += 1 }
         }
     }
 
     /// Returns whether it has been to all of them.
     private func relieveTopics(_ goal: Int, now: Instant) -> Bool {
         let count = topics.heldBound
-        let end = Swift.min(count, reliefPlace + Shard.topicsPerLook)
-        let some = (reliefPlace..<end).compactMap { topics.held(at: $0) }
+        let end = Swift.min(count, topicPlace + MemoryRelief.topicsPerLook)
+        let some = (topicPlace..<end).compactMap { topics.held(at: $0) }
             .sorted { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }
-        reliefPlace = end >= count ? 0 : end
+        topicPlace = end >= count ? 0 : end
         for topic in some {
-            guard memory.used > goal else { return reliefPlace == 0 }
+            guard memory.used > goal else { return topicPlace == 0 }
             topic.relieve(now: now)
         }
         for topic in some {
             guard memory.used > memory.limit else { break }
             topic.shed(to: share, now: now)
         }
-        return reliefPlace == 0
+        return topicPlace == 0
+    }
+
+    // Views with messages in other forms
+
+    /// Has forms of a view given up when memory is short.
+    func add(_ view: Mirror) {
+        assert(view.formsPlace < 0)
+        view.formsPlace = viewsWithForms.count
+        viewsWithForms.append(view)
+    }
+
+    /// A view has no forms any more.
+    func remove(_ view: Mirror) {
+        let last = viewsWithForms.removeLast()
+        if last !== view {
+            viewsWithForms[view.formsPlace] = last
+            last.formsPlace = view.formsPlace
+        }
+        view.formsPlace = -1
     }
 }
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Core
 
-@Suite struct PacingTests {
+@Suite struct RateLimiterTests {
     private let table = AccessTable.users(["alice": .all, "bob": .all])
 
     private func broker(shards: Int = 1, _ set: (inout Limits) -> Void) -> TestBroker {
@@ -133,10 +133,10 @@ import Testing
         broker.advance(seconds: 0.25)
         #expect(alice.received() == ["11:5|"])
         alice.disconnect()
-        #expect(broker.shards[0].meters["alice"]?.parked.isEmpty != false && broker.memory.used < used + 100_000)
+        #expect(broker.shards[0].rateLimiter["alice"]?.parked.isEmpty != false && broker.memory.used < used + 100_000)
         broker.advance(seconds: 2)
         #expect(published(broker) == 5)
-        #expect(broker.shards[0].meters["alice"] == nil, "of whom nothing is here is forgotten")
+        #expect(broker.shards[0].rateLimiter["alice"] == nil, "of whom nothing is here is forgotten")
     }
 
     @Test func aDrainRefusesWhatWaits() {
@@ -276,11 +276,11 @@ import Testing
     @Test func aPaymentIsBounded() {
         let broker = broker { $0.publishRate = 1 }
         let alice = broker.logIn("alice", of: table)
-        let count = 2 * Shard.payments + 100
+        let count = 2 * RateLimiter.payments + 100
         for index in 0..<count { alice.publish("t", "x", stream: UInt32(2 * index + 1)) }
         #expect(published(broker) == 1)
         broker.shards[0].adopt(Limits(), now: broker.now)
-        #expect((2...UInt64(Shard.payments) + 1).contains(published(broker)), "one step of the work")
+        #expect((2...UInt64(RateLimiter.payments) + 1).contains(published(broker)), "one step of the work")
         for _ in 0..<3 { broker.advance(seconds: 0.02) }
         #expect(published(broker) == UInt64(count), "the rest of it")
     }
@@ -288,14 +288,14 @@ import Testing
     @Test func aBrokerThatEndsRefusesThoseWhoWaitInSlices() {
         let broker = broker { $0.publishRate = 1 }
         let alice = broker.logIn("alice", of: table)
-        let count = 2 * Shard.payments + 100
+        let count = 2 * RateLimiter.payments + 100
         for index in 0..<count { alice.publish("t", "x", stream: UInt32(2 * index + 1)) }
         _ = alice.received()
         broker.shards[0].drain(now: broker.now)
         broker.run()
-        #expect((1...Shard.payments).contains(alice.received().count))
+        #expect((1...RateLimiter.payments).contains(alice.received().count))
         for _ in 0..<3 { broker.advance(seconds: 0.02) }
-        #expect(published(broker) == 1 && alice.received().count > Shard.payments)
+        #expect(published(broker) == 1 && alice.received().count > RateLimiter.payments)
     }
 
     @Test func newLimitsAreInForceAtOnce() {

@@ -1,0 +1,106 @@
+// WaitingPublishers: publishers that wait until their user may publish more, and what becomes of them then.
+
+import Bytes
+import Replay
+
+extension Shard: RateLimitedPublishers {
+    /// Has an acknowledged publish, or the opening of a channel, wait for tokens.
+    func park(_ publisher: Publisher, _ request: PublishRequest, _ meter: Meter, now: Instant) {
+        var pending = request
+        pending.message = MessageBatch()
+        publisher.pending = pending
+        rateLimiter.wait(key(publisher), request.message, meter, now: now)
+    }
+
+    /// A channel's first message has come before its opening could go on.
+    func takeEarly(
+        _ publisher: Publisher, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
+    ) {
+        let size = payload.count + (metadata?.count ?? 0)
+        do throws(Refusal) {
+            try checkParked(size, of: publisher.connection)
+            if let refusal = relief.parkRefusal(of: publisher.name) { throw refusal }
+        } catch {
+            refusedPublish(error, of: publisher.name)
+            return revoke(publisher, error, now: now)
+        }
+        guard publisher.early.count == 0, publisher.parkedBytes == 0 else {
+            let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
+            return revoke(publisher, Refusal(.beyondCredit, sent), now: now)
+        }
+        publisher.early.append(metadata: metadata, payload: payload)
+        memory.addPending(publisher.early.bytes.count)
+        publisher.parkedBytes += size
+        publisher.connection.parkedBytes += size
+    }
+
+    func dropEarly(_ publisher: Publisher) {
+        memory.addPending(-publisher.early.bytes.count)
+        publisher.early.removeAll()
+    }
+
+    /// A publisher that waits for tokens ends. Returns whether its topic still has to hear of that.
+    func endedPending(_ publisher: Publisher, _ end: PublisherEnd, now: Instant) -> Bool {
+        guard var request = publisher.pending else { return true }
+        if case .completed = end {
+            publisher.pending?.complete = true
+            return false
+        }
+        publisher.pending = nil
+        publisher.meter?.parked.withdraw(key(publisher))
+        dropEarly(publisher)
+        // Its end is the topic's all the same.
+        guard request.options.completesTopic || request.options.lossFailsTopic else { return false }
+        request.message = MessageBatch()
+        submit(publisher, request, now: now)
+        return true
+    }
+
+    /// A publisher is gone: it waits for nothing any more.
+    func leaveTokens(_ publisher: Publisher) {
+        if publisher.pending != nil {
+            publisher.pending = nil
+            publisher.meter?.parked.withdraw(key(publisher))
+        }
+        if publisher.early.count > 0 { dropEarly(publisher) }
+        rateLimiter.end(publisher)
+    }
+
+    // What the rate limiter decides
+
+    func proceed(_ key: StreamKey, _ message: MessageBatch, now: Instant) {
+        guard let stream = streams[key.handle], stream.kind == .publisher else { return }
+        proceed(unsafeDowncast(stream, to: Publisher.self), message, now: now)
+    }
+
+    /// What waited for tokens has them.
+    private func proceed(_ publisher: Publisher, _ message: MessageBatch, now: Instant) {
+        guard var request = publisher.pending else { return }
+        publisher.pending = nil
+        request.message = message
+        let isComplete = request.complete
+        if publisher.early.count > 0 { request.complete = false }
+        if message.count == 0 { publisher.prepay() }
+        submit(publisher, request, now: now)
+        let early = publisher.early
+        guard early.count > 0 else { return }
+        dropEarly(publisher)
+        early.forEach { metadata, payload in
+            item(publisher, metadata: metadata, payload: payload, now: now)
+            return false
+        }
+        if isComplete, streams[publisher.handle] === publisher { ended(publisher, .completed, now: now) }
+    }
+
+    func grant(_ count: Int, to publisher: Publisher) {
+        publisher.untoldCredit -= UInt64(count)
+        sayGranted(UInt64(count), to: publisher)
+    }
+
+    func refuse(_ key: StreamKey, _ refusal: Refusal, _ loss: PublishLoss, now: Instant) {
+        guard let stream = streams[key.handle], stream.kind == .publisher else { return }
+        let publisher = unsafeDowncast(stream, to: Publisher.self)
+        refusedPublish(loss, of: publisher.name)
+        revoke(publisher, refusal, now: now)
+    }
+}

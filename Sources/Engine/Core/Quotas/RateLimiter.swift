@@ -1,0 +1,222 @@
+// RateLimiter: how fast users may publish. Channels are slowed: the credit that topics grant them is told as tokens
+// come. Acknowledged publishes, and the openings of channels, wait for tokens, and are refused when that takes too
+// long. Fire-and-forget publishes are dropped and counted. What becomes of a publisher that waited is its owner's to
+// carry out: `RateLimitedPublishers`.
+
+import Bytes
+import Replay
+
+/// What becomes of publishers that waited for tokens.
+protocol RateLimitedPublishers {
+    /// A publish, or the opening of a channel, has its tokens.
+    func proceed(_ key: StreamKey, _ message: MessageBatch, now: Instant)
+    /// Its peer has to read earlier answers first; it asks again then.
+    func hasUnread(_ publisher: Publisher) -> Bool
+    /// A channel may be told so much of the credit that it was granted.
+    func grant(_ count: Int, to publisher: Publisher)
+    /// A publish that waited is refused.
+    func refuse(_ key: StreamKey, _ refusal: Refusal, _ loss: PublishLoss, now: Instant)
+}
+
+final class RateLimiter {
+    /// Publishers that are looked at for a payment, and refused or told of what they get; the rest follows in the next
+    /// one, `Limits.paceInterval` later.
+    static let payments = 1024
+    /// Users looked at in a second in order to forget them.
+    private static let swept = 1024
+
+    private let context: ShardContext
+    /// Users, by name; nil are the anonymous.
+    private var meters = MeterTable()
+    /// Those that hold tokens for the turn at work.
+    private var touched: [Meter] = []
+    /// How fast each user may publish.
+    private(set) var rates: PublishRates
+    /// When those who wait for tokens may go on, on the monotonic clock.
+    private(set) var nextPayment = UInt64.max
+
+    init(context: ShardContext) {
+        self.context = context
+        rates = PublishRates(context.limits)
+    }
+
+    /// There is a rate at all.
+    var isLimited: Bool { rates.isLimited }
+    var count: Int { meters.count }
+    /// Bytes of publishes that wait for tokens.
+    var waitingMemory: some Sequence<Int> { meters.all.lazy.map(\.parked.memory) }
+
+    /// New limits; those who wait are to be looked at by them.
+    func adopt() { rates = PublishRates(context.limits) }
+
+    /// A user's meter, if anything is known of the user here.
+    subscript(user: String?) -> Meter? { meters[user] }
+
+    /// Where a user's publishing is counted on this shard.
+    func meter(of user: String?) -> Meter {
+        if let meter = meters[user] { return meter }
+        let meter = Meter(context.quotas.account(of: user, now: context.moment.monotonic), budget: context.memory)
+        meters.add(meter)
+        return meter
+    }
+
+    /// Forgets some of the users of whom nothing is here.
+    func sweep() { meters.sweep(RateLimiter.swept) }
+
+    // Single publishes
+
+    /// Takes what a message costs, unless others of the user wait for tokens already.
+    func take(_ size: Int, _ meter: Meter, now: Instant) -> Bool {
+        guard !meter.isWaiting else {
+            context.reached(shortage(meter, now: now))
+            return false
+        }
+        if !meter.isTouched { touched.append(meter) }
+        guard let limit = meter.take(size, rates, now: now.monotonic) else { return true }
+        context.reached(limit)
+        return false
+    }
+
+    /// Puts back what was taken for this turn and not used.
+    @inline(__always)
+    func putTokensBack() { if !touched.isEmpty { putBack() } }
+
+    private func putBack() {
+        for meter in touched { meter.putBack(rates) }
+        touched.removeAll(keepingCapacity: true)
+    }
+
+    /// Has a publish, or the opening of a channel, wait for tokens.
+    func wait(_ key: StreamKey, _ message: MessageBatch, _ meter: Meter, now: Instant) {
+        meter.parked.append(
+            ParkedPublish(key: key, message: message, deadline: now.monotonic + context.limits.parkTime))
+        lookAgain(at: meter)
+    }
+
+    // Channels
+
+    /// Credit of a channel that may be told now; for the rest it gets in line.
+    func affordable(_ publisher: Publisher, _ wanted: Int, now: Instant) -> Int {
+        guard rates.isLimited, let meter = publisher.meter else { return wanted }
+        guard publisher.tokenTurn == nil else { return 0 }
+        let count = meter.isWaiting ? 0 : meter.pay(wanted, for: publisher, rates, now: now.monotonic)
+        if count < wanted {
+            publisher.tokenTurn = meter.channels.append(publisher)
+            context.reached(shortage(meter, now: now))
+            lookAgain(at: meter)
+        }
+        return count
+    }
+
+    private func shortage(_ meter: Meter, now: Instant) -> LimitReached {
+        guard let rate = rates.messages else { return .publishBytes }
+        return meter.account.messages.bucket.available(at: now.monotonic, rate) > 0 ? .publishBytes : .publishRate
+    }
+
+    /// Messages of a channel came.
+    func charge(_ count: Int, _ bytes: Int, to publisher: Publisher, now: Instant) {
+        guard rates.isLimited || publisher.paid > 0, let meter = publisher.meter else { return }
+        meter.charge(count, bytes: bytes, to: publisher, rates, now: now.monotonic)
+    }
+
+    /// A publisher is gone: it waits for nothing, and what it paid for and did not use is its user's again.
+    func end(_ publisher: Publisher) {
+        guard let meter = publisher.meter else { return }
+        if publisher.paid > 0 { meter.refund(publisher, rates) }
+        guard let turn = publisher.tokenTurn else { return }
+        publisher.tokenTurn = nil
+        meter.channels.withdraw(turn)
+    }
+
+    // Time
+
+    private func lookAgain(at meter: Meter) {
+        meters.enlist(meter)
+        let due = Swift.max(meter.due(rates), context.moment.monotonic + Limits.paceInterval)
+        nextPayment = Swift.min(nextPayment, due)
+    }
+
+    /// Tokens may have come: those who wait for them go on, in turn. Or they have waited too long, or the broker shuts
+    /// down.
+    func payWaiting(_ publishers: some RateLimitedPublishers, now: Instant) {
+        nextPayment = .max
+        var left = RateLimiter.payments
+        for _ in 0..<meters.waitingCount where left > 0 {
+            guard let meter = meters.nextWaiting() else { break }
+            left -= 1
+            if context.draining { refuseParked(meter, &left, publishers, now: now) }
+            if meter.isChannelsTurn { payChannels(meter, &left, publishers, now: now) }
+            payParked(meter, &left, publishers, now: now)
+            if !meter.isChannelsTurn || meter.parked.isEmpty { payChannels(meter, &left, publishers, now: now) }
+            meter.isChannelsTurn.toggle()
+            giveUp(meter, &left, publishers, now: now)
+            if meter.isWaiting { lookAgain(at: meter) }
+        }
+        if left <= 0 { nextPayment = Swift.min(nextPayment, now.monotonic + Limits.paceInterval) }
+        putTokensBack()
+    }
+
+    private func payParked(
+        _ meter: Meter, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
+    ) {
+        while left > 0, let waiting = meter.parked.first {
+            let size = waiting.message.firstSize ?? Publisher.unknownSize
+            if !meter.isTouched { touched.append(meter) }
+            guard meter.take(size, rates, now: now.monotonic) == nil else { return }
+            left -= 1
+            meter.parked.removeFirst()
+            publishers.proceed(waiting.key, waiting.message, now: now)
+        }
+    }
+
+    private func payChannels(
+        _ meter: Meter, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
+    ) {
+        for _ in 0..<meter.channels.count {
+            guard left > 0, let publisher = meter.channels.first else { return }
+            left -= 1
+            guard !publishers.hasUnread(publisher) else {
+                // It asks again when it has read its answers.
+                meter.channels.popFirst()
+                publisher.tokenTurn = nil
+                continue
+            }
+            let wanted = Int(clamping: publisher.untoldCredit)
+            let share = Swift.max(1, wanted / Swift.max(1, meter.channels.count))
+            let count = meter.pay(Swift.min(wanted, share), for: publisher, rates, now: now.monotonic)
+            guard count > 0 || wanted == 0 else { return }
+            meter.channels.popFirst()
+            publisher.tokenTurn = count < wanted ? meter.channels.append(publisher) : nil
+            if count > 0 { publishers.grant(count, to: publisher) }
+        }
+    }
+
+    /// Parked publishes give up.
+    private func giveUp(
+        _ meter: Meter, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
+    ) {
+        while left > 0, let waiting = meter.parked.first, waiting.deadline <= now.monotonic {
+            left -= 1
+            let limit = shortage(meter, now: now)
+            context.reached(.parkTime)
+            let most =
+                limit == .publishRate
+                ? counted(context.limits.publishRate, "message") : counted(context.limits.publishBytes, "byte")
+            meter.parked.removeFirst()
+            let refusal = Refusal(
+                .limit, "\(meter.account.title) may publish \(most) a second, and has more waiting; send slower.",
+                retryAfter: 1)
+            publishers.refuse(waiting.key, refusal, .rate, now: now)
+        }
+    }
+
+    private func refuseParked(
+        _ meter: Meter, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
+    ) {
+        while left > 0, let waiting = meter.parked.first {
+            left -= 1
+            meter.parked.removeFirst()
+            publishers.refuse(waiting.key, Shard.drainingRefusal, .draining, now: now)
+        }
+    }
+}

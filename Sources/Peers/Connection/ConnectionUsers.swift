@@ -1,0 +1,95 @@
+// Who asks on a connection, where that user is counted, and what becomes of it when permissions change or credentials
+// expire. Over HTTP each request can have a user of its own.
+
+import Bytes
+
+extension Shard {
+    /// Who asks on a stream that is being opened.
+    func principal(of connection: Connection, _ stream: UInt32) -> Principal {
+        if let http = connection.http { return http.exchange(of: stream)?.principal ?? .nobody }
+        return connection.principal ?? .nobody
+    }
+
+    /// Counts a connection for the user that it turned out to be. Over HTTP, where each request can have another one,
+    /// it counts for that of the latest request, and for each who has one under way.
+    func enroll(_ connection: Connection, _ principal: Principal) throws(Refusal) {
+        let former = connection.meter
+        if let former, former.account.user == principal.user { return }
+        let meter = rateLimiter.meter(of: principal.user)
+        let http = connection.http
+        let isCounted = http?.speaks(for: meter.account) == true
+        guard isCounted || meter.account.connections.take(limit: limits.connectionsPerUser) else {
+            throw refusal(
+                at: .connectionsPerUser,
+                "\(meter.account.title) has \(counted(limits.connectionsPerUser, "connection")), the most allowed; "
+                    + "close some.")
+        }
+        connection.meter = meter
+        if let former, http?.speaks(for: former.account) != true { former.account.connections.give() }
+    }
+
+    /// Counts a connection no more, for anybody.
+    func disenroll(_ connection: Connection) {
+        let latest = connection.meter
+        latest?.account.connections.give()
+        connection.meter = nil
+        connection.http?.endSpeaking { account in
+            if account !== latest?.account { account.connections.give() }
+        }
+    }
+
+    /// Who publishes on a stream of a connection.
+    func meter(_ connection: Connection, _ stream: UInt32) -> Meter? {
+        guard let http = connection.http else { return connection.meter }
+        return http.exchange(of: stream)?.meter
+    }
+
+    // Permissions
+
+    /// Finds out anew who a connection's peer is.
+    func reload(_ connection: Connection, _ review: inout Review?) {
+        connection.allowedTargets = AllowedTargets()
+        timers.touch(connection)
+        if let http = connection.http {
+            reload(http, of: connection)
+        } else if let principal = connection.principal {
+            let current = access.current(principal)
+            if current == nil, !connection.isExpelled { review?.connections += 1 }
+            connection.principal = current ?? .nobody
+            connection.isExpelled = current == nil
+        }
+    }
+
+    private func reload(_ http: HTTPFace, of connection: Connection) {
+        connection.principal = unasked(connection)
+        http.login = nil
+        for exchange in http.all {
+            if let principal = exchange.principal { exchange.principal = access.current(principal) ?? .nobody }
+        }
+    }
+
+    /// Ends what was opened with a token that has expired since, and the connection of a user who is gone.
+    func endExpired(_ connection: Connection, now: Instant) {
+        guard let http = connection.http else {
+            if let expires = connection.principal?.expires, now.wall >= expires {
+                fatal(connection, ConnectionFault(.failed, LoginOutcome.expiredRefusal.message), now: now)
+            } else if connection.isExpelled, connection.isWritten {
+                fatal(connection, ConnectionFault(.failed, "The user is no longer known here."), now: now)
+            }
+            return
+        }
+        guard let next = http.nextExpiry, now.wall >= next else { return }
+        http.nextExpiry = nil
+        for exchange in http.all where !exchange.isFinished {
+            guard let expires = exchange.principal?.expires else { continue }
+            guard now.wall >= expires else {
+                http.noteExpiry(expires)
+                continue
+            }
+            let refusal = LoginOutcome.expiredRefusal
+            leave(exchange, .cancelled, reason: refusal.message, now: now)
+            finish(exchange, refusal)
+        }
+        if let expires = http.login?.principal.expires, now.wall >= expires { http.login = nil }
+    }
+}
