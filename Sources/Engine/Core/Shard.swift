@@ -97,8 +97,8 @@ public final class Shard {
     // What all parts use
 
     public var effects: Effects {
-        @inline(__always) _read { yield context.effects }
-        @inline(__always) _modify { yield &context.effects }
+        unsafeAddress { UnsafePointer(context.effectsPlace) }
+        unsafeMutableAddress { context.effectsPlace }
     }
     var counters: ShardCounters {
         @inline(__always) _read { yield context.counters }

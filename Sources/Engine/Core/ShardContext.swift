@@ -16,7 +16,13 @@ final class ShardContext {
     /// What is counted over all shards.
     let quotas: Quotas
     let pool: BlockPool
-    var effects: Effects
+    /// What the driver is to carry out. It lies in memory of its own: drivers of other modules use it there, where an
+    /// accessor would allocate for each use.
+    var effects: Effects {
+        unsafeAddress { UnsafePointer(effectsPlace) }
+        unsafeMutableAddress { effectsPlace }
+    }
+    let effectsPlace = UnsafeMutablePointer<Effects>.allocate(capacity: 1)
     var counters = ShardCounters()
     /// The moment of the input at work.
     var moment: Instant
@@ -32,9 +38,14 @@ final class ShardContext {
         self.memory = memory
         self.quotas = quotas
         pool = BlockPool(budget: memory, shards: shards)
-        effects = Effects(shards: shards)
+        effectsPlace.initialize(to: Effects(shards: shards))
         moment = now
         source = RandomSource(seed: seed)
+    }
+
+    deinit {
+        effectsPlace.deinitialize(count: 1)
+        effectsPlace.deallocate()
     }
 
     func adopt(_ limits: Limits) {
