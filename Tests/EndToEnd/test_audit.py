@@ -163,6 +163,7 @@ def test_what_was_not_permitted_is_logged(start, tmp_path, hashed):
     line = once(broker, "permission denied")
     assert (line["level"], line["user"], line["permission"], line["topic"]) == (
         "warn", "only-subscribe", "publish", "t.a")
+    assert line["peer"].startswith("127.0.0.1:")
     assert "may not subscribe" in anybody.subscribe("t.b").end().text
     line = once(broker, "permission denied", anonymous="yes")
     assert (line["permission"], line["topic"]) == ("subscribe", "t.b") and "user" not in line

@@ -151,7 +151,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
         if let breach {
             upstreamFailure = upstreamFailure ?? breach
         } else if case .failure(let error) = end {
-            upstreamFailure = upstreamFailure ?? ForebayError(.upstreamFailed, "The publisher failed: \(error)")
+            upstreamFailure = upstreamFailure ?? ForebayError(upstream: error)
         }
         if breach != nil || end != nil { state.finish() }
         return true

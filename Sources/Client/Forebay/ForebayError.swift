@@ -72,6 +72,12 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
 }
 
 extension ForebayError {
+    /// What a publisher that was published failed of, as it describes itself to people.
+    init(upstream error: any Error) {
+        let text = (error as? any LocalizedError)?.errorDescription ?? "\(error)"
+        self.init(.upstreamFailed, "The publisher failed: \(text)")
+    }
+
     /// What a stream died of.
     init(stream error: ClientError) {
         let code: Code =

@@ -51,7 +51,35 @@ extension Publisher where Output == [UInt8] {
     }
 }
 
+extension Publisher where Output == String {
+    /// Publishes every text as UTF-8; otherwise as `publish(to:ending:)` of a publisher of bytes.
+    ///
+    /// - Parameters:
+    ///   - topic: where to.
+    ///   - ending: what the publisher's end means to the topic.
+    public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication {
+        map { OutgoingMessage($0) }.publish(to: topic, ending: ending)
+    }
+}
+
+extension Publisher {
+    /// Values of other types have no bytes of their own: map them to `[UInt8]`, `String` or ``OutgoingMessage``.
+    @available(*, unavailable, message: "map its values to [UInt8], String or OutgoingMessage first")
+    public func publish(to topic: Topic, ending: PublicationEnd = .channel) -> Publication { preconditionFailure() }
+}
+
 extension Topic {
+    /// Publishes every text of a sequence as UTF-8, as `publish(contentsOf:ending:)` of a sequence of bytes does.
+    ///
+    /// - Returns: how many messages were accepted.
+    /// - Throws: as `Publication.result()`.
+    @discardableResult
+    public func publish<Elements: AsyncSequence & Sendable>(
+        contentsOf elements: Elements, ending: PublicationEnd = .channel
+    ) async throws -> UInt64 where Elements.Element == String {
+        try await elements.publisher.publish(to: self, ending: ending).result()
+    }
+
     /// Publishes every message of a sequence, as `publish(contentsOf:ending:)` of a sequence of bytes does.
     ///
     /// - Returns: how many messages were accepted.

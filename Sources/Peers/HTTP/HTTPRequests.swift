@@ -316,7 +316,7 @@ extension Shard {
         guard peers.published.payload.count <= limits.payload else { throw tooLarge(peers.published.payload.count) }
         do throws(Refusal) {
             try checkPublish(to: topic)
-            try expect(.publish, topic, of: exchange.principal ?? .nobody)
+            try expect(.publish, topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             try publish(
                 exchange.connection, stream: exchange.stream, to: target(named: topic), metadata: metadata,
                 payload: peers.published.payload, now: now)

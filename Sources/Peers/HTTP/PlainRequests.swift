@@ -74,7 +74,7 @@ extension Shard {
             try asProblem { () throws(Refusal) in
                 if draining { throw Shard.drainingRefusal }
                 try checkPublish(to: call.topic)
-                try expect(.publish, call.topic, of: exchange.principal ?? .nobody)
+                try expect(.publish, call.topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             }
             try checkMetadata(of: call)
             if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
@@ -108,7 +108,8 @@ extension Shard {
         if call.isHead {
             try SystemTopic.check(call.topic, options)
             if !TopicName.isSystem(call.topic), let fault = TopicName.fault(call.topic) { throw .invalid(fault) }
-            try expectSubscribe(to: call.topic, options, of: exchange.principal ?? .nobody)
+            try expectSubscribe(
+                to: call.topic, options, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             answer(exchange, peers.plainFace.streamHead(call.format, id: nil, to: plain.request))
             return
         }

@@ -50,6 +50,38 @@ import Testing
         }
     }
 
+    @Test(arguments: Wire.allCases) func textsAreMessages(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let (elements, feed) = AsyncStream.makeStream(of: String.self)
+            for text in ["c", "", "Grüße"] { feed.yield(text) }
+            feed.finish()
+            #expect(try await ["a", "b"].publisher.publish(to: client.topic("t")).result() == 2)
+            #expect(try await client.topic("t").publish(contentsOf: elements, ending: .topic) == 3)
+            var texts: [String] = []
+            for try await message in client.topic("t").messages(replay: .all) {
+                texts.append(String(decoding: message.payload, as: UTF8.self))
+            }
+            #expect(texts == ["a", "b", "c", "", "Grüße"])
+            await client.close()
+        }
+    }
+
+    private struct Broken: LocalizedError { var errorDescription: String? { "The disk is full." } }
+
+    /// What a publisher failed of is told as it describes itself to people.
+    @Test func aFailureIsToldAsItDescribesItself() async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(.rsocket))
+            let publication = Fail<String, Broken>(error: Broken()).publish(to: client.topic("t"))
+            let error = await #expect(throws: ForebayError.self) { try await publication.result() }
+            #expect(error?.code == .upstreamFailed && error?.message == "The publisher failed: The disk is full.")
+            await client.close()
+        }
+    }
+
     @Test(arguments: Wire.allCases) func whatGoesWithAMessageIsRepeatedWithIt(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {

@@ -12,7 +12,8 @@ struct RaceTests {
     private static let build = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
 
     @Test(
-        "errors are those that the comments tell", arguments: ["Closures", "Subjects", "Promises", "Client", "Control"])
+        "errors are those that the comments tell",
+        arguments: ["Closures", "Subjects", "Promises", "Client", "Control", "Misuse"])
     func verified(name: String) async throws {
         let modules = ["CNGHTTP2", "COpenSSL"].map { Self.sources.appending(path: "\($0)/module.modulemap").path }
         let maps = modules + [Self.build.appending(path: "CLinux.build/module.modulemap").path]

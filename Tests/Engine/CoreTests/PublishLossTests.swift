@@ -46,6 +46,17 @@ import Testing
         #expect(!figures.contains { $0.contains("\"t\"") }, "who subscribes to them may not know of it")
     }
 
+    /// Messages that were refused before they were complete are of no topic that is known.
+    @Test func aTopicThatIsNotKnownIsNotNamed() throws {
+        var statistics = Statistics(shards: 1)
+        var counters = ShardCounters()
+        counters.publishesRefused[.memory] = 2
+        statistics.take(counters, from: 0)
+        _ = statistics.object(memory: 0, limit: 1, now: Instant(monotonic: 1_000_000_000, wall: 1))
+        let loss = try #require(statistics.loss)
+        #expect(loss.fields.map(\.key) == ["limit", "dropped", "refused"])
+    }
+
     /// Each shard tells its counters once a second, by its own ticks.
     @Test func theTopicIsToldThoughCountersComeTwice() {
         var statistics = Statistics(shards: 2)

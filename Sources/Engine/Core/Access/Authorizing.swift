@@ -3,15 +3,18 @@
 import ForebayWire
 
 extension Shard {
+    /// - Parameter peer: address and port of who asks, for the log.
     /// - Throws: what to answer one who may not. A fire publish gets no answer, so the log tells of it as well.
-    func expect(_ permission: Permission, _ topic: String, of principal: Principal) throws(Refusal) {
+    func expect(
+        _ permission: Permission, _ topic: String, of principal: Principal, at peer: String
+    ) throws(Refusal) {
         guard !principal.permissions.allow(permission, topic) else { return }
         counters.denied += 1
         let who: [LogField] = principal.user.map { [("user", $0)] } ?? [("anonymous", "yes")]
         effects.log.append(
             LogRecord(
                 level: .warning, message: "permission denied",
-                fields: who + [("permission", "\(permission)"), ("topic", topic)], isFrequent: true))
+                fields: who + [("permission", "\(permission)"), ("topic", topic), ("peer", peer)], isFrequent: true))
         throw Shard.denial(permission, topic, of: principal)
     }
 
@@ -29,22 +32,24 @@ extension Shard {
     /// A single publish. A peer mostly publishes to the topics that it published to before.
     func expectPublish(to target: PublishTarget, _ connection: Connection) throws(Refusal) {
         guard !connection.allowedTargets.contains(target) else { return }
-        try expect(.publish, target.name, of: connection.principal ?? .nobody)
+        try expect(.publish, target.name, of: connection.principal ?? .nobody, at: connection.peer)
         connection.allowedTargets.insert(target)
     }
 
     /// A subscription. The broker's own topics, which tell of everybody, take the permission to control them.
-    func expectSubscribe(to topic: String, _ options: SubscribeOptions, of principal: Principal) throws(Refusal) {
-        try expect(TopicName.isSystem(topic) ? .control : .subscribe, topic, of: principal)
-        if options.overflow == .block { try expect(.block, topic, of: principal) }
+    func expectSubscribe(
+        to topic: String, _ options: SubscribeOptions, of principal: Principal, at peer: String
+    ) throws(Refusal) {
+        try expect(TopicName.isSystem(topic) ? .control : .subscribe, topic, of: principal, at: peer)
+        if options.overflow == .block { try expect(.block, topic, of: principal, at: peer) }
     }
 
     /// A control call.
-    func expectCall(_ call: ControlRequest, of principal: Principal) throws(Refusal) {
+    func expectCall(_ call: ControlRequest, of principal: Principal, at peer: String) throws(Refusal) {
         if case .topic(let name, .info) = call.subject {
             if call.isForPublishing {
                 try checkPublish(to: name)
-                return try expect(.publish, name, of: principal)
+                return try expect(.publish, name, of: principal, at: peer)
             }
             if principal.permissions.show(name) { return }
             counters.denied += 1
@@ -54,7 +59,7 @@ extension Shard {
                 "\(principal.title) may not publish to, subscribe to or control '\(name)', one of which it takes; "
                     + "ask the broker's administrator for it.")
         }
-        try expect(.control, call.permitted, of: principal)
+        try expect(.control, call.permitted, of: principal, at: peer)
     }
 
     // Lists show what one may see, and leave out the rest.

@@ -39,9 +39,12 @@ extension Shard {
                 throw Refusal(.forbidden, "The user is no longer known here.")
             case .subscriber:
                 let subscriber = unsafeDowncast(stream, to: Subscriber.self)
-                try expectSubscribe(to: subscriber.mirror.name, subscriber.options, of: principal)
+                try expectSubscribe(
+                    to: subscriber.mirror.name, subscriber.options, of: principal, at: stream.connection.peer)
             case .publisher:
-                try expect(.publish, unsafeDowncast(stream, to: Publisher.self).name, of: principal)
+                try expect(
+                    .publish, unsafeDowncast(stream, to: Publisher.self).name, of: principal, at: stream.connection.peer
+                )
             case .listing where principal === Principal.nobody:
                 throw Refusal(.unauthenticated, "The user is no longer known here.")
             // A list leaves out what may not be seen any more; a call is all but answered.

@@ -154,7 +154,7 @@ extension Shard {
         let principal = principal(of: connection, stream)
         var request = request
         if let call = request {
-            try expectCall(call, of: principal)
+            try expectCall(call, of: principal, at: connection.peer)
             request?.caller = Caller(user: principal.user, peer: connection.peer)
         }
         let bound = streams.insert { Call(kind: .call, connection: connection, stream: stream, handle: $0) }

@@ -69,12 +69,12 @@ extension ShardCounters {
             dropped &+= publishesDropped[shortage] &- before.publishesDropped[shortage]
             refused &+= publishesRefused[shortage] &- before.publishesRefused[shortage]
         }
-        return LogRecord(
-            level: .warning, message: "publishes lost",
-            fields: [
-                ("limit", reasons.joined(separator: ",")), ("dropped", dropped), ("refused", refused),
-                ("topic", lostTopic),
-            ])
+        var fields: [LogField] = [
+            ("limit", reasons.joined(separator: ",")), ("dropped", dropped), ("refused", refused),
+        ]
+        // Messages that were refused before they were complete are of no topic that is known.
+        if !lostTopic.isEmpty { fields.append(("topic", lostTopic)) }
+        return LogRecord(level: .warning, message: "publishes lost", fields: fields)
     }
 }
 

@@ -82,7 +82,7 @@ extension Shard {
     ) throws(Refusal) {
         try countingRefusals(of: name) { () throws(Refusal) in
             try checkPublish(to: name)
-            try expect(.publish, name, of: principal(of: connection, stream))
+            try expect(.publish, name, of: principal(of: connection, stream), at: connection.peer)
             try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
             // The first message needs no credit, so it is paid for as a single one is.
             let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Publisher.unknownSize

@@ -26,7 +26,7 @@ extension Shard {
     ) throws(Refusal) {
         try SystemTopic.check(name, options)
         if let fault = TopicName.fault(TopicName.isSystem(name) ? "SYS" : name) { throw .invalid(fault) }
-        try expectSubscribe(to: name, options, of: principal(of: connection, stream))
+        try expectSubscribe(to: name, options, of: principal(of: connection, stream), at: connection.peer)
         var credit = Credit(mode: options.demand)
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; ask for 1 or more.")

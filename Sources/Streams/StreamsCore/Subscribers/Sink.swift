@@ -91,3 +91,11 @@ extension Publisher where Failure == Never {
         sink(receiveCompletion: { _ in }, receiveValue: receiveValue)
     }
 }
+
+extension Publisher {
+    /// A publisher that can fail needs `sink(receiveCompletion:receiveValue:)`, so that its failure is not lost.
+    @available(*, unavailable, message: "this publisher can fail: give receiveCompletion as well")
+    public func sink(receiveValue: @escaping @Sendable (Output) -> Void) -> AnyCancellable {
+        preconditionFailure()
+    }
+}
