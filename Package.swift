@@ -89,6 +89,7 @@ let engineTargets = [
     // apart.
     .target(
         name: "Core", dependencies: ["Bytes", "ForebayWire", "Replay", "RSocket", "HTTP2"], path: "Sources",
+        exclude: ["System", "Wire", "Engine/Replay", "Broker", "Streams", "Client", "Tools"],
         sources: ["Engine/Core", "Peers"], swiftSettings: hot),
     engine.tests(of: "Replay", ["ForebayWire"]),
     engine.tests(

@@ -33,6 +33,7 @@ def ended(broker):
 def test_a_broker_without_connections_ends_at_once(own):
     own.process.send_signal(signal.SIGTERM)
     ended(own)
+    assert not any("undelivered" in line for line in own.log)
 
 
 def test_sigint_ends_it_too(own):
@@ -157,6 +158,7 @@ def test_who_asks_again_gets_all_that_waits(own, connect, topic):
     silent.end(timeout=14)
     a.end(timeout=14)
     ended(own)
+    assert any("reason=drained" in line and "undelivered=99" in line for line in own.log)
 
 
 def test_a_time_limit(start, connect, topic):

@@ -18,8 +18,8 @@ final class Acceptor {
         case stop
         /// A shard does not serve a connection that was accepted.
         case refuse(RefusedConnection)
-        /// A draining shard has no connection left.
-        case idle
+        /// A draining shard has no connection left; so many messages waited for credit that did not come.
+        case idle(undelivered: UInt64)
         /// A shard's loop ended by itself.
         case failed(shard: Int, SystemError)
         /// As the shards', of the acceptor itself.
@@ -28,8 +28,8 @@ final class Acceptor {
 
     /// How the broker came to its end.
     enum Outcome: Sendable {
-        /// Every connection had ended.
-        case drained
+        /// Every connection had ended; so many messages waited for credit that did not come.
+        case drained(undelivered: UInt64)
         case timedOut
         case stopped
         case failed
@@ -41,13 +41,14 @@ final class Acceptor {
     private var poller: Poller
     private var nextShard = 0
     private var idleShards = 0
+    private var undelivered: UInt64 = 0
     private var drainDeadline: UInt64?
     private var outcome: Outcome?
     /// Accepting failed for want of file descriptors or memory, and goes on then.
     private var resumeAt: UInt64?
     private var failures = FailureTally(.warning, "cannot accept connections")
     /// Connections that are refused, and what the log is told of them, by reason.
-    private var refused = RefusedSockets()
+    private var refused: RefusedSockets
     private var spare = SpareFiles()
     private var refusals: [String: FailureTally] = [:]
     private let scratch: UnsafeMutableRawBufferPointer
@@ -66,6 +67,8 @@ final class Acceptor {
         for (index, listener) in listeners.enumerated() {
             try poller.add(listener.socket, token: Token.listener(UInt32(index)).rawValue, interest: .read)
         }
+        let openFiles = Int(clamping: try Machine.raiseOpenFiles())
+        refused = RefusedSockets(openFiles: openFiles, connections: context.connections.limit)
         scratch = .allocate(byteCount: Acceptor.discarded, alignment: 16)
         self.listeners = listeners
         self.context = context
@@ -112,7 +115,9 @@ final class Acceptor {
         refused.expire(now: now)
         spare.refill()
         // Those that have been sent an answer may still have to read it.
-        if idleShards == context.inboxes.count, !refused.isLingering { outcome = outcome ?? .drained }
+        if idleShards == context.inboxes.count, !refused.isLingering {
+            outcome = outcome ?? .drained(undelivered: undelivered)
+        }
         if let drainDeadline, drainDeadline <= now, outcome == nil { outcome = .timedOut }
         failures.tell(now: now, log: context.log)
         for reason in refusals.keys { refusals[reason]?.tell(now: now, log: context.log) }
@@ -140,7 +145,9 @@ final class Acceptor {
         case .refuse(let connection):
             context.connections.note(connection.cause)
             refuse(connection, now: now)
-        case .idle: idleShards += 1
+        case .idle(let undelivered):
+            idleShards += 1
+            self.undelivered &+= undelivered
         case .ping: context.pulse.answer()
         case .failed(let shard, let error):
             context.log.write(.error, "shard failed", [("shard", shard), ("cause", error.description)])

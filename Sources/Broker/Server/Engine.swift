@@ -4,6 +4,7 @@ import Core
 
 protocol Engine: TurnEngine {
     var isIdle: Bool { get }
+    var undelivered: UInt64 { get }
     func readLimit(of id: ConnectionID) -> Int
     var isTurnOver: Bool { get }
 

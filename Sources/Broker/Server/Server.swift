@@ -329,7 +329,9 @@ public final class Server: Sendable {
         for shard in shards { shard.join() }
         context.logins?.stop()
         switch outcome {
-        case .drained: context.log.write(.info, "stopped", [("reason", "drained")])
+        case .drained(0): context.log.write(.info, "stopped", [("reason", "drained")])
+        case .drained(let undelivered):
+            context.log.write(.warning, "stopped", [("reason", "drained"), ("undelivered", undelivered)])
         case .stopped: context.log.write(.info, "stopped", [("reason", "told to"), ("cut", open)])
         case .timedOut: context.log.write(.warning, "stopped", [("reason", "time over"), ("cut", open)])
         case .failed: failure.set()

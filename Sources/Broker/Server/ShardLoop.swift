@@ -345,7 +345,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
             http1.count == 0, relays.count == 0, arrivals.isEmpty
         else { return }
         phase = .idle
-        context.acceptor.push(.idle)
+        context.acceptor.push(.idle(undelivered: shard.undelivered))
     }
 
     private func closeAll() {

@@ -138,6 +138,8 @@ public final class Shard {
 
     /// No connection is left: a draining shard is done.
     public var isIdle: Bool { connections.count == 0 }
+    /// Messages that still waited for credit when the shard, draining, ended their subscriptions.
+    public var undelivered: UInt64 { counters.undelivered }
 
     // Within
 

@@ -131,14 +131,14 @@ final class Connection: Timed {
     var isDetached: Bool { session?.detachedAt != nil }
     /// All that was to be written has gone.
     var isWritten: Bool { output.isEmpty && http?.wantsOutput != true }
-    /// How many messages its subscriptions were handed, and whether more wait for credit.
-    var standing: (delivered: UInt64, isOwed: Bool) {
-        var standing = (delivered: UInt64(0), isOwed: false)
+    /// How many messages its subscriptions were handed, and how many more wait for credit.
+    var standing: (delivered: UInt64, waiting: UInt64) {
+        var standing = (delivered: UInt64(0), waiting: UInt64(0))
         for stream in streams where stream.kind == .subscriber {
             let subscriber = unsafeDowncast(stream, to: Subscriber.self)
             guard subscriber.hasJoined else { continue }
             standing.delivered &+= subscriber.cursor.delivered
-            if subscriber.cursor.waiting > 0 { standing.isOwed = true }
+            standing.waiting &+= UInt64(subscriber.cursor.waiting)
         }
         return standing
     }

@@ -323,12 +323,13 @@ extension Shard {
         guard connection.isWritten, connection.hungryCount == 0, connection.parkedBytes == 0,
             connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
         else { return }
-        let (delivered, isOwed) = connection.standing
+        let (delivered, waiting) = connection.standing
         if delivered != connection.movedTo {
             connection.movedTo = delivered
             connection.lastMoved = now.monotonic
         }
-        if isOwed, now.monotonic - connection.lastMoved < limits.askTime { return }
+        if waiting > 0, now.monotonic - connection.lastMoved < limits.askTime { return }
+        counters.undelivered &+= waiting
         let goodbye = RSocketError(
             code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
         fatal(connection, goodbye, now: now)

@@ -52,6 +52,7 @@ final class ScriptedEngine: Engine {
 
     var deadline: UInt64? { resume?.at }
     var isIdle: Bool { peers.isEmpty }
+    var undelivered: UInt64 { 0 }
     var hasWork: Bool { false }
     func readLimit(of id: ConnectionID) -> Int { .max }
     var isTurnOver: Bool { false }

@@ -18,6 +18,8 @@ public struct ShardCounters: Sendable {
     public var lastLoss: LastLoss?
     /// When a subscription lost a message last that it had not chosen to do without, on the monotonic clock.
     public var lastDrop: UInt64 = 0
+    /// Messages that still waited for credit when a draining broker ended their subscriptions.
+    public var undelivered: UInt64 = 0
     /// Messages that went past a `block` subscription's buffer.
     public var overshoot: UInt64 = 0
     /// Nanoseconds for which publishers of a topic waited for room, summed over topics.
@@ -63,6 +65,7 @@ public struct ShardCounters: Sendable {
         if !other.lostTopic.isEmpty { lostTopic = other.lostTopic }
         if let loss = other.lastLoss, loss.at >= lastLoss?.at ?? 0 { lastLoss = loss }
         lastDrop = Swift.max(lastDrop, other.lastDrop)
+        undelivered &+= other.undelivered
         overshoot &+= other.overshoot
         blocked &+= other.blocked
         streamErrors &+= other.streamErrors
