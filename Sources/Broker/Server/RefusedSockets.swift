@@ -34,7 +34,7 @@ struct RefusedSockets {
         lingering = LingerQueue(limit: limit)
     }
 
-    /// Leaves the broker most of the files that connections do not take: the admin listener has to answer during a flood.
+    /// Leaves the broker most of the files that connections do not take: the admin listener has to answer in a flood.
     init(openFiles: Int, connections: Int) {
         self.init(limit: min(RefusedSockets.limit, max(16, (openFiles - connections) / 8)))
     }

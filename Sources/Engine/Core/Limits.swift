@@ -15,6 +15,11 @@ public struct Limits: Equatable, Sendable {
     /// What holds for some topics instead of the above: the first rule that matches a topic's name, none of the others.
     public var topicRules: [TopicRule] = []
     public static let mostTopicRules = 256
+    /// Topics whose messages are visible and acknowledged only once a store has them.
+    public var stored: [TopicPattern] = []
+    /// Messages of such a topic that are not committed, above which publishers wait; their bytes are bounded by
+    /// `retainBytes`.
+    public var uncommitted = 65_536
 
     // Messages
     public var payload = 1 << 20
@@ -153,6 +158,9 @@ public struct Limits: Equatable, Sendable {
     public static let second: UInt64 = 1_000_000_000
 
     public init() {}
+
+    /// Whether the topic called `name` is kept by a store.
+    func isStored(_ name: String) -> Bool { stored.contains { $0.matches(name) } }
 
     /// What the topic called `name` retains.
     func retention(of name: String) -> Retention {

@@ -192,8 +192,8 @@ extension Shard {
     /// many as it may, or the topic has no bytes left for one more.
     private func isFull(_ subscriber: Subscriber, from floor: SequenceNumber) -> Bool {
         let view = subscriber.mirror
-        guard floor < view.log.end else { return false }
-        if view.log.end - floor >= subscriber.options.buffer { return true }
+        guard floor < view.end else { return false }
+        if view.end - floor >= subscriber.options.buffer { return true }
         let most = view.byteLimit - view.typical
         return view.log.bytes > most && view.log.bytes(from: floor) > most
     }

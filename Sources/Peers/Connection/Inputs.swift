@@ -330,8 +330,7 @@ extension Shard {
         }
         if waiting > 0, now.monotonic - connection.lastMoved < limits.askTime { return }
         counters.undelivered &+= waiting
-        let goodbye = RSocketError(
-            code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
+        let goodbye = RSocketError(code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
         fatal(connection, goodbye, now: now)
     }
 

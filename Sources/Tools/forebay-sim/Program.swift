@@ -13,7 +13,7 @@ enum Program {
           --seconds S      run seeds for so long; 10 if nothing else is said
           --features LIST  draw from these features alone, with commas: \
         \(Feature.allCases.map(\.rawValue).joined(separator: ","))
-          --with LIST      have each run have these, of those that few runs have: overload
+          --with LIST      have each run have these, of those that few runs have: overload, store
           --trace          print every event
           --hash           print the hash of each run's events
 

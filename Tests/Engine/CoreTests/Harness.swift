@@ -17,6 +17,8 @@ final class TestBroker {
     private var inboxes: [[[Mail]]]
     /// Credentials that wait to be looked at, oldest first.
     private(set) var logins: [(shard: Int, request: LoginRequest)] = []
+    /// By shard: what its store was given and has not committed.
+    private(set) var appended: [[AppendedMessages]]
     /// Sockets on their way to each shard.
     private var arrivals: [[(client: TestClient, handover: Handover)]]
     /// Shards take their turns at random, and leave work for later.
@@ -26,6 +28,7 @@ final class TestBroker {
         memory = MemoryBudget(limit: limits.memory)
         inboxes = Array(repeating: [], count: count)
         arrivals = Array(repeating: [], count: count)
+        appended = Array(repeating: [], count: count)
         for index in 0..<count {
             shards.append(
                 Shard(
@@ -56,6 +59,15 @@ final class TestBroker {
     func answerLogin(_ outcome: LoginOutcome) {
         let (shard, request) = logins.removeFirst()
         shards[shard].authenticated(request.ticket, outcome, now: now)
+        run()
+    }
+
+    /// The stores commit the messages before `end`, or all that they have.
+    func commit(upTo end: UInt64 = .max) {
+        for (index, batches) in appended.enumerated() {
+            for batch in batches { shards[index].committed(batch.topic, upTo: min(batch.end, .init(end)), now: now) }
+            appended[index] = batches.filter { $0.end > .init(end) }
+        }
         run()
     }
 
@@ -143,6 +155,8 @@ final class TestBroker {
         }
         shard.effects.handovers.removeAll()
         for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
+        appended[index] += shard.effects.appended
+        shard.effects.appended.removeAll()
         log += shard.effects.log
         logins += shard.effects.logins.map { (index, $0) }
         shard.effects.logins.removeAll()

@@ -175,7 +175,7 @@ import Testing
         fill(log, Array(repeating: 60, count: 5000), budget: budget)
         #expect(view.end == told)
         #expect(view.piece(of: SequenceNumber(100)).end == told)
-        view.advance(to: log.end, charged: log.charged, fresh: log.pieces(from: told))
+        view.advance(to: log.end, charged: log.charged, fresh: log.pieces(from: told, upTo: log.end))
         #expect(view.bytes == log.bytes)
         for sequence in stride(from: 1, through: 5100, by: 77) {
             let number = SequenceNumber(UInt64(sequence))

@@ -274,13 +274,13 @@ extension Shard {
         return TopicFigures(
             name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.madeAt, now.monotonic),
             state: topic.state.name, error: error, first: topic.retained.value,
-            next: topic.log.end.value, retained: topic.log.end - topic.retained, retention: topic.retention,
+            next: topic.committed.value, retained: topic.committed - topic.retained, retention: topic.retention,
             bytes: topic.log.bytes,
             memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
             published: topic.published, delivered: topic.delivered, dropped: topic.dropped,
             fireDropped: topic.losses.dropped, refused: topic.losses.refused, short: topic.losses.short,
             lostSince: topic.losses.shortAt == 0 ? nil : now.monotonic - Swift.min(topic.losses.shortAt, now.monotonic),
-            lag: topic.log.end - topic.mirrors.reduce(topic.log.end) { Swift.min($0, $1.progress.needed) },
+            lag: topic.committed - topic.mirrors.reduce(topic.committed) { Swift.min($0, $1.progress.needed) },
             activity: topic.activity, overshoot: topic.overshoot, parked: topic.parked.count,
             parkedBytes: topic.parked.bytes, blockedPublishers: topic.blockedCount,
             blocked: topic.blocked(now: now.monotonic),
@@ -309,9 +309,9 @@ extension Shard {
         guard subscriber.hasJoined else { return (0, 0) }
         let log = subscriber.mirror.log
         let next = Swift.max(subscriber.cursor.cursor, log.head)
-        guard next < log.end, subscriber.cursor.waiting > 0 else { return (0, 0) }
+        guard next < subscriber.mirror.end, subscriber.cursor.waiting > 0 else { return (0, 0) }
         let age = now.wall.subtractingReportingOverflow(log.timestamp(next))
-        return (log.end - next, age.overflow ? 0 : UInt64(clamping: age.partialValue))
+        return (subscriber.mirror.end - next, age.overflow ? 0 : UInt64(clamping: age.partialValue))
     }
 
     func behind(_ subscriber: Subscriber, now: Instant) -> UInt64 {

@@ -15,6 +15,8 @@ package struct Inspection {
         package var head: UInt64
         /// What the next message will be.
         package var end: UInt64
+        /// Of a topic that a store keeps: what is committed is before this.
+        package var committed: UInt64?
         package var retained: UInt64
         package var lost: UInt64
         package var shed: (before: UInt64, used: Int)
@@ -153,7 +155,8 @@ extension Shard {
     private func figures(of topic: Topic) -> Inspection.Topic {
         Inspection.Topic(
             name: topic.name, epoch: topic.epoch, isNamed: topics.hasName(topic), state: topic.state.name,
-            head: topic.log.head.value, end: topic.log.end.value, retained: topic.retained.value,
+            head: topic.log.head.value, end: topic.log.end.value,
+            committed: topic.commits?.committed.value, retained: topic.retained.value,
             lost: topic.lost.value, shed: (topic.shed.before.value, topic.shed.used),
             forgotten: topic.forgotten.value, bytes: topic.log.bytes,
             memory: topic.log.memory, horizon: topic.room.horizon?.value, isBlocked: topic.room.floor != nil,

@@ -45,7 +45,7 @@ final class Log {
 
     var window: SequenceRange { SequenceRange(lower: head, upper: end) }
 
-    /// All pieces, for another shard's first view.
+    /// All pieces, for those who count memory.
     var allPieces: [LogPiece] { pieces }
 
     /// Bytes of memory that the chunks hold.
@@ -147,11 +147,16 @@ final class Log {
         return Swift.max(first, head)
     }
 
-    /// The pieces with messages from `sequence` on, for a view that has all before it.
-    func pieces(from sequence: SequenceNumber) -> [LogPiece] {
-        guard sequence < end else { return [] }
-        return Array(pieces[index(of: sequence)...])
+    /// The pieces with messages from `sequence` up to `limit` (exclusive), for who has all before it.
+    func pieces(from sequence: SequenceNumber, upTo limit: SequenceNumber) -> [LogPiece] {
+        guard sequence < limit else { return [] }
+        var found = Array(pieces[index(of: sequence)...index(of: limit.advanced(by: -1))])
+        found[found.count - 1].visible = limit - found[found.count - 1].first
+        return found
     }
+
+    /// What all messages before `sequence`, which lies in `window`, were charged since the topic began.
+    func charged(before sequence: SequenceNumber) -> UInt64 { chargedBefore(sequence) }
 
     // Every view's side
 

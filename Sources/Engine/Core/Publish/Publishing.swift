@@ -51,7 +51,9 @@ extension Shard {
                 || meter(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
             if isPaid, target.owner == index {
                 let topic = try topic(of: target, for: meter(connection, stream)?.account, now: now)
-                if let sequence = try topic.place(metadata: metadata, payload: payload, now: now) {
+                if topic.commits == nil,
+                    let sequence = try topic.place(metadata: metadata, payload: payload, now: now)
+                {
                     sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
                     connection.close(stream: stream)
                     return

@@ -61,17 +61,22 @@ final class Mirror {
     /// Outlives its views.
     unowned(unsafe) let shard: Shard
 
-    init(name: String, owner: Int, shard: Shard, log: Log?) {
+    /// - Parameters:
+    ///   - log: the owner's own, where it is this shard.
+    ///   - end: that of its messages that are committed.
+    init(name: String, owner: Int, shard: Shard, log: Log? = nil, end: SequenceNumber = .first) {
         self.name = name
         self.owner = owner
         self.shard = shard
         self.log = log ?? Log()
         sharesLog = log != nil
         limit = (shard.limits.retention(of: name).bytes, shard.context.settingsGeneration)
-        round = AdvanceRound(end: self.log.end)
+        round = AdvanceRound(end: end)
     }
 
     var isEmpty: Bool { members.isEmpty && waiting.isEmpty }
+    /// Up to where it was told that the log goes.
+    var end: SequenceNumber { round.target }
 
     // Joining and leaving
 

@@ -77,7 +77,7 @@ extension Shard {
         let options = subscriber.options
         let isOtherEpoch = subscriber.isOfOtherEpoch
         let start = isOtherEpoch ? .all : options.start
-        let window = SequenceRange(lower: oldestRetained(mirror), upper: mirror.log.end)
+        let window = window(of: mirror)
         let cursor = Subscription(
             start: start, window: window, buffer: options.buffer, overflow: options.overflow, credit: subscriber.early)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
@@ -113,9 +113,13 @@ extension Shard {
         return " (the message that was asked for was not there yet)"
     }
 
-    private func oldestRetained(_ mirror: Mirror) -> SequenceNumber {
-        if mirror.sharesLog, let topic = topics[epoch: mirror.epoch] { return topic.retained }
-        return Swift.min(Swift.max(mirror.retained, mirror.log.head), mirror.log.end)
+    /// What is replayed to who joins.
+    private func window(of mirror: Mirror) -> SequenceRange {
+        if mirror.sharesLog, let topic = topics[epoch: mirror.epoch] {
+            return SequenceRange(lower: topic.retained, upper: topic.committed)
+        }
+        let end = mirror.log.end
+        return SequenceRange(lower: Swift.min(Swift.max(mirror.retained, mirror.log.head), end), upper: end)
     }
 
     // Its end
@@ -173,7 +177,7 @@ extension Shard {
         if let view = views[name] { return view }
         let owner = owner(of: name)
         guard owner == index else {
-            let mirror = Mirror(name: name, owner: owner, shard: self, log: nil)
+            let mirror = Mirror(name: name, owner: owner, shard: self)
             views.insert(mirror)
             // To subscribe and cancel again and again is to be no more work for the owner than it can deal with.
             forward(MessageBatch.envelope, of: connection)
@@ -181,9 +185,9 @@ extension Shard {
             return mirror
         }
         let topic = try topic(named: name, for: account, now: now)
-        let mirror = Mirror(name: name, owner: owner, shard: self, log: topic.log)
+        let mirror = Mirror(name: name, owner: owner, shard: self, log: topic.log, end: topic.committed)
         mirror.epoch = topic.epoch
-        mirror.state = topic.state
+        mirror.state = topic.visibleState
         mirror.lost = topic.lost
         mirror.typical = topic.room.typical
         mirror.isAttached = true

@@ -15,7 +15,7 @@ struct CreditLine {
     /// A channel's credit has changed, or whether it waits with its first message.
     mutating func update(_ channel: Channel) {
         let line: Channel.Line =
-            if channel.isRemoved || channel.isParked { .none } else if channel.outstanding == 0 {
+            if channel.isRemoved || channel.isParked || channel.isComplete { .none } else if channel.outstanding == 0 {
                 .starved
             } else if channel.outstanding <= threshold { .low } else { .none }
         guard line != channel.line else { return }

@@ -31,9 +31,10 @@ extension Shard {
                 .attached(
                     name: name,
                     TopicView(
-                        epoch: topic.epoch, state: topic.state, head: topic.log.head, end: topic.log.end,
-                        charged: topic.log.charged, pieces: topic.log.allPieces, retained: topic.retained,
-                        lost: topic.lost, typical: topic.room.typical)), to: shard)
+                        epoch: topic.epoch, state: topic.visibleState, head: topic.log.head, end: topic.committed,
+                        charged: topic.log.charged(before: topic.committed),
+                        pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
+                        retained: topic.retained, lost: topic.lost, typical: topic.room.typical)), to: shard)
         } catch {
             send(.attachRefused(name: name, error), to: shard)
         }

@@ -21,6 +21,10 @@ final class Channel {
     var reserved = 0
     var reservedUntil: UInt64 = 0
     var accepted: UInt64 = 0
+    /// In the log and not yet committed.
+    var uncommitted = 0
+    /// Why it has ended, told once everything of it is committed.
+    var refusal: Refusal?
     var last = SequenceNumber(0)
     /// Accepted since the last acknowledgement was told.
     var hasNews = false

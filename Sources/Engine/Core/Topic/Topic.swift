@@ -31,6 +31,8 @@ final class Topic: Timed {
     /// Where its shard goes over those that may give up memory; nil once it has forgotten it.
     var held: Handle?
     let log = Log()
+    /// Nil for a topic in memory.
+    var commits: CommitLine?
     /// The user who was the first to use it.
     var account: Account?
     /// What it retains: its rule's figures, or those of all topics.
@@ -99,6 +101,9 @@ final class Topic: Timed {
         parked = ParkedQueue(budget: shard.memory)
         idleSince = now
         lastUsed = now
+        guard shard.limits.isStored(name) else { return }
+        commits = CommitLine(end: log.end)
+        updateRoom()
     }
 
     var subscriptions: Int { mirrors.reduce(0) { $0 + $1.progress.subscriptions } }
@@ -107,8 +112,9 @@ final class Topic: Timed {
 
     /// The oldest message retained for replay.
     var retained: SequenceNumber {
-        let newest = log.end.advanced(by: -Swift.min(retention.messages, log.end - log.head))
-        return Swift.max(newest, Swift.min(forgotten, log.end))
+        let committed = committed
+        let newest = committed.advanced(by: -Swift.min(retention.messages, committed - log.head))
+        return Swift.max(newest, Swift.min(forgotten, committed))
     }
 
     // Taking messages
@@ -192,6 +198,7 @@ final class Topic: Timed {
         _ channel: Channel, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
         now: Instant
     ) -> Bool {
+        if channel.isRemoved { return false }
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
         if channel.awaitsFirst { return first(channel, metadata: metadata, payload: payload, charge: charge, now: now) }
         if channel.outstanding == 0 {
@@ -251,6 +258,7 @@ final class Topic: Timed {
     func items(_ channel: Channel, _ run: FramedRun, now: Instant) {
         let charge = run.data + run.count * Limits.messageOverhead
         let largest = Log.charge(payload: run.longest, metadata: 0)
+        if channel.isRemoved { return }
         guard channel.outstanding >= run.count, refusal(charge: largest) == nil,
             (room.held(log) ?? 0) + charge <= 2 * retention.bytes
         else {
@@ -287,20 +295,17 @@ final class Topic: Timed {
         markDirty()
     }
 
-    func accepted(_ channel: Channel, _ count: Int = 1, upTo sequence: SequenceNumber) {
-        channel.accepted += UInt64(count)
-        channel.last = sequence
-        guard !channel.hasNews else { return }
-        channel.hasNews = true
-        news.append(channel)
-    }
-
-    /// Ends `channel` with an error of its own. Always false, for its callers' sake.
+    /// Ends `channel` with an error of its own, once all that it had accepted is committed. Always false, for its
+    /// callers' sake.
     func reject(_ channel: Channel, _ refusal: Refusal) -> Bool {
         tellNews(channel)
         remove(channel)
         shard.refusedPublish(refusal, of: self)
-        shard.tell(channel.key, .refused(refusal))
+        if channel.uncommitted > 0 {
+            channel.refusal = refusal
+        } else {
+            shard.tell(channel.key, .refused(refusal))
+        }
         if channel.options.lossFailsTopic { finish(.failed("the publisher was rejected"), now: shard.moment) }
         return false
     }
@@ -313,6 +318,7 @@ final class Topic: Timed {
     }
 
     func noteIdleness(_ now: Instant) {
-        idleSince = channels.isEmpty && subscriptions == 0 && parked.isEmpty ? idleSince ?? now.monotonic : nil
+        let isIdle = channels.isEmpty && subscriptions == 0 && parked.isEmpty && isCommitted
+        idleSince = isIdle ? idleSince ?? now.monotonic : nil
     }
 }

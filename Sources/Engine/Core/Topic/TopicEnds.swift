@@ -7,7 +7,7 @@ extension Topic {
         switch end {
         case .completed:
             channel.isComplete = true
-            if !channel.isParked { finish(channel, now: now) }
+            if !channel.isParked, !channel.isRemoved { finish(channel, now: now) }
         case .failed(let reason):
             remove(channel)
             if channel.options.completesTopic { finish(.failed(reason), now: now) }
@@ -28,8 +28,9 @@ extension Topic {
         noteUse(now)
     }
 
-    /// All of a complete channel is appended.
+    /// All of a complete channel is appended; it is over once that is committed.
     func finish(_ channel: Channel, now: Instant) {
+        guard channel.uncommitted == 0 else { return line.update(channel) }
         tellNews(channel)
         remove(channel)
         shard.tell(channel.key, .finished)
@@ -67,7 +68,7 @@ extension Topic {
     private func shut(_ end: TopicState, now: Instant) {
         state = end
         advanceViews(now: now)
-        refusePublishers(refusal(charge: 0)!)
+        if isOver, let refusal = refusal(charge: 0) { refusePublishers(refusal) }
         noteUse(now)
     }
 

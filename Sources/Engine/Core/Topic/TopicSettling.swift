@@ -17,6 +17,7 @@ extension Topic {
         serveParked(now: now)
         tellNews()
         if parked.isEmpty { grant(now: now) }
+        if let new = commits?.takeNew(of: log, epoch: epoch) { shard.effects.appended.append(new) }
         noteBlocking(now)
         noteIdleness(now)
         if activity.note(published: published, now: now.monotonic), !isDeleted { shard.topics.noteBusier(self) }
@@ -67,7 +68,7 @@ extension Topic {
         for index in mirrors.indices {
             let link = mirrors[index]
             let isFar = link.told > link.progress.seen && log.bytes(from: link.progress.seen) > MirrorLink.ahead
-            guard link.told < log.end || (!state.isLive && !link.isEnded), !isFar else { continue }
+            guard link.told < committed || (!link.isEnded && isOver), !isFar else { continue }
             tellMirror(at: index, now: now)
         }
         evict(now: now)
@@ -75,7 +76,7 @@ extension Topic {
 
     /// Tells the view on this shard of what was appended since it was told; false if there is nothing to tell.
     func advanceOwnView(now: Instant) -> Bool {
-        guard let index = mirrors.firstIndex(where: { $0.shard == shard.index }), mirrors[index].told < log.end
+        guard let index = mirrors.firstIndex(where: { $0.shard == shard.index }), mirrors[index].told < committed
         else { return false }
         tellMirror(at: index, now: now)
         return true
@@ -83,15 +84,16 @@ extension Topic {
 
     private func tellMirror(at index: Int, now: Instant) {
         let link = mirrors[index]
-        mirrors[index].told = log.end
-        mirrors[index].isEnded = !state.isLive
+        let end = committed
+        mirrors[index].told = end
+        mirrors[index].isEnded = isOver
         // A view on this shard reads the log itself.
-        let fresh = link.shard == shard.index ? [] : log.pieces(from: Swift.max(link.told, log.head))
+        let fresh = link.shard == shard.index ? [] : log.pieces(from: Swift.max(link.told, log.head), upTo: end)
         shard.tellMirror(
             link.shard, topic: self,
             advance: LogAdvance(
-                end: log.end, charged: log.charged, fresh: fresh, retained: retained, lost: lost,
-                typical: room.typical, state: state, isDeleted: isDeleted), now: now)
+                end: end, charged: log.charged(before: end), fresh: fresh, retained: retained, lost: lost,
+                typical: room.typical, state: visibleState, isDeleted: isDeleted && isOver), now: now)
     }
 
     /// The head moves to the oldest message that is retained or that someone waits for, and on until the bytes fit.
@@ -116,14 +118,14 @@ extension Topic {
         log.evict(before: sequence)
         shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
         // At once, or a shard would go on holding what is gone until the next message; one that lags hears it then.
-        for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == log.end {
+        for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == committed {
             tellMirror(at: index, now: now)
         }
     }
 
     /// Parked publishes are appended in order of arrival, as far as there is room.
     func serveParked(now: Instant) {
-        guard refused == nil else { return }
+        guard refused == nil, state.isLive else { return }
         while let waiting = parked.first {
             var charge = 0
             waiting.message.forEach { metadata, payload in
@@ -140,7 +142,7 @@ extension Topic {
                     line.update(channel)
                     accepted(channel, upTo: sequence)
                 } else {
-                    shard.tell(waiting.key, .acknowledged(sequence: sequence, epoch: epoch, accepted: 1))
+                    accepted(waiting.key, at: sequence)
                 }
                 return false
             }
@@ -231,9 +233,9 @@ extension Topic {
             MirrorLink(
                 shard: shard,
                 progress: MirrorProgress(
-                    seen: log.end, needed: log.head, horizon: nil, floor: nil, subscriptions: 1,
+                    seen: committed, needed: log.head, horizon: nil, floor: nil, subscriptions: 1,
                     dropped: DropCounts(), delivered: 0),
-                told: log.end, isEnded: !state.isLive))
+                told: committed, isEnded: isOver))
         idleSince = nil
     }
 
@@ -249,8 +251,8 @@ extension Topic {
 
     /// History that nobody waits for goes: memory is short.
     func relieve(now: Instant) {
-        guard forgotten < log.end || log.memory > 0 else { return }
-        forgotten = log.end
+        guard forgotten < committed || log.memory > 0 else { return }
+        forgotten = committed
         evictUnneeded()
         log.releaseLastChunk()
         tellForgotten(now: now)
@@ -272,14 +274,15 @@ extension Topic {
 
     /// Views on other shards hold chunks too. Those that are yet to be told of messages hear of it then.
     private func tellForgotten(now: Instant) {
-        for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == log.end {
+        for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == committed {
             tellMirror(at: index, now: now)
         }
     }
 
-    private func updateRoom() {
-        var horizon: SequenceNumber?
-        var floor: SequenceNumber?
+    /// What publishers have to leave room for: `block` subscriptions, and a store that has not committed everything.
+    func updateRoom() {
+        var floor = commits?.committed
+        var horizon = floor?.advanced(by: shard.limits.uncommitted)
         for link in mirrors {
             if let its = link.progress.horizon { horizon = Swift.min(horizon ?? its, its) }
             if let its = link.progress.floor { floor = Swift.min(floor ?? its, its) }

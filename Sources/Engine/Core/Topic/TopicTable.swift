@@ -94,7 +94,7 @@ final class TopicTable {
     /// Forgets a topic without a name, once nobody waits for its messages and its publishers know of its end. Returns
     /// whether it did.
     func forgetIfUnused(_ topic: Topic) -> Bool {
-        guard !hasName(topic), topic.mirrors.isEmpty, topic.refused == nil else { return false }
+        guard !hasName(topic), topic.mirrors.isEmpty, topic.refused == nil, topic.isCommitted else { return false }
         byEpoch[topic.epoch] = nil
         if let place = topic.held { held.remove(place) }
         topic.held = nil

@@ -34,6 +34,8 @@ final class TopicLedger {
     var isGone = false
     /// What the next message will be.
     var end: UInt64 = 1
+    /// Messages before this are committed; all of them if no store keeps the topic.
+    var committed: UInt64 = 1
     /// Messages by their sequence, as far as they are known.
     var numbers: [UInt64: Int] = [:]
     var charges: [UInt64: Int] = [:]
@@ -245,6 +247,10 @@ final class Journal {
             return referee.expect(
                 mayStand(number, at: sequence),
                 "m\(number) was acknowledged as \(sequence) of '\(message.topic)', which is not in the topic")
+        }
+        if let topic = topics[place.epoch], !topic.isGone {
+            referee.expect(
+                sequence < topic.committed, "m\(number) was acknowledged as \(sequence), which is not committed")
         }
         referee.expect(
             place.sequence == sequence, "m\(number) was acknowledged as \(sequence) and stands at \(place.sequence)")

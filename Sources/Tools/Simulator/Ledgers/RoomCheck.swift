@@ -24,7 +24,9 @@ struct RoomCheck {
     func run() {
         let subscribers = examiner.present
         for topic in topics {
-            let room = subscribers.filter { $0.epoch == topic.epoch }.compactMap(horizon).min()
+            let store = topic.committed.map { $0 + UInt64(plan.limits.uncommitted) }
+            let blockers = subscribers.filter { $0.epoch == topic.epoch }.compactMap(horizon)
+            let room = (blockers + [store].compactMap(\.self)).min()
             referee.expect(
                 topic.horizon == room,
                 "publishers to '\(topic.name)' may go up to \(text(topic.horizon)), and its subscriptions have room up "

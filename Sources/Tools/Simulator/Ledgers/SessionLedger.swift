@@ -315,8 +315,9 @@ final class SessionLedger {
             state = .ended
         case .live:
             let time = detachedAt.map { now - $0 }
+            // One that kept memory which others needed is cut off before.
             referee.expect(
-                time ?? 0 >= plan.limits.resumeTime,
+                time ?? 0 >= plan.limits.resumeTime || plan.isMemoryShort && time != nil,
                 "\(name) was ended \(time.map { "after \($0) ns without a socket" } ?? "with a socket")")
             state = .ended
         case .ended: break

@@ -106,6 +106,11 @@ final class SubscriberLedger: StreamLedger {
         referee.expect(!isCancelFed || connection.isHeld, "\(name) is still there after its CANCEL was read")
         checkCredit(now, connection)
         guard now.hasJoined else { return }
+        if let topic = journal.topic(now.epoch), !topic.isGone {
+            referee.expect(
+                now.viewEnd <= topic.committed,
+                "\(name) was told of messages up to \(now.viewEnd), committed are those up to \(topic.committed)")
+        }
         if cursor == nil { join(now) }
         guard let cursor else { return }
         let count = Int(now.delivered) - cursor.delivered
@@ -227,11 +232,11 @@ final class SubscriberLedger: StreamLedger {
         guard leaving == nil else { return }
         let topic = journal.topic(epoch)
         if let cursor, let topic {
-            unseen = cursor.waiting.count + Int(Swift.max(cursor.next, topic.end) - cursor.next)
+            unseen = cursor.waiting.count + Int(Swift.max(cursor.next, topic.committed) - cursor.next)
         }
         guard !isCancelFed, !isMistaken, let cursor, let seen, let topic, !topic.isGone else {
             // What came in the last moment of a topic was not seen.
-            let end = topic?.isGone == false ? topic?.end : nil
+            let end = topic?.isGone == false ? topic?.committed : nil
             // Nothing was asked for or published since the last look, and nothing waited that might have gone.
             let isIdle = cursor?.waiting.isEmpty ?? false || seen?.outstanding == 0
             let isSame = seen?.requested == askedFed && end != nil && seen?.viewEnd == end && isIdle
@@ -239,7 +244,7 @@ final class SubscriberLedger: StreamLedger {
             return
         }
         let isOver = cursor.hasFailed
-        let rest = cursor.waiting + (isOver ? [] : Array(cursor.next..<Swift.max(cursor.next, topic.end)))
+        let rest = cursor.waiting + (isOver ? [] : Array(cursor.next..<Swift.max(cursor.next, topic.committed)))
         // One that finds no room in its connection's output may be dropped for a smaller one behind it.
         let size = rest.reduce(0) { $0 + (topic.charges[$1] ?? client.output) + 64 }
         let hasRoom = size < room && !client.isPaced

@@ -119,6 +119,11 @@ final class Examiner {
         // It may have ended otherwise in the moment in which it was deleted.
         if !topic.isNamed { ledger.states.formUnion(["completed", "failed"]) }
         ledger.end = topic.end
+        let committed = topic.committed ?? topic.end
+        referee.expect(
+            ledger.committed <= committed && committed <= topic.end,
+            "'\(topic.name)' was committed up to \(ledger.committed), and is up to \(committed)")
+        ledger.committed = committed
         ledger.head = topic.head
         ledger.forgotten = topic.forgotten
         for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {

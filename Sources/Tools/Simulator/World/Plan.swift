@@ -38,9 +38,13 @@ public enum Feature: String, CaseIterable, Sendable {
     /// Crowds that do not read what they asked for, hold requests open and publish messages of every size, all that a
     /// broker of little memory allows.
     case overload
+    /// Topics that a store keeps, which commits messages late.
+    case store
 
     /// What is drawn from where nothing else is said.
     public static let usual = Set(allCases)
+    /// What was added later is drawn by itself, so that runs without it stay as they were.
+    static let drawnApart: Set<Feature> = [.overload, .store]
 }
 
 struct Plan {
@@ -75,7 +79,7 @@ struct Plan {
     ///   - apart: for what was added later, so that all other runs stay as they were.
     init(_ chance: Chance, permitted: Set<Feature>, required: Set<Feature>, apart: Chance) {
         var drawn: Set<Feature> = []
-        for feature in Feature.allCases where feature != .overload && chance.below(3) > 0 {
+        for feature in Feature.allCases where !Feature.drawnApart.contains(feature) && chance.below(3) > 0 {
             if permitted.contains(feature) { drawn.insert(feature) }
         }
         let strengths = [Feature.fire, .acknowledged, .channels].filter { permitted.contains($0) }
@@ -105,6 +109,8 @@ struct Plan {
         drawLimits(chance)
         let isDrawn = permitted.contains(.overload) && apart.isOne(in: 30)
         if isDrawn || required.contains(.overload) { overload(apart) }
+        let isStored = permitted.contains(.store) && apart.isOne(in: 4)
+        if isStored || required.contains(.store) { store(apart) }
     }
 
     /// One shard, and the limits that a broker has where nothing else is said.
@@ -112,6 +118,12 @@ struct Plan {
         var plan = Plan(Chance(seed: 1), permitted: [], required: [], apart: Chance(seed: 1))
         plan.limits = Limits()
         return plan
+    }
+
+    private mutating func store(_ apart: Chance) {
+        features.insert(.store)
+        limits.stored = TopicPattern.some(of: topics, apart)
+        limits.uncommitted = apart.pick([1, 2, 5, 50, 65_536])
     }
 
     private mutating func overload(_ apart: Chance) {
@@ -169,5 +181,13 @@ struct Plan {
             + "retain=\(limits.retain) bytes=\(limits.retainBytes) memory=\(limits.memory) output=\(limits.output) "
             + "grant=\(limits.grant) resume=\(limits.resumeTime),\(limits.resumeBuffer),\(limits.sessions) "
             + "features=\(names)"
+    }
+}
+
+extension TopicPattern {
+    /// All topics, or one of them.
+    fileprivate static func some(of topics: [String], _ chance: Chance) -> [TopicPattern] {
+        let text = chance.isOne(in: 2) ? ">" : chance.pick(topics)
+        return (try? TopicPattern(parsing: text)).map { [$0] } ?? []
     }
 }

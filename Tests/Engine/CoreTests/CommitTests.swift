@@ -1,0 +1,131 @@
+// Topics that a store keeps: nothing of a message is seen, and nobody is told of it, before it is committed.
+
+import ForebayWire
+import Testing
+
+@testable import Core
+
+@Suite struct CommitTests {
+    private func broker(_ shards: Int = 1, uncommitted: Int = 100) throws -> TestBroker {
+        var limits = Limits()
+        limits.stored = [try TopicPattern(parsing: ">")]
+        limits.uncommitted = uncommitted
+        return TestBroker(shards: shards, limits: limits)
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func nothingIsSeenOrAcknowledgedBefore(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let (subscriber, publisher) = (broker.connect(at), broker.connect(from))
+        subscriber.subscribe("t?meta=off")
+        publisher.publish("t", "a")
+        publisher.publish("t", "b", stream: 7)
+        publisher.fire("t", "c")
+        #expect(subscriber.received() + publisher.received() == [])
+        broker.commit(upTo: 2)
+        #expect(subscriber.received() == ["1:a"])
+        #expect(publisher.received().map { $0.prefix(2) } == ["3:"])
+        broker.commit()
+        #expect(subscriber.received() == ["1:b", "1:c"])
+        #expect(publisher.received().map { $0.prefix(2) } == ["7:"])
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func joinersSeeWhatIsCommitted(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let publisher = broker.connect(from)
+        for text in ["a", "b", "c"] { publisher.fire("t", text) }
+        broker.commit(upTo: 3)
+        let (joiner, second) = (broker.connect(at), broker.connect(from))
+        joiner.subscribe("t?replay=all&meta=on")
+        second.subscribe("t?replay=1&meta=on")
+        #expect(joiner.received() == ["1:[1]a", "1:[2]b"])
+        #expect(second.received() == ["1:[2]b"])
+        broker.commit()
+        #expect(joiner.received() == ["1:[3]c"])
+        #expect(second.received() == ["1:[3]c"])
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func channelsHearHowFarTheyAreCommitted(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let (subscriber, publisher) = (broker.connect(at), broker.connect(from))
+        subscriber.subscribe("t?meta=off")
+        publisher.channel("t?complete=true", "a")
+        publisher.items(["b", "c"])
+        publisher.complete()
+        _ = publisher.received()
+        broker.commit(upTo: 3)
+        #expect(publisher.received().count == 1)
+        #expect(subscriber.received() == ["1:a", "1:b"])
+        broker.commit()
+        // The channel's end, and with it the topic's, come behind its last message.
+        #expect(publisher.received().last?.hasSuffix("|") == true)
+        #expect(subscriber.received() == ["1:c", "1:|"])
+    }
+
+    @Test(arguments: DeliveryTests.placements)
+    func endsComeBehindWhatWasAppended(_ shards: Int, _ at: Int, _ from: Int) throws {
+        let broker = try broker(shards)
+        let (subscriber, publisher) = (broker.connect(at), broker.connect(from))
+        subscriber.subscribe("t?meta=off")
+        publisher.channel("t", "a")
+        _ = publisher.received()
+        broker.connect(from).publish("$SYS.topic.complete?name=t", "")
+        #expect(subscriber.received() == [])
+        #expect(publisher.received() == [])
+        // What comes now is refused, and does not get into the log.
+        publisher.items(["b"])
+        let late = broker.connect(from)
+        late.publish("t", "c")
+        #expect(late.received().first?.contains("completed") == true)
+        broker.commit()
+        #expect(subscriber.received() == ["1:a", "1:|"])
+        let heard = publisher.received()
+        #expect(heard.count == 2 && heard[1].contains("completed"), "\(heard)")
+        #expect(broker.appended.joined().isEmpty)
+    }
+
+    @Test func aDeletedTopicIsThereUntilItIsCommitted() throws {
+        let broker = try broker()
+        let (subscriber, publisher) = (broker.connect(), broker.connect())
+        publisher.publish("t", "a")
+        subscriber.subscribe("t?replay=all&meta=off")
+        publisher.publish("$SYS.topic.delete?name=t", "", stream: 7)
+        publisher.publish("t", "b", stream: 9)
+        broker.commit()
+        #expect(subscriber.received().first == "1:a")
+        #expect(publisher.received().count == 3)
+        #expect(broker.shards[0].topics.count == broker.shards[0].topics.namedCount)
+    }
+
+    @Test func publishersWaitWhereTooMuchIsNotCommitted() throws {
+        let broker = try broker(uncommitted: 2)
+        let (subscriber, publisher) = (broker.connect(), broker.connect())
+        subscriber.subscribe("t?meta=off")
+        for text in ["a", "b", "dropped"] { publisher.fire("t", text) }
+        publisher.publish("t", "c")
+        broker.commit(upTo: 2)
+        #expect(subscriber.received() == ["1:a"])
+        #expect(publisher.received() == [])
+        broker.commit()
+        #expect(subscriber.received() == ["1:b", "1:c"])
+        #expect(publisher.received().count == 1)
+    }
+
+    @Test func whatIsNotCommittedIsNotGivenUp() throws {
+        var limits = Limits()
+        limits.stored = [try TopicPattern(parsing: ">")]
+        (limits.retain, limits.retainBytes) = (1, 3000)
+        let broker = TestBroker(limits: limits)
+        let (subscriber, publisher) = (broker.connect(), broker.connect())
+        subscriber.subscribe("t?meta=off")
+        for number in 1...100 { publisher.fire("t", "\(number)") }
+        let log = try #require(broker.shards[0].topics["t"]?.log)
+        let taken = log.end.value - 1
+        #expect(log.head.value == 1 && log.bytes <= 3000 && taken > 1 && taken < 100)
+        broker.commit()
+        #expect(subscriber.received() == (1...taken).map { "1:\($0)" })
+        #expect(log.head == log.end.advanced(by: -1))
+    }
+}
