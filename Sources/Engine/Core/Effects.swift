@@ -113,8 +113,8 @@ public struct Effects {
     /// Credentials to be looked at, on another thread if it takes long: `authenticated` takes each answer.
     public var logins: [LoginRequest] = []
 
-    /// Messages of topics that a store keeps: `Shard.committed` takes how far it has them.
-    public var appended: [AppendedMessages] = []
+    /// For the store that keeps topics.
+    public var store: [StoreRequest] = []
 
     /// None yet, in a broker of `shards`.
     public init(shards: Int) {
@@ -125,7 +125,7 @@ public struct Effects {
     /// Nothing is to be carried out that a connection, another shard or the log waits for.
     public var isEmpty: Bool {
         flush.isEmpty && close.isEmpty && reading.isEmpty && handovers.isEmpty && log.isEmpty && logins.isEmpty
-            && appended.isEmpty
+            && store.isEmpty
             && mail.allSatisfy(\.isEmpty) && lateMail.allSatisfy(\.isEmpty)
     }
 

@@ -20,6 +20,8 @@ public struct Limits: Equatable, Sendable {
     /// Messages of such a topic that are not committed, above which publishers wait; their bytes are bounded by
     /// `retainBytes`.
     public var uncommitted = 65_536
+    /// Bytes of memory that the newest messages of such a topic may take.
+    public var resident = 16 << 20
 
     // Messages
     public var payload = 1 << 20

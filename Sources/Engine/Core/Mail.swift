@@ -83,6 +83,8 @@ struct TopicView: Sendable {
     var retained: SequenceNumber
     /// Messages before this were lost to the byte limit.
     var lost: SequenceNumber
+    /// A store has what is retained from before `head`.
+    var isStored: Bool
     /// What a recent message was charged, in bytes: publishers are granted nothing when there is no room for one.
     var typical: Int
 }
@@ -95,6 +97,8 @@ struct LogAdvance: Sendable {
     var retained: SequenceNumber
     /// Waiting messages before this were lost to the byte limit.
     var lost: SequenceNumber
+    /// The oldest message in memory.
+    var resident: SequenceNumber
     var typical: Int
     var state: TopicState
     /// The topic's name belongs to a new one from now on.

@@ -308,7 +308,7 @@ struct EntryCache {
         let before = run.size
         defer { made += run.size - before }
         let stop = place < runs.count ? Swift.min(runs[place].first, log.end) : log.end
-        while run.end < stop {
+        while run.end < stop, log.holds(run.end) {
             let piece = log.piece(of: run.end)
             guard run.add(piece.chunk, piece.chunk.entry(run.end - piece.first)) else { return }
         }

@@ -27,7 +27,7 @@ extension Shard {
                 return nil
             }
         }
-        mirror.entries.evict(before: mirror.log.head)
+        mirror.entries.evict(before: mirror.log.oldestHeld)
         mirror.noteRuns()
         let made = mirror.entries.made
         let run = mirror.entries.run(for: sequence, in: mirror.log, as: form, pool)
@@ -46,7 +46,7 @@ extension Shard {
         let size = EntryRun.size(of: sequence, in: mirror.log, as: form)
         work.note(made: Int(entry.payload) + Int(entry.metadata))
         let isLarge = Int(entry.payload) >= Work.worthATurn
-        mirror.entries[sizesAs: form].note(sequence, size, isLarge: isLarge, head: mirror.log.head)
+        mirror.entries[sizesAs: form].note(sequence, size, isLarge: isLarge, head: mirror.log.oldestHeld)
         return size
     }
 

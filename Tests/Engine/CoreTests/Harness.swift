@@ -19,6 +19,12 @@ final class TestBroker {
     private(set) var logins: [(shard: Int, request: LoginRequest)] = []
     /// By shard: what its store was given and has not committed.
     private(set) var appended: [[AppendedMessages]]
+    /// By epoch and sequence: what the stores have committed.
+    private var history: [UInt64: [UInt64: StoredMessage]] = [:]
+    /// What the stores need not keep is before this.
+    private(set) var trimmed: UInt64 = 1
+    /// What shards have asked their stores for.
+    private(set) var reads: [(shard: Int, request: HistoryRequest)] = []
     /// Sockets on their way to each shard.
     private var arrivals: [[(client: TestClient, handover: Handover)]]
     /// Shards take their turns at random, and leave work for later.
@@ -65,9 +71,36 @@ final class TestBroker {
     /// The stores commit the messages before `end`, or all that they have.
     func commit(upTo end: UInt64 = .max) {
         for (index, batches) in appended.enumerated() {
-            for batch in batches { shards[index].committed(batch.topic, upTo: min(batch.end, .init(end)), now: now) }
+            for batch in batches {
+                for (place, message) in batch.messages.enumerated() {
+                    history[batch.topic, default: [:]][batch.first.value + UInt64(place)] = message
+                }
+                shards[index].committed(batch.topic, upTo: min(batch.end, .init(end)), now: now)
+            }
             appended[index] = batches.filter { $0.end > .init(end) }
         }
+        run()
+    }
+
+    /// The stores bring what was asked for first, at most so many messages.
+    func bring(most: Int = .max) {
+        let (shard, request) = reads.removeFirst()
+        let end = min(request.end.value, request.first.value.addingClamped(UInt64(most)))
+        let messages = (request.first.value..<end).map { history[request.topic]![$0]! }
+        let found = StoredMessages(first: request.first, messages, budget: memory)
+        shards[shard].answer(request, .found(found), now: now)
+        run()
+    }
+
+    func answerLast() {
+        reads.insert(reads.removeLast(), at: 0)
+        bring()
+    }
+
+    /// The stores do not have what was asked for first.
+    func miss(_ answer: (HistoryRequest) -> HistoryAnswer) {
+        let (shard, request) = reads.removeFirst()
+        shards[shard].answer(request, answer(request), now: now)
         run()
     }
 
@@ -155,8 +188,10 @@ final class TestBroker {
         }
         shard.effects.handovers.removeAll()
         for (id, reading) in shard.effects.reading { clients[index]![id]?.isRead = reading }
-        appended[index] += shard.effects.appended
-        shard.effects.appended.removeAll()
+        for case .append(let messages) in shard.effects.store { appended[index].append(messages) }
+        for case .read(let request) in shard.effects.store { reads.append((index, request)) }
+        for case .trim(_, let end) in shard.effects.store { trimmed = end.value }
+        shard.effects.store.removeAll()
         log += shard.effects.log
         logins += shard.effects.logins.map { (index, $0) }
         shard.effects.logins.removeAll()

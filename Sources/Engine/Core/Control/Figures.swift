@@ -307,11 +307,15 @@ extension Shard {
     /// How many messages a topic is ahead of a subscription, and the age of the oldest of them.
     func lag(of subscriber: Subscriber, now: Instant) -> (messages: Int, age: UInt64) {
         guard subscriber.hasJoined else { return (0, 0) }
-        let log = subscriber.mirror.log
-        let next = Swift.max(subscriber.cursor.cursor, log.head)
-        guard next < subscriber.mirror.end, subscriber.cursor.waiting > 0 else { return (0, 0) }
-        let age = now.wall.subtractingReportingOverflow(log.timestamp(next))
-        return (subscriber.mirror.end - next, age.overflow ? 0 : UInt64(clamping: age.partialValue))
+        let view = subscriber.mirror
+        let cursor = subscriber.cursor.cursor
+        let next = view.isStored ? cursor : Swift.max(cursor, view.log.head)
+        guard next < view.end, subscriber.cursor.waiting > 0 else { return (0, 0) }
+        // Of those in a store, that of the next one in memory is known.
+        let known = Swift.max(next, view.log.head)
+        guard known < view.end else { return (view.end - next, 0) }
+        let age = now.wall.subtractingReportingOverflow(view.log.timestamp(known))
+        return (view.end - next, age.overflow ? 0 : UInt64(clamping: age.partialValue))
     }
 
     func behind(_ subscriber: Subscriber, now: Instant) -> UInt64 {

@@ -17,6 +17,8 @@ package struct Inspection {
         package var end: UInt64
         /// Of a topic that a store keeps: what is committed is before this.
         package var committed: UInt64?
+        /// The oldest message in memory or in the store.
+        package var kept: UInt64
         package var retained: UInt64
         package var lost: UInt64
         package var shed: (before: UInt64, used: Int)
@@ -156,7 +158,7 @@ extension Shard {
         Inspection.Topic(
             name: topic.name, epoch: topic.epoch, isNamed: topics.hasName(topic), state: topic.state.name,
             head: topic.log.head.value, end: topic.log.end.value,
-            committed: topic.commits?.committed.value, retained: topic.retained.value,
+            committed: topic.commits?.committed.value, kept: topic.oldest.value, retained: topic.retained.value,
             lost: topic.lost.value, shed: (topic.shed.before.value, topic.shed.used),
             forgotten: topic.forgotten.value, bytes: topic.log.bytes,
             memory: topic.log.memory, horizon: topic.room.horizon?.value, isBlocked: topic.room.floor != nil,
@@ -187,7 +189,7 @@ extension Shard {
             viewEnd: subscriber.known { $0.told.value } ?? subscriber.mirror.log.end.value,
             viewHead: subscriber.mirror.log.head.value,
             viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog,
-            isHeldUp: subscriber.awaitsForm || subscriber.isHeldUp)
+            isHeldUp: subscriber.awaitsForm || subscriber.awaitsHistory || subscriber.isHeldUp)
     }
 
     /// The payload of a message that this shard's topic holds, and what it is charged in bytes; nil if it holds none.

@@ -28,6 +28,8 @@ final class Log {
     private var largestCapacity = Chunk.largest
     /// A message of the last chunk carries metadata.
     private var isCarrying = false
+    /// What a store brought back from before `head`.
+    private(set) var history = History()
     /// Its chunks were made here.
     private var isOwner = false
 
@@ -41,12 +43,15 @@ final class Log {
         self.pieces = pieces
     }
 
-    deinit { letGo(pieces.count) }
+    deinit {
+        letGo(pieces.count)
+        history.evict(before: end)
+    }
 
     var window: SequenceRange { SequenceRange(lower: head, upper: end) }
 
     /// All pieces, for those who count memory.
-    var allPieces: [LogPiece] { pieces }
+    var allPieces: [LogPiece] { pieces + history.pieces }
 
     /// Bytes of memory that the chunks hold.
     var memory: Int { pieces.reduce(0) { $0 + $1.chunk.capacity } }
@@ -206,9 +211,24 @@ final class Log {
         return piece.chunk.entry(sequence - piece.first).timestamp
     }
 
-    /// The piece that holds `sequence`, which lies in `window`.
+    /// The piece that holds `sequence`, which this log holds.
     @inline(__always)
-    func piece(of sequence: SequenceNumber) -> LogPiece { pieces[index(of: sequence)] }
+    func piece(of sequence: SequenceNumber) -> LogPiece {
+        if sequence < head, let piece = history.piece(of: sequence) { return piece }
+        return pieces[index(of: sequence)]
+    }
+
+    /// Whether the message at `sequence`, which is before `end`, is here, or else in a store.
+    func holds(_ sequence: SequenceNumber) -> Bool { sequence >= head || history.piece(of: sequence) != nil }
+
+    /// The oldest message that is here.
+    var oldestHeld: SequenceNumber { history.first ?? head }
+
+    /// A store brought messages back.
+    func insert(_ piece: LogPiece, most: Int) { history.insert(piece, most: most) }
+
+    /// Nobody needs what a store brought back from before `sequence`.
+    func evictHistory(before sequence: SequenceNumber) { history.evict(before: sequence) }
 
     private func chargedBefore(_ sequence: SequenceNumber) -> UInt64 {
         guard sequence < end else { return charged }

@@ -8,6 +8,7 @@ extension Shard {
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
         let isWaiting = send(to: subscriber, quantum: quantum, now: now)
+        if subscriber.lacksHistory { askForHistory(subscriber) }
         subscriber.cursor.settle()
         note(subscriber, now: now)
         if isWaiting, !subscriber.isHungry {

@@ -16,6 +16,9 @@ final class Mirror {
     private(set) var log: Log
     /// The log is the owner's own; the owner appends and evicts.
     let sharesLog: Bool
+    /// A store has what the log does not hold.
+    var isStored = false
+    var reads = HistoryReads()
     var isAttached = false
     var state = TopicState.live
     var retained = SequenceNumber(1)
@@ -169,6 +172,8 @@ final class Mirror {
 
     /// Nobody looks at it any more: it holds no messages.
     func release() {
+        // They refer to the view.
+        reads = HistoryReads()
         log = Log()
         removeRuns()
     }
@@ -212,7 +217,10 @@ final class Mirror {
         typical = advance.typical
         state = advance.state
         if advance.isDeleted { shard.views.removeName(of: self) }
-        if !sharesLog { log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh) }
+        if !sharesLog {
+            log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh)
+            if isStored { log.evict(before: advance.resident) }
+        }
         round.begin(upTo: advance.end, count: members.count)
         goOn(most: shard.slice, now: now)
     }
@@ -294,7 +302,8 @@ final class Mirror {
             log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
             log.releaseLastChunk()
         }
-        entries.evict(before: log.head)
+        log.evictHistory(before: now.needed)
+        entries.evict(before: log.oldestHeld)
         guard now != told else { return nil }
         told = now
         return now

@@ -28,6 +28,9 @@ final class Subscriber: BoundStream, Timed {
     var isHungry: Bool { outputTurn != nil }
     /// Its next message is made in its form when a turn has time for that.
     var awaitsForm = false
+    /// Its next message is in the store, which it has to be asked for; and was, or will be when its turn has come.
+    var lacksHistory = false
+    var awaitsHistory = false
     /// Under which it can be given credit over plain HTTP; nil if it came otherwise, or has not begun.
     var streamID: SubscriptionID?
     /// What it has lost, as far as the shard's counters know.
@@ -69,14 +72,19 @@ final class Subscriber: BoundStream, Timed {
     /// What `read` finds in `cursor`; nil before there is one.
     func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
-    /// The messages to hand over next, as far as its credit reaches; nil if there are none. What `log` has given up of
-    /// them is lost.
+    /// The messages to hand over next, as far as its credit reaches; nil if there are none, or a store has the first.
+    /// What `log` has given up of them, and no store has, is lost.
     @inline(__always)
     func deliverable(in log: Log) -> SequenceRange? {
         while true {
             let range = cursor.deliverable
             guard !range.isEmpty else { return nil }
             if range.lower >= log.head { return range }
+            if mirror.isStored {
+                if log.holds(range.lower) { return range }
+                lacksHistory = true
+                return nil
+            }
             cursor.evict(before: log.head)
         }
     }

@@ -119,6 +119,7 @@ extension Shard {
             return SequenceRange(lower: topic.retained, upper: topic.committed)
         }
         let end = mirror.log.end
+        if mirror.isStored { return SequenceRange(lower: Swift.min(mirror.retained, end), upper: end) }
         return SequenceRange(lower: Swift.min(Swift.max(mirror.retained, mirror.log.head), end), upper: end)
     }
 
@@ -189,6 +190,7 @@ extension Shard {
         mirror.epoch = topic.epoch
         mirror.state = topic.visibleState
         mirror.lost = topic.lost
+        mirror.isStored = topic.stored != nil
         mirror.typical = topic.room.typical
         mirror.isAttached = true
         views.insert(mirror)
@@ -206,6 +208,7 @@ extension Shard {
         mirror.state = view.state
         mirror.retained = view.retained
         mirror.lost = view.lost
+        mirror.isStored = view.isStored
         mirror.typical = view.typical
         views.attach(mirror)
         let log = Log(head: view.head, end: view.end, charged: view.charged, pieces: view.pieces)

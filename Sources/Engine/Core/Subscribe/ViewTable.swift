@@ -5,6 +5,8 @@ final class ViewTable {
     private var byName = PartitionedDictionary<String, Mirror>()
     private var byEpoch = PartitionedDictionary<UInt64, Mirror>()
     private var dirty: [Mirror] = []
+    /// Pieces of history that the store was asked for and has not brought.
+    var readsUnderWay = 0
 
     /// Views by name and by epoch, a view in both counted twice.
     var count: Int { byName.count + byEpoch.count }

@@ -9,21 +9,6 @@
 
 import Replay
 
-/// Messages that a topic has appended, for its store. The driver reports when they are safe.
-public struct AppendedMessages: Sendable {
-    /// The topic's epoch.
-    public let topic: UInt64
-    public let first: SequenceNumber
-    /// The sequence after the last of them.
-    public let end: SequenceNumber
-    let pieces: [LogPiece]
-
-    /// Those of them from `sequence` on.
-    package func after(_ sequence: SequenceNumber) -> AppendedMessages {
-        AppendedMessages(topic: topic, first: sequence, end: end, pieces: pieces.filter { $0.end > sequence })
-    }
-}
-
 struct CommitLine {
     /// Who waits for a message to be committed.
     private enum Waiting {
@@ -147,7 +132,7 @@ extension Topic {
 }
 
 extension Shard {
-    /// The store has the messages of a topic before `end`: what was said in `Effects.appended` is safe so far.
+    /// The store has the messages of a topic before `end`: what `Effects.store` gave it is safe so far.
     /// - Parameter topic: its epoch. One that is gone is ignored.
     public func committed(_ topic: UInt64, upTo end: SequenceNumber, now: Instant) {
         moment = now

@@ -164,6 +164,7 @@ extension Topic {
     /// memory, whoever waits for them, unless a `block` subscription does.
     func shed(to share: Int, now: Instant) {
         let most = share - share / 4
+        if stored != nil { return giveBack(to: most, now: now) }
         guard log.memory > most else { return }
         let within = log.firstWithin(memory: most)
         let first = Swift.min(within, room.floor ?? within)

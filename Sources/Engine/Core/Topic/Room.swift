@@ -115,6 +115,9 @@ extension Topic {
     /// Whether a message needs no room that somebody reserved or waits for.
     func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
 
+    /// Whether a message goes beyond what late use of grants may add to the byte limit.
+    func isFarBeyond(_ charge: Int) -> Bool { room.held(log).map { $0 + charge > 2 * retention.bytes } ?? false }
+
     /// Whether a message fits between what cannot be evicted and the byte limit.
     func bytesFit(_ charge: Int) -> Bool {
         guard let held = room.held(log) else { return true }

@@ -33,6 +33,7 @@ final class Topic: Timed {
     let log = Log()
     /// Nil for a topic in memory.
     var commits: CommitLine?
+    var stored: StoredLog?
     /// The user who was the first to use it.
     var account: Account?
     /// What it retains: its rule's figures, or those of all topics.
@@ -103,6 +104,7 @@ final class Topic: Timed {
         lastUsed = now
         guard shard.limits.isStored(name) else { return }
         commits = CommitLine(end: log.end)
+        stored = StoredLog()
         updateRoom()
     }
 
@@ -113,7 +115,7 @@ final class Topic: Timed {
     /// The oldest message retained for replay.
     var retained: SequenceNumber {
         let committed = committed
-        let newest = committed.advanced(by: -Swift.min(retention.messages, committed - log.head))
+        let newest = committed.advanced(by: -Swift.min(retention.messages, committed - oldest))
         return Swift.max(newest, Swift.min(forgotten, committed))
     }
 
@@ -206,7 +208,7 @@ final class Topic: Timed {
             return reject(channel, Refusal(.beyondCredit, sent))
         }
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
-        if let held = room.held(log), held + charge > 2 * retention.bytes {
+        if isFarBeyond(charge) {
             return reject(
                 channel,
                 .rejected(
@@ -239,7 +241,7 @@ final class Topic: Timed {
     ) -> Bool {
         channel.awaitsFirst = false
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
-        guard channel.outstanding > 0 || hasPlace(charge) else {
+        guard hasPlace(charge) || channel.outstanding > 0 && !isFarBeyond(charge) else {
             if let refusal = shard.relief.parkRefusal(of: name) { return reject(channel, refusal) }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)

@@ -17,7 +17,7 @@ extension Topic {
         serveParked(now: now)
         tellNews()
         if parked.isEmpty { grant(now: now) }
-        if let new = commits?.takeNew(of: log, epoch: epoch) { shard.effects.appended.append(new) }
+        if let new = commits?.takeNew(of: log, epoch: epoch) { shard.effects.store.append(.append(new)) }
         noteBlocking(now)
         noteIdleness(now)
         if activity.note(published: published, now: now.monotonic), !isDeleted { shard.topics.noteBusier(self) }
@@ -88,34 +88,39 @@ extension Topic {
         mirrors[index].told = end
         mirrors[index].isEnded = isOver
         // A view on this shard reads the log itself.
-        let fresh = link.shard == shard.index ? [] : log.pieces(from: Swift.max(link.told, log.head), upTo: end)
+        let isOwn = link.shard == shard.index
+        let fresh = isOwn ? [] : log.pieces(from: Swift.max(link.told, log.head), upTo: end)
         shard.tellMirror(
             link.shard, topic: self,
             advance: LogAdvance(
                 end: end, charged: log.charged(before: end), fresh: fresh, retained: retained, lost: lost,
-                typical: room.typical, state: visibleState, isDeleted: isDeleted && isOver), now: now)
+                resident: log.head, typical: room.typical, state: visibleState, isDeleted: isDeleted && isOver),
+            now: now)
     }
 
     /// The head moves to the oldest message that is retained or that someone waits for, and on until the bytes fit.
     /// What a `block` subscription waits for and came after it joined is not given up.
     func evict(now: Instant) {
         evictUnneeded()
-        let within = log.firstWithin(retention.bytes)
-        guard within > log.head else { return }
+        let within = stored?.firstWithin(retention.bytes, log) ?? log.firstWithin(retention.bytes)
+        if stored != nil { unload(to: shard.limits.resident) }
+        guard within > oldest else { return }
         lose(before: Swift.min(within, room.floor ?? within), now: now)
     }
 
     private func evictUnneeded() {
-        log.evict(before: mirrors.reduce(retained) { Swift.min($0, $1.progress.needed) })
+        let needed = mirrors.reduce(retained) { Swift.min($0, $1.progress.needed) }
+        if stored == nil { log.evict(before: needed) } else { trim(before: needed) }
     }
 
     /// Gives up the head of the log, whoever waits for it.
     func lose(before sequence: SequenceNumber, to limit: LimitReached = .retainBytes, now: Instant) {
-        guard sequence > log.head else { return }
+        guard sequence > oldest else { return }
         lost = sequence
         if limit == .memory { shed = (sequence, shard.memory.used) }
         shard.reached(limit)
         log.evict(before: sequence)
+        trim(before: sequence)
         shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
         // At once, or a shard would go on holding what is gone until the next message; one that lags hears it then.
         for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == committed {
@@ -206,7 +211,7 @@ extension Topic {
     func deadline(now: UInt64) -> UInt64 {
         var due = Swift.min(reservations.deadline ?? .max, parked.first?.deadline ?? .max)
         if awaitsMemory { due = Swift.min(due, now + Shard.tickInterval) }
-        if retention.age > 0, Swift.max(forgotten, log.head) < log.end {
+        if retention.age > 0, Swift.max(forgotten, oldest) < log.end {
             due = Swift.min(due, now + Swift.max(Shard.tickInterval, retention.age / AgeMarks.count))
         }
         guard let idleSince, !TopicName.isSystem(name) else { return due }
@@ -233,7 +238,7 @@ extension Topic {
             MirrorLink(
                 shard: shard,
                 progress: MirrorProgress(
-                    seen: committed, needed: log.head, horizon: nil, floor: nil, subscriptions: 1,
+                    seen: committed, needed: oldest, horizon: nil, floor: nil, subscriptions: 1,
                     dropped: DropCounts(), delivered: 0),
                 told: committed, isEnded: isOver))
         idleSince = nil
@@ -251,6 +256,7 @@ extension Topic {
 
     /// History that nobody waits for goes: memory is short.
     func relieve(now: Instant) {
+        if stored != nil { return giveBack(to: 0, now: now) }
         guard forgotten < committed || log.memory > 0 else { return }
         forgotten = committed
         evictUnneeded()
@@ -273,7 +279,7 @@ extension Topic {
     }
 
     /// Views on other shards hold chunks too. Those that are yet to be told of messages hear of it then.
-    private func tellForgotten(now: Instant) {
+    func tellForgotten(now: Instant) {
         for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == committed {
             tellMirror(at: index, now: now)
         }
@@ -315,7 +321,7 @@ extension Topic {
     private func forgetOld(now: Instant) {
         ages.note(end: log.end, age: retention.age, now: now.monotonic)
         guard let old = ages.takeOld(age: retention.age, now: now.monotonic) else { return }
-        let before = Swift.max(forgotten, log.head)
+        let before = Swift.max(forgotten, oldest)
         forgotten = Swift.max(before, old)
         guard forgotten > before else { return }
         evictUnneeded()

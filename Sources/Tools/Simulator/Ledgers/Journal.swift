@@ -44,6 +44,8 @@ final class TopicLedger {
     var mayLag: Bool { charges.values.reduce(0, +) > 1 << 20 }
     /// As last seen.
     var head: UInt64 = 1
+    /// As `head`, with what its store has.
+    var kept: UInt64 = 1
     var lost: UInt64 = 1
     var forgotten: UInt64 = 1
     var horizon: UInt64?

@@ -91,7 +91,7 @@ struct ListCheck {
 
     private func figures(of topic: TopicLedger) -> [(name: String, value: String)] {
         let forgotten = Swift.min(topic.forgotten, topic.end)
-        let retained = Swift.min(UInt64(plan.limits.retain), topic.end - topic.head)
+        let retained = Swift.min(UInt64(plan.limits.retain), topic.end - topic.kept)
         let first = Swift.max(topic.end - retained, forgotten)
         let bytes = (topic.head..<topic.end).reduce(0) { $0 + (topic.charges[$1] ?? 0) }
         let open = channels.filter { $0.isAwaited && $0.topic == topic.name }

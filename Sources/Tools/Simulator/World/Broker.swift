@@ -18,8 +18,7 @@ final class Broker {
 
     /// What each shard has been sent and has not looked at, oldest first.
     private var inboxes: [[Letter]]
-    /// By shard: messages that its store is to keep, oldest first.
-    private var appended: [[AppendedMessages]]
+    private let store: Store
     /// Sockets that each shard has found in its inbox.
     private var arrivals: [[(wire: Wire, handover: Handover)]]
     /// Wires that are not closed, in the order in which they were opened.
@@ -42,7 +41,7 @@ final class Broker {
         memory = MemoryBudget(limit: plan.limits.memory)
         inboxes = Array(repeating: [], count: plan.shards)
         arrivals = Array(repeating: [], count: plan.shards)
-        appended = Array(repeating: [], count: plan.shards)
+        store = Store(plan, chance)
         wires = Array(repeating: [], count: plan.shards)
         wiresByID = Array(repeating: [:], count: plan.shards)
         pieces = .allocate(capacity: chance.pick([2, 5, 64]))
@@ -68,7 +67,7 @@ final class Broker {
     /// Nothing happens any more unless a client does something, or time passes.
     var isAtRest: Bool {
         shards.indices.allSatisfy {
-            inboxes[$0].isEmpty && appended[$0].isEmpty && shards[$0].effects.appended.isEmpty
+            inboxes[$0].isEmpty && store.isAtRest($0) && shards[$0].effects.store.isEmpty
                 && arrivals[$0].isEmpty && shards[$0].effects.flush.isEmpty && !wires[$0].contains { $0.isReady }
                 && (shards[$0].deadline ?? .max) > now.monotonic && !shards[$0].hasWork
         }
@@ -146,7 +145,7 @@ final class Broker {
         func post(_ batch: [Mail], to shard: Int) { broker.inboxes[shard].append(.mail(batch)) }
 
         func readInbox() {
-            broker.commit(index, isPartial)
+            broker.hearStore(index, isPartial)
             guard !isPartial || !broker.plan.has(.lateMail) || broker.chance.isOne(in: 2) else { return }
             broker.takeMail(index, most: isPartial ? 1 + broker.chance.below(broker.inboxes[index].count) : .max)
         }
@@ -220,20 +219,18 @@ final class Broker {
         }
     }
 
-    /// The store reports some of what it was given, topic by topic; a part of a batch at times.
-    private func commit(_ index: Int, _ isPartial: Bool) {
-        guard !appended[index].isEmpty else { return }
-        var count = isPartial ? chance.below(appended[index].count + 1) : appended[index].count
-        while count > 0, !appended[index].isEmpty {
-            count -= 1
-            let next = appended[index].removeFirst()
-            let length = Int(next.end.value - next.first.value)
-            let part = isPartial && length > 1 && chance.isOne(in: 2) ? 1 + chance.below(length - 1) : length
-            let end = SequenceNumber(next.first.value + UInt64(part))
-            trace.add(.commit, index, part)
-            Heap.engine { shards[index].committed(next.topic, upTo: end, now: now) }
+    private func hearStore(_ index: Int, _ isPartial: Bool) {
+        let shard = shards[index]
+        while let word = store.next(index, memory, isPartial) {
+            switch word {
+            case .committed(let topic, let end):
+                trace.add(.store, index, Int(end.value), "committed")
+                Heap.engine { shard.committed(topic, upTo: end, now: now) }
+            case .answer(let request, let answer):
+                trace.add(.store, index, Int(request.first.value), "\(answer)")
+                Heap.engine { shard.answer(request, answer, now: now) }
+            }
             examine(index, false)
-            if part < length { appended[index].insert(next.after(end), at: 0) }
         }
     }
 
@@ -283,8 +280,8 @@ final class Broker {
             trace.add(.log, index, 0, "\(record.message) \(record.fields.map { "\($0.key)=\($0.value)" })")
         }
         shards[index].effects.log.removeAll()
-        appended[index] += shards[index].effects.appended
-        shards[index].effects.appended.removeAll()
+        store.take(shards[index].effects.store, from: index)
+        shards[index].effects.store.removeAll()
     }
 
     private func remove(_ wire: Wire) {

@@ -125,6 +125,7 @@ final class Examiner {
             "'\(topic.name)' was committed up to \(ledger.committed), and is up to \(committed)")
         ledger.committed = committed
         ledger.head = topic.head
+        ledger.kept = topic.kept
         ledger.forgotten = topic.forgotten
         for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {
             guard let (payload, charge) = broker.shards[shard].message(sequence, of: topic.epoch) else {
@@ -148,23 +149,24 @@ final class Examiner {
         let retain = UInt64(plan.limits.retain)
         let oldest = topic.end - Swift.min(topic.end - 1, retain)
         referee.expect(
-            topic.head <= Swift.max(oldest, topic.lost, Swift.min(topic.forgotten, topic.end)),
-            "'\(topic.name)' has given up messages before \(topic.head), and retains those from \(oldest) on: \(topic)")
+            topic.kept <= Swift.max(oldest, topic.lost, Swift.min(topic.forgotten, topic.end)),
+            "'\(topic.name)' has given up messages before \(topic.kept), and retains those from \(oldest) on: \(topic)")
         // What was on its way when a `block` subscription on another shard was heard of goes beyond, once.
         let most = plan.limits.retainBytes * (topic.isBlocked ? 2 : 1)
         referee.expect(
             topic.bytes <= Swift.max(most, ledger.bytes) || topic.isBlocked && !ledger.isBlocked,
-            "the log of '\(topic.name)' holds \(topic.bytes) bytes, and \(most) are allowed")
+            "the log of '\(topic.name)' holds \(topic.bytes) bytes, and \(most) are allowed: \(topic)")
         ledger.bytes = topic.isBlocked ? topic.bytes : 0
         ledger.isBlocked = topic.isBlocked
         guard topic.end - topic.head < 300 else { return }
         var bytes = 0
         for sequence in topic.head..<topic.end { bytes += ledger.charges[sequence] ?? 0 }
         referee.expect(bytes == topic.bytes, "'\(topic.name)' counts \(topic.bytes) bytes, and holds \(bytes)")
-        // What was given up for want of bytes could not have stayed, unless all topics had to make room.
-        guard topic.lost > ledger.lost, topic.lost == topic.head, let charge = ledger.charges[topic.lost - 1] else {
-            return
-        }
+        // What was given up for want of bytes could not have stayed, unless all topics had to make room. A store gives
+        // up together what left memory together.
+        guard topic.committed == nil, topic.lost > ledger.lost, topic.lost == topic.head,
+            let charge = ledger.charges[topic.lost - 1]
+        else { return }
         bytes = charge
         for sequence in topic.lost..<topic.end { bytes += ledger.charges[sequence] ?? 0 }
         referee.expect(

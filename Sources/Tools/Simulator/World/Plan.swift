@@ -124,6 +124,7 @@ struct Plan {
         features.insert(.store)
         limits.stored = TopicPattern.some(of: topics, apart)
         limits.uncommitted = apart.pick([1, 2, 5, 50, 65_536])
+        limits.resident = apart.pick([0, 0, 5000, 16 << 20])
     }
 
     private mutating func overload(_ apart: Chance) {

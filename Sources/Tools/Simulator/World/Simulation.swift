@@ -109,7 +109,7 @@ public final class Simulation {
 
     /// Everybody reads all there is, and shards have turns, until nothing is left to do.
     private func rest() {
-        for _ in 0..<10_000 where referee.fault == nil {
+        for _ in 0..<30_000 where referee.fault == nil {
             step += 1
             examiner.examineMemory()
             for shard in 0..<plan.shards { broker.turn(shard, isPartial: false) }
@@ -244,7 +244,7 @@ public final class Simulation {
         referee.expect(
             seen.waiting.isEmpty,
             "\(ledger.name) asked for everything, and \(seen.waiting) still wait: "
-                + (ledger.client.session?.standing ?? "\(seen)"))
+                + (ledger.client.session?.standing ?? "\(seen)") + "; \(broker.tally) of \(broker.memory.limit)")
         referee.expect(
             ledger.received == Int(seen.delivered),
             "\(ledger.name) was handed \(seen.delivered) messages and received \(ledger.received)")

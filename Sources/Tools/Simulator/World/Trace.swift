@@ -5,7 +5,7 @@
 final class Trace {
     enum Kind: UInt8 {
         case plan, clock, act, turn, mail, read, end, lost, fire, writable, write, take, open, close, pause, log
-        case cut, handover, takeOver, commit
+        case cut, handover, takeOver, store
     }
 
     /// FNV-1a, over all events and bytes so far.

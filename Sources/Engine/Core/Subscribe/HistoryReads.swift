@@ -1,0 +1,107 @@
+// HistoryReads: which subscriptions of a view wait for messages from the store, and what is asked of it for them. Each
+// waits for one piece at a time, and several that need the same one share it. A few are under way at a time, so that
+// what is brought has not gone again before it is used.
+//
+//     lacks history ─▶ waiting ─▶ under way, with others ─▶ delivered to, and perhaps lacks history again
+
+import Replay
+
+struct HistoryReads {
+    private var waiting = TurnQueue<Subscriber>()
+    private var underWay: [(request: HistoryRequest, subscribers: [Subscriber])] = []
+
+    /// A subscription's next message is in the store.
+    mutating func append(_ subscriber: Subscriber) {
+        guard !subscriber.awaitsHistory else { return }
+        subscriber.awaitsHistory = true
+        waiting.append(subscriber)
+    }
+
+    /// What to ask for next; nil where enough is under way, or nobody waits. Those who need nothing any more, or have
+    /// it by now, are handed to `ready`.
+    mutating func next(_ view: Mirror, ready: (Subscriber) -> Void) -> HistoryRequest? {
+        while let subscriber = waiting.first {
+            let range = subscriber.isMember ? subscriber.cursor.deliverable : nil
+            guard let range, !range.isEmpty, !view.log.holds(range.lower) else {
+                waiting.popFirst()
+                subscriber.awaitsHistory = false
+                ready(subscriber)
+                continue
+            }
+            if let place = underWay.firstIndex(where: { $0.request.covers(range.lower) }) {
+                waiting.popFirst()
+                underWay[place].subscribers.append(subscriber)
+                continue
+            }
+            guard underWay.count < History.most else { return nil }
+            waiting.popFirst()
+            let end = Swift.min(range.upper, view.log.head)
+            let request = HistoryRequest(topic: view.epoch, first: range.lower, end: end)
+            underWay.append((request, [subscriber]))
+            return request
+        }
+        return nil
+    }
+
+    /// Someone whose turn has not come; nil if nobody waits.
+    mutating func giveUp() -> Subscriber? {
+        let subscriber = waiting.popFirst()
+        subscriber?.awaitsHistory = false
+        return subscriber
+    }
+
+    /// The store has answered. Returns who waited for it; nil where nothing of the kind was asked.
+    mutating func answered(_ request: HistoryRequest) -> [Subscriber]? {
+        guard let place = underWay.firstIndex(where: { $0.request.first == request.first }) else { return nil }
+        let subscribers = underWay.remove(at: place).subscribers
+        for subscriber in subscribers { subscriber.awaitsHistory = false }
+        return subscribers
+    }
+}
+
+extension HistoryRequest {
+    fileprivate func covers(_ sequence: SequenceNumber) -> Bool { first <= sequence && sequence < end }
+}
+
+extension Shard {
+    /// Subscriptions that are delivered to as soon as their history is there, before others have their turn.
+    private static let atOnce = 64
+
+    /// A subscription's next message is in the store: it is delivered to when that has been brought.
+    func askForHistory(_ subscriber: Subscriber) {
+        subscriber.lacksHistory = false
+        subscriber.mirror.reads.append(subscriber)
+        askForHistory(subscriber.mirror)
+    }
+
+    private func askForHistory(_ view: Mirror) {
+        // Where memory is short one piece at a time is brought to this shard; the others wait for a tick.
+        while views.readsUnderWay == 0 || memory.used <= memory.limit {
+            guard let request = view.reads.next(view, ready: makeLater) else { return }
+            views.readsUnderWay += 1
+            effects.store.append(.read(request))
+        }
+        while let subscriber = view.reads.giveUp() { makeWhenThereIsMemory(for: subscriber) }
+    }
+
+    /// What the store has of the messages that `Effects.store` asked for. A topic that nobody subscribes to any more is
+    /// ignored.
+    public func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
+        moment = now
+        views.readsUnderWay -= 1
+        defer { settle(now) }
+        guard let view = views[epoch: request.topic], let subscribers = view.reads.answered(request) else { return }
+        switch answer {
+        case .found(let messages):
+            assert(messages.piece.first <= request.first && request.first < messages.piece.end)
+            view.log.insert(messages.piece, most: memory.used > memory.limit ? 1 : History.most)
+        case .gone(let end): view.lose(before: end, now: now)
+        case .unreadable(let end):
+            for subscriber in subscribers where subscriber.isMember { subscriber.cursor.evict(before: end) }
+        }
+        for (count, subscriber) in subscribers.enumerated() where subscriber.isMember {
+            if count < Shard.atOnce { deliver(subscriber, now: now) } else { makeLater(for: subscriber) }
+        }
+        askForHistory(view)
+    }
+}

@@ -1,0 +1,81 @@
+// Store: what keeps topics in a run. It commits late, a part of a batch at times, and brings history late, in pieces
+// and in any order.
+
+import Core
+import Replay
+
+final class Store {
+    enum Word {
+        case committed(UInt64, upTo: SequenceNumber)
+        case answer(HistoryRequest, HistoryAnswer)
+    }
+
+    private struct Topic {
+        var kept = SequenceNumber.first
+        var messages: [SequenceNumber: StoredMessage] = [:]
+    }
+
+    private var topics: [UInt64: Topic] = [:]
+    /// By shard, oldest first.
+    private var appended: [[AppendedMessages]]
+    private var reads: [[HistoryRequest]]
+    private let chance: Chance
+
+    init(_ plan: Plan, _ chance: Chance) {
+        appended = Array(repeating: [], count: plan.shards)
+        reads = Array(repeating: [], count: plan.shards)
+        self.chance = chance
+    }
+
+    func isAtRest(_ shard: Int) -> Bool { appended[shard].isEmpty && reads[shard].isEmpty }
+
+    func take(_ requests: [StoreRequest], from shard: Int) {
+        for request in requests {
+            switch request {
+            case .append(let messages): appended[shard].append(messages)
+            case .read(let request): reads[shard].append(request)
+            case .trim(let topic, let end):
+                guard let kept = topics[topic]?.kept, end > kept else { continue }
+                for sequence in kept.value..<end.value { topics[topic]?.messages[SequenceNumber(sequence)] = nil }
+                topics[topic]?.kept = end
+            }
+        }
+    }
+
+    /// What the shard hears next; nil for nothing in this turn.
+    /// - Parameter isPartial: it need not hear everything.
+    func next(_ shard: Int, _ memory: MemoryBudget, _ isPartial: Bool) -> Word? {
+        if isAtRest(shard) || isPartial && chance.isOne(in: 2) { return nil }
+        if reads[shard].isEmpty || !appended[shard].isEmpty && chance.isOne(in: 2) { return commit(shard, isPartial) }
+        let request = reads[shard].remove(at: chance.below(reads[shard].count))
+        return .answer(request, answer(request, memory))
+    }
+
+    private func commit(_ shard: Int, _ isPartial: Bool) -> Word {
+        let next = appended[shard].removeFirst()
+        let length = Int(next.end.value - next.first.value)
+        let part = isPartial && length > 1 && chance.isOne(in: 2) ? 1 + chance.below(length - 1) : length
+        let end = SequenceNumber(next.first.value + UInt64(part))
+        for (index, message) in next.messages.prefix(part).enumerated() {
+            let sequence = SequenceNumber(next.first.value + UInt64(index))
+            topics[next.topic, default: Topic()].messages[sequence] = message
+        }
+        if part < length { appended[shard].insert(next.after(end), at: 0) }
+        return .committed(next.topic, upTo: end)
+    }
+
+    private func answer(_ request: HistoryRequest, _ memory: MemoryBudget) -> HistoryAnswer {
+        guard let topic = topics[request.topic], request.first >= topic.kept else {
+            return .gone(before: topics[request.topic]?.kept ?? request.end)
+        }
+        var messages: [StoredMessage] = []
+        var bytes = 0
+        let most = chance.pick([1, 5, 1000])
+        for sequence in request.first.value..<request.end.value where messages.count < most && bytes < 64 << 10 {
+            guard let message = topic.messages[SequenceNumber(sequence)] else { break }
+            messages.append(message)
+            bytes += message.size
+        }
+        return .found(StoredMessages(first: request.first, messages, budget: memory))
+    }
+}
