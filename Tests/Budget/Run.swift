@@ -81,7 +81,10 @@ final class Run {
         }
         var isAnswered = true
         if case .fired = scenario.source { isAnswered = false }
-        for bytes in answered where messages > 0 && (bytes > 0) != isAnswered {
+        // Few messages use too little of a channel's credit for it to be granted more.
+        var isTooFew = false
+        if case .channels = scenario.source { isTooFew = messages < Limits().grant }
+        for bytes in answered where messages > 0 && !isTooFew && (bytes > 0) != isAnswered {
             throw Fault(message: isAnswered ? "a publisher was not answered" : "a fire publish was answered")
         }
         switch scenario.unit {

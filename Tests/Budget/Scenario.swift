@@ -66,6 +66,9 @@ enum Catalogue {
         Scenario(name: "fanout-10", title: "10 subscribers, 128 bytes, 100 a read", subscribers: 10, rounds: 300),
         Scenario(name: "fanout-100", title: "100 subscribers, 128 bytes, 100 a read", subscribers: 100, rounds: 200),
         Scenario(
+            name: "single-100", title: "100 subscribers, 128 bytes, 1 a read", source: .channels(.messages(1)),
+            subscribers: 100, rounds: 300),
+        Scenario(
             name: "fanout-1-full", title: "1 subscriber, 128 bytes, reads of 128 KiB", source: .channels(.quantum),
             subscribers: 1, warmUp: 10, rounds: 40),
         Scenario(
@@ -101,6 +104,9 @@ enum Catalogue {
         Scenario(
             name: "grpc-100", title: "100 gRPC subscribers, 128 bytes, 100 a read", subscribers: 100, isGRPC: true,
             rounds: 100),
+        Scenario(
+            name: "grpc-single-100", title: "100 gRPC subscribers, 128 bytes, 1 a read",
+            source: .channels(.messages(1)), subscribers: 100, isGRPC: true, rounds: 200),
         Scenario(
             name: "grpc-100-full", title: "100 gRPC subscribers, 128 bytes, reads of 128 KiB",
             source: .channels(.quantum), subscribers: 100, isGRPC: true, warmUp: 10, rounds: 20),

@@ -17,7 +17,7 @@ public struct Credit: Sendable {
 
     /// All that was ever requested, in messages; saturates. A request of "no limit" counts with its figure.
     public private(set) var requested: UInt64 = 0
-    private var unspent: UInt32 = 0
+    @usableFromInline var unspent: UInt32 = 0
     /// When demand becomes unbounded.
     public let mode: Mode
     /// No figure limits the subscriber any more, nor ever will again.
@@ -31,6 +31,7 @@ public struct Credit: Sendable {
     public var outstanding: UInt64 { UInt64(unspent) }
 
     /// How many messages may be delivered now; `Int.max` when unbounded.
+    @inlinable
     public var available: Int { isUnbounded ? .max : Int(unspent) }
 
     /// The subscriber asks for `n` more messages.

@@ -38,13 +38,14 @@ public struct SequenceNumber: Comparable, Hashable, Sendable, CustomStringConver
         return -back
     }
 
-    @usableFromInline
+    @inlinable
     func adding(_ count: UInt64) -> SequenceNumber {
         let (sum, overflow) = value.addingReportingOverflow(count)
         return SequenceNumber(overflow ? .max : sum)
     }
 
     /// How many messages there are from `earlier` up to this one; 0 if `earlier` is not earlier.
+    @inlinable
     func distance(from earlier: SequenceNumber) -> UInt64 {
         value > earlier.value ? value - earlier.value : 0
     }
@@ -72,6 +73,7 @@ public struct SequenceRange: Hashable, Sendable, CustomStringConvertible {
     var length: UInt64 { upper.distance(from: lower) }
 
     /// The first `count` messages of the range, or all of it when it holds no more.
+    @inlinable
     func prefix(_ count: UInt64) -> SequenceRange {
         SequenceRange(lower: lower, upper: min(upper, lower.adding(count)))
     }

@@ -24,19 +24,20 @@ public struct Subscription: ~Copyable, Sendable {
     /// How many separate ranges of waiting messages are kept (`drop-newest`, `replace-newest`).
     public static let maxRanges = 64
 
-    private enum State: Sendable {
+    @usableFromInline
+    enum State: Sendable {
         case open
         /// Messages from `stop` on are not taken. The end is due once all below is delivered or lost.
         case ending(End, stop: SequenceNumber)
         case over
     }
 
-    private var state = State.open
-    private var waitingRanges: WaitingRanges
+    @usableFromInline var state = State.open
+    @usableFromInline var waitingRanges: WaitingRanges
     /// Messages below are delivered, waiting or lost; those from here on are pending.
-    private var settled: SequenceNumber
+    @usableFromInline var settled: SequenceNumber
     /// Where the topic ends, as far as it was told.
-    private var arrived: SequenceNumber
+    @usableFromInline var arrived: SequenceNumber
     /// The message after the last one delivered, or the first one it was to see.
     private var expected: SequenceNumber
 
@@ -115,6 +116,7 @@ public struct Subscription: ~Copyable, Sendable {
     // What there is to see
 
     /// How many messages wait; those of a batch that is not settled are not among them.
+    @inlinable @inline(__always)
     public var waiting: Int { Int(clamping: waitingRanges.count) }
 
     /// What waits, lowest first; for whoever audits a subscription.
@@ -138,6 +140,7 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     /// The lowest sequence that is still needed: the first message that waits or is pending, else the topic's end.
+    @inlinable @inline(__always)
     public var cursor: SequenceNumber {
         if !waitingRanges.isEmpty { return waitingRanges.first.lower }
         let pending = pending
@@ -146,11 +149,13 @@ public struct Subscription: ~Copyable, Sendable {
 
     /// Under `block`: publishers may append up to here (exclusive) without more than `buffer` messages waiting that
     /// arrived after it joined. Nil for other policies, and once it takes nothing more.
+    @inlinable @inline(__always)
     public var horizon: SequenceNumber? {
         floor?.adding(UInt64(waitingRanges.buffer))
     }
 
     /// Under `block`: messages from here on must not be evicted. Nil for other policies, and once it needs none.
+    @inlinable @inline(__always)
     public var floor: SequenceNumber? {
         guard overflow == .block else { return nil }
         switch state {
@@ -161,6 +166,7 @@ public struct Subscription: ~Copyable, Sendable {
 
     /// The next messages without a gap between them that may be handed over now: as many as the credit allows of what
     /// waits, and of what is pending if nothing else comes before it.
+    @inlinable @inline(__always)
     public var deliverable: SequenceRange {
         var range = pending
         if !waitingRanges.isEmpty {
@@ -179,6 +185,7 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     /// The terminal event that is due now: all that was taken is delivered or lost. It needs no credit.
+    @inlinable @inline(__always)
     public var end: End? {
         guard case .ending(let end, _) = state, waitingRanges.isEmpty, pending.isEmpty else { return nil }
         return end
@@ -276,7 +283,8 @@ public struct Subscription: ~Copyable, Sendable {
     // Within
 
     /// Arrivals that `settle()` has not yet seen to.
-    private var pending: SequenceRange {
+    @inlinable @inline(__always)
+    var pending: SequenceRange {
         switch state {
         case .open: SequenceRange(lower: settled, upper: arrived)
         case .ending(_, let stop): SequenceRange(lower: settled, upper: max(settled, min(stop, arrived)))

@@ -3,14 +3,15 @@
 // kept in a ring that is allocated once, when the second range is needed.
 
 /// The messages that wait, lowest first, in at most `Subscription.maxRanges` ranges that neither touch nor overlap.
-struct WaitingRanges: Sendable {
+@usableFromInline
+struct WaitingRanges: ~Copyable, Sendable {
     /// The messages at the head; empty only if nothing waits.
-    private(set) var first: SequenceRange
+    @usableFromInline private(set) var first: SequenceRange
     /// How many messages wait, in all ranges together.
-    private(set) var count: UInt64
+    @usableFromInline private(set) var count: UInt64
     /// How many may wait. A joiner's is `buffer` plus what it joined with, until at most `buffer` wait.
     private(set) var limit: UInt64
-    let buffer: UInt32
+    @usableFromInline let buffer: UInt32
 
     private var ringStart: UInt8 = 0
     private var ringCount: UInt8 = 0
@@ -25,6 +26,7 @@ struct WaitingRanges: Sendable {
         relax()
     }
 
+    @inlinable @inline(__always)
     var isEmpty: Bool { count == 0 }
 
     /// All ranges, lowest first.

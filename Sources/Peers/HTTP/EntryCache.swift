@@ -310,7 +310,10 @@ struct EntryCache {
         let stop = place < runs.count ? Swift.min(runs[place].first, log.end) : log.end
         while run.end < stop, log.holds(run.end) {
             let piece = log.piece(of: run.end)
-            guard run.add(piece.chunk, piece.chunk.entry(run.end - piece.first)) else { return }
+            let end = Swift.min(stop, piece.end)
+            while run.end < end {
+                guard run.add(piece.chunk, piece.chunk.entry(run.end - piece.first)) else { return }
+            }
         }
     }
 
