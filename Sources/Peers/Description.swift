@@ -21,7 +21,7 @@ enum Description: Sendable {
     }
 }
 
-extension Shard {
+final class Descriptions: ShardPart {//@
     /// - Parameter principal: who asks.
     func describeBroker(for principal: Principal, now: Instant) -> Description {
         var object = JSONObject()

@@ -7,7 +7,7 @@
 
 import Bytes
 
-extension Shard {
+final class Logins: ShardPart {//@
     /// Who a connection is if nothing more is said; nil if that is not enough.
     func unasked(_ connection: Connection) -> Principal? {
         access.unasked(connection.certificate)

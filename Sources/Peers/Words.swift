@@ -9,7 +9,7 @@ import HTTP2
 import Replay
 import RSocket
 
-extension Shard {
+final class Responses: ShardPart {//@
     // To a connection
 
     /// The connection is over for this reason; it is closed once that is written.

@@ -1,6 +1,6 @@
 // Mailroom: what other shards send.
 
-extension Shard {
+final class Mailroom: ShardPart {//@
     /// Messages from other shards, in the order each of them sent its own.
     public func receive(_ mail: [Mail], now: Instant) {
         moment = now

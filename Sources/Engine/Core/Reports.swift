@@ -5,7 +5,7 @@
 //
 //     view moved, event, loss ─▶ pending ──nothing under way──▶ report ──▶ heard ──▶ the next one
 
-struct Reports {
+final class Reports: ShardPart {//@
     /// Bytes of events that wait for one shard, and what each is charged beside its own.
     static let eventBytes = 1 << 20
     static let eventOverhead = 64
@@ -23,37 +23,40 @@ struct Reports {
         var underWay: Int?
     }
 
-    fileprivate var pending: [Pending]
+    private var pending: [Pending]
     /// Shards that have something to be told.
-    fileprivate var due: [Int] = []
+    private var due: [Int] = []
     /// Some of them can be told now.
     @inline(__always)
     var isDue: Bool { !due.isEmpty }
     /// Bytes of all events that wait or are on their way; they count as memory of the broker.
     private(set) var charged = 0
 
-    init(shards: Int) { pending = Array(repeating: Pending(), count: shards) }
+    override init(_ context: ShardContext) {
+        pending = Array(repeating: Pending(), count: context.shards)
+        super.init(context)
+    }
 
     /// The owner of a view is to be told how far it is.
-    mutating func add(_ view: Mirror) {
+    func add(_ view: Mirror) {
         pending[view.owner].views.append(view)
         note(view.owner)
     }
 
     /// False when as many events wait as may.
-    fileprivate mutating func add(_ event: [UInt8], to shard: Int, _ memory: MemoryBudget) -> Bool {
+    private func add(_ event: [UInt8], to shard: Int) -> Bool {
         let size = event.count + Reports.eventOverhead
         guard pending[shard].bytes + size <= Reports.eventBytes, memory.used <= memory.limit else { return false }
         pending[shard].events.append(event)
         pending[shard].bytes += size
-        charge(size, memory)
+        charge(size)
         note(shard)
         return true
     }
 
     /// The owner of a topic is to count publishes to it that came to nothing here. Where as many topics wait as may,
     /// those to others are counted in all alone.
-    mutating func add(_ losses: TopicLosses, of topic: String, to shard: Int) {
+    func add(_ losses: TopicLosses, of topic: String, to shard: Int) {
         if pending[shard].losses[topic] != nil {
             pending[shard].losses[topic]?.add(losses)
         } else if pending[shard].losses.count < Reports.most {
@@ -62,12 +65,12 @@ struct Reports {
         }
     }
 
-    private mutating func note(_ shard: Int) {
+    private func note(_ shard: Int) {
         if pending[shard].count == 1, pending[shard].underWay == nil { due.append(shard) }
     }
 
     /// What a shard is told next.
-    fileprivate mutating func take(_ shard: Int) -> Report {
+    private func take(_ shard: Int) -> Report {
         var report = Report()
         report.events = Array(pending[shard].events.prefix(Reports.most))
         pending[shard].events.removeFirst(report.events.count)
@@ -83,15 +86,25 @@ struct Reports {
         return report
     }
 
-    fileprivate mutating func heard(_ shard: Int, _ memory: MemoryBudget) {
-        charge(-(pending[shard].underWay ?? 0), memory)
+    func heard(by shard: Int) {
+        charge(-(pending[shard].underWay ?? 0))
         pending[shard].underWay = nil
         if pending[shard].count > 0 { due.append(shard) }
     }
 
-    private mutating func charge(_ bytes: Int, _ memory: MemoryBudget) {
+    private func charge(_ bytes: Int) {
         charged += bytes
         memory.add(bytes)
+    }
+
+    /// Has an event told to the shard that owns the topic of events. One that finds no room is lost, and counted.
+    func report(event: [UInt8], to shard: Int) {
+        if !add(event, to: shard) { reached(.events) }
+    }
+
+    /// Sends what is due. To be called when an input is dealt with.
+    func sendDue() {
+        while let shard = due.popLast() { send(.report(take(shard), from: index), to: shard) }
     }
 }
 
@@ -102,26 +115,4 @@ struct Report: Sendable {
     var events: [[UInt8]] = []
     /// By topic.
     var losses: [String: TopicLosses] = [:]
-}
-
-extension Shard {
-    /// Has an event told to the shard that owns the topic of events. One that finds no room is lost, and counted.
-    func report(event: [UInt8], to shard: Int) {
-        if !reports.add(event, to: shard, memory) { reached(.events) }
-    }
-
-    /// Sends what is due. To be called when an input is dealt with.
-    func sendReports() {
-        while let shard = reports.due.popLast() { send(.report(reports.take(shard), from: index), to: shard) }
-    }
-
-    /// Another shard told something.
-    func take(_ report: Report, from shard: Int, now: Instant) {
-        for (epoch, progress) in report.progress { topics[epoch: epoch]?.heard(progress, from: shard, now: now) }
-        for (topic, losses) in report.losses { topics[topic]?.losses.add(losses) }
-        for event in report.events { publishSystem(SystemTopic.events, event, now: now) }
-        send(.reportHeard(by: index), to: shard)
-    }
-
-    func reportHeard(by shard: Int) { reports.heard(shard, memory) }
 }

@@ -4,7 +4,7 @@
 import Bytes
 import Replay
 
-final class ShardContext {
+package final class ShardContext {
     /// This shard's place among `shards`.
     let index: Int
     let shards: Int
@@ -65,6 +65,15 @@ final class ShardContext {
 
     func log(_ level: LogRecord.Level, _ message: String, _ fields: [LogField] = []) {
         effects.log.append(LogRecord(level: level, message: message, fields: fields))
+    }
+
+    /// A connection's id, as lists and events tell it: `SHARD-PLACE-GENERATION`.
+    func text(_ id: ConnectionID) -> String { "\(index)-\(id.index)-\(id.generation)" }
+
+    /// A request came to nothing, or a stream failed.
+    func count(_ reason: RefusalReason) {
+        counters.streamErrors &+= 1
+        counters.refusals[reason] &+= 1
     }
 
     /// A limit was reached.

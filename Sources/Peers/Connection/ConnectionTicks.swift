@@ -1,7 +1,7 @@
 // What time alone changes about a connection: one that does not begin, is silent, leaves its answers unread, or whose
 // credentials expire.
 
-extension Shard {
+final class ConnectionTicks: ShardPart {//@
     func visit(_ connection: Connection, now: Instant) {
         guard !connection.isClosed else { return }
         connection.excuse(timers.stoodStill, now: now.monotonic)
@@ -13,7 +13,7 @@ extension Shard {
 
     /// When time alone will change something about a connection.
     private func deadline(of connection: Connection, now: Instant) -> UInt64 {
-        let soon = now.monotonic + Shard.tickInterval
+        let soon = now.monotonic + Timers.interval
         switch connection.phase {
         case .new where draining || connection.ticket != nil: return soon
         case .new: return connection.setupSince.addingClamped(limits.setupTime)
@@ -44,7 +44,7 @@ extension Shard {
             if let http = connection.http, http.session == nil {
                 return close(connection, reason: "the broker is shutting down", now: now)
             }
-            fatal(connection, ConnectionFault(.rejectedSetup, Shard.drainingRefusal.message), now: now)
+            fatal(connection, ConnectionFault(.rejectedSetup, Refusal.draining.message), now: now)
         // The driver answers in time.
         case .new where connection.ticket != nil:
             break

@@ -3,7 +3,7 @@
 
 import Bytes
 
-extension Shard {
+final class ConnectionUsers: ShardPart {//@
     /// Who asks on a stream that is being opened.
     func principal(of connection: Connection, _ stream: UInt32) -> Principal {
         if let http = connection.http { return http.exchange(of: stream)?.principal ?? .nobody }

@@ -3,7 +3,7 @@
 import Bytes
 import RSocket
 
-extension Shard {
+final class ConnectionInputs: ShardPart {//@
     /// As `admit`; nil if it is refused.
     public func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
         try? admit(peer: peer, face: face, now: now)
@@ -182,16 +182,6 @@ extension Shard {
         event("connection-opened", connection: connection, reason: nil)
     }
 
-    /// What was read and not dealt with, and answers that are not read, count as the broker's memory.
-    func charge(_ connection: Connection) {
-        let bytes = connection.isClosed ? 0 : connection.bufferedBytes
-        let undealt = connection.isHeld || connection.isBehind ? bytes : 0
-        if undealt != connection.undealt { pool.undealt += undealt - connection.undealt }
-        connection.undealt = undealt
-        if bytes != connection.charged { memory.addPending(bytes - connection.charged) }
-        connection.charged = bytes
-    }
-
     /// Goes on with what was put aside, as soon as the peer has read enough or a topic's owner has caught up.
     func resume(_ connection: Connection, now: Instant) {
         if connection.isHeld, !mustWait(connection) {
@@ -264,24 +254,6 @@ extension Shard {
         settle(now)
     }
 
-    /// The output has room: what waited for it goes on.
-    func fill(_ connection: Connection, now: Instant) {
-        feedHungry(connection, now: now)
-        if let http = connection.http {
-            feedCrowded(http, now: now)
-            answerHeldBack(http, now: now)
-        }
-        if !connection.waitingListings.isEmpty {
-            let listings = connection.waitingListings
-            connection.waitingListings.removeAll()
-            for listing in listings where streams[listing.handle] === listing {
-                listing.isWaiting = false
-                proceed(listing, now: now)
-            }
-        }
-        if !connection.isWritten { flush(connection) }
-    }
-
     /// A socket that was blocked takes bytes again.
     public func writable(_ id: ConnectionID, now: Instant) {
         moment = now
@@ -294,107 +266,4 @@ extension Shard {
         settle(now)
     }
 
-    /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they give
-    /// credit for; a connection is told and closed once there is nothing more for it, or nothing was asked of it for
-    /// `Limits.askTime`.
-    public func drain(now: Instant) {
-        moment = now
-        draining = true
-        sweep(.drainingTopics, now: now)
-        rateLimiter.payWaiting(self, now: now)
-        sweep(.drainingConnections, now: now)
-        settle(now)
-        // Not at once: what other shards have under way is to arrive before a connection is found to be done.
-        timers.nextTick = now.monotonic + Shard.tickInterval
-    }
-
-    func drain(_ connection: Connection, now: Instant) {
-        connection.lastMoved = now.monotonic
-        timers.touch(connection)
-        if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
-        guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { return }
-        tellWatchers(http)
-        flush(connection)
-    }
-
-    /// A connection of a draining shard goes when nothing more can be delivered to it.
-    func closeIfDrained(_ connection: Connection, now: Instant) {
-        // A list that waits while all is written has a peer that keeps its window closed, as one without credit.
-        guard connection.isWritten, connection.hungryCount == 0, connection.parkedBytes == 0,
-            connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
-        else { return }
-        let (delivered, waiting) = connection.standing
-        if delivered != connection.movedTo {
-            connection.movedTo = delivered
-            connection.lastMoved = now.monotonic
-        }
-        if waiting > 0, now.monotonic - connection.lastMoved < limits.askTime { return }
-        counters.undelivered &+= waiting
-        let goodbye = RSocketError(code: .connectionClose, message: Shard.drainingRefusal.message, scope: .connection)
-        fatal(connection, goodbye, now: now)
-    }
-
-    static var drainingRefusal: Refusal { Refusal(.unavailable, "The broker is shutting down; connect again later.") }
-
-    /// The connection that an input is about. The next tick looks at it.
-    @inline(__always)
-    func find(_ id: ConnectionID) -> Connection? {
-        guard let connection = connections[Handle(index: id.index, generation: id.generation)] else { return nil }
-        timers.touch(connection)
-        return connection
-    }
-
-    // A connection's end
-
-    /// Tells the peer what was wrong with the connection, and closes it when that is written.
-    /// - Parameter answer: says so to one that speaks another protocol.
-    func fatal(
-        _ connection: Connection, _ error: RSocketError, now: Instant, answer: ((inout ByteBuffer) -> Void)? = nil
-    ) {
-        switch connection.phase {
-        case .new, .open: break
-        case .closing, .closed: return
-        }
-        if connection.isDetached { return close(connection, reason: error.message, now: now) }
-        connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
-        forgetSession(of: connection)
-        for exchange in connection.http?.all ?? [] {
-            // What it would still send is waited for no more.
-            if connection.http?.http1 != nil { exchange.isHalfClosed = true }
-            finish(exchange, Refusal(error))
-        }
-        connection.end = error.message
-        dropStreams(of: connection, now: now)
-        connection.output.dropMessages()
-        if let answer { connection.output.connectionControl(answer) } else { sayFatal(error, on: connection) }
-        connection.output.isSealed = connection.http == nil
-        log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
-        if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }
-        if let limit = LimitReached(error.bound) { reached(limit) }
-        updateReading(connection)
-        if connection.http?.endsUntold == true { return close(connection, reason: error.message, now: now) }
-        flush(connection)
-    }
-
-    /// The connection is over: its streams end, its output is given back.
-    func close(_ connection: Connection, reason: String, now: Instant) {
-        guard !connection.isClosed else { return }
-        let reason = connection.end ?? reason
-        connection.end = reason
-        dropStreams(of: connection, now: now)
-        if let http = connection.http { http.takeErrors(into: &counters) }
-        connection.http?.http1?.giveBack()
-        connection.phase = .closed
-        if !connection.isDetached { uncountSocket(of: connection) }
-        forgetSession(of: connection)
-        charge(connection)
-        giveBack(connection)
-        connections.remove(connection.handle)
-        timers.connections.cancel(connection)
-        disenroll(connection)
-        effects.close.append(connection.id)
-        work.spent += Work.closing
-        log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
-        if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
-    }
 }

@@ -1,6 +1,6 @@
 // Reading: when a connection is read no more, and what it sent waits. The less memory there is, the sooner.
 
-extension Shard {
+final class Reading: ShardPart {//@
     /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
     /// is to ask for nothing more now.
     func mustWait(_ connection: Connection) -> Bool {

@@ -5,7 +5,7 @@ import Bytes
 import HTTP2
 import Replay
 
-extension Shard {
+final class EntryDelivery: ShardPart {//@
     /// Streams whose message goes beyond their window have their turns, as far as others have gone.
     func feedCrowded(_ http: HTTPFace, now: Instant) {
         while let exchange = http.nextCrowded(limit: http.mostBeyond(limits.beyondWindows)) {

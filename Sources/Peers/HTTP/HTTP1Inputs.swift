@@ -32,7 +32,7 @@ struct CurrentRequest {
     }
 }
 
-extension Shard {
+final class HTTP1Inputs: ShardPart {//@
     /// The first bytes of a connection that has sent none to the engine are not HTTP/2's.
     public func speaksHTTP1(on id: ConnectionID, now: Instant) {
         moment = now

@@ -7,7 +7,7 @@
 import Bytes
 import HTTP2
 
-extension Shard {
+extension HTTP1Inputs {
     /// The socket of a connection whose answer, a stream, was fetched is not the library's any more: `gather` tells
     /// what is to be written to it, and `receive` takes what comes.
     /// - Parameter rest: bytes of answers before this one that are still to be written.

@@ -6,7 +6,7 @@ import ForebayWire
 import HTTP2
 import Replay
 
-extension Shard {
+final class HTTPAdmin: ShardPart {//@
     // Admin
 
     func administer(_ message: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {

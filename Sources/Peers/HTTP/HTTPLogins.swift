@@ -3,7 +3,7 @@
 import Bytes
 import HTTP2
 
-extension Shard {
+final class HTTPLogins: ShardPart {//@
     /// Finds out who makes a request. False: it waits for the answer, and `admit` goes on with it.
     func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
         guard let authorization, !access.isOpen else {

@@ -20,7 +20,7 @@ extension HTTPFace {
     static let response = fields(GRPCHeads.response)
 }
 
-extension Shard {
+final class HTTPResponses: ShardPart {//@
     /// The call is understood: the head of its response goes out, which clients wait for.
     func begin(_ exchange: Exchange) {
         guard !exchange.isAnswered, !exchange.isFinished, let http = exchange.connection.http else { return }

@@ -8,7 +8,7 @@
 import Bytes
 import HTTP2
 
-extension Shard {
+extension HTTPCalls {
     /// Takes what came of such a call's message.
     func takeOnly(
         _ rest: inout UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant

@@ -7,7 +7,7 @@ import HTTP2
 import Replay
 import RSocket
 
-extension Shard {
+final class PlainRequests: ShardPart {//@
     /// Low bits of a subscription's id that name its shard; the others cannot be guessed.
     private static let shardBits: UInt64 = 0xFFFF
 
@@ -72,7 +72,7 @@ extension Shard {
             try asProblem { () throws(Refusal) in try subscribe(exchange, plain, call, now: now) }
         case .publish(let call):
             try asProblem { () throws(Refusal) in
-                if draining { throw Shard.drainingRefusal }
+                if draining { throw Refusal.draining }
                 try checkPublish(to: call.topic)
                 try expect(.publish, call.topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             }
@@ -97,7 +97,7 @@ extension Shard {
     private func subscribe(
         _ exchange: Exchange, _ plain: PlainExchange, _ call: SubscribeCall, now: Instant
     ) throws(Refusal) {
-        if draining { throw Shard.drainingRefusal }
+        if draining { throw Refusal.draining }
         if BrokerList(rawValue: call.topic) != nil {
             throw .invalid("'\(call.topic)' is a list, which HTTP does not have; ask for it over RSocket or gRPC.")
         }

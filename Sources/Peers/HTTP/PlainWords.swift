@@ -15,7 +15,7 @@ extension PlainExchange {
     }
 }
 
-extension Shard {
+extension HTTPResponses {
     // Answers
 
     /// A whole answer, which ends the exchange.

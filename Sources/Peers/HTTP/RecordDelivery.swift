@@ -5,7 +5,7 @@ import Bytes
 import HTTP2
 import Replay
 
-extension Shard {
+extension EntryDelivery {
     /// Bytes of records that one stream may have waiting for their turn, but one record at least.
     static let largestRecords = 64 << 10
 

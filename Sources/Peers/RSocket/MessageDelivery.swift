@@ -6,7 +6,7 @@ import Bytes
 import Replay
 import RSocket
 
-extension Shard {
+final class MessageDelivery: ShardPart {//@
     /// As `Output.worthASegment`, of a message that goes with metadata made for its subscriber, and so in several.
     static let worthSegments = 4 << 10
 

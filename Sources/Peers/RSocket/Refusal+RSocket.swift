@@ -64,10 +64,3 @@ extension RSocketError {
         self.init(code: code, message: fault.message, scope: .connection)
     }
 }
-
-extension Shard {
-    /// The connection is over for this reason; it is closed once the peer has been told.
-    func fatal(_ connection: Connection, _ fault: ConnectionFault, now: Instant) {
-        fatal(connection, RSocketError(fault), now: now)
-    }
-}

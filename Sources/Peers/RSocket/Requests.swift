@@ -5,7 +5,7 @@ import ForebayWire
 import Replay
 import RSocket
 
-extension Shard {
+final class RSocketRequests: ShardPart {//@
     func handle(_ event: Event, on connection: Connection, now: Instant) {
         switch event {
         case .setup(let setup):
@@ -81,7 +81,7 @@ extension Shard {
     ) {
         var topic: String?
         do throws(Refusal) {
-            if draining { throw Shard.drainingRefusal }
+            if draining { throw Refusal.draining }
             let tags = try routeTags(content.metadata, of: connection)
             switch kind {
             case .response, .fireAndForget:
@@ -206,50 +206,4 @@ extension Shard {
         if streams[stream.handle] === stream { drop(stream) }
     }
 
-    // Ends
-
-    /// Answers a request, and so ends its stream.
-    func reply(_ description: Description?, to stream: BoundStream) {
-        sayAnswer(description, to: stream)
-        drop(stream)
-    }
-
-    /// Ends a stream with an error, behind the messages or rows that were handed over before it.
-    func fail(_ stream: BoundStream, _ refusal: Refusal) {
-        guard streams[stream.handle] === stream else { return }
-        switch stream.kind {
-        case .subscriber:
-            sayFailed(refusal, to: stream)
-            unsafeDowncast(stream, to: Subscriber.self).end = refusal.message
-        case .listing: sayFailed(refusal, to: stream)
-        case .publisher, .call: sayRefused(refusal, on: stream.connection, stream: stream.stream)
-        }
-        drop(stream)
-    }
-
-    /// The same where a publisher's topic does not know yet: it is told as if the publisher had cancelled.
-    func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
-        if stream.kind == .publisher {
-            ended(unsafeDowncast(stream, to: Publisher.self), .cancelled, now: now)
-        }
-        fail(stream, refusal)
-    }
-
-    /// Forgets a stream: its end has been told, or nobody wants to know.
-    func drop(_ stream: BoundStream) {
-        stream.connection.close(stream: stream.stream)
-        if let exchange = stream.exchange {
-            exchange.bound = nil
-            if stream.isLasting { exchange.connection.http?.lasting -= 1 }
-            stream.exchange = nil
-        }
-        stream.connection.detach(stream)
-        streams.remove(stream.handle)
-        switch stream.kind {
-        case .subscriber: forget(unsafeDowncast(stream, to: Subscriber.self))
-        case .publisher: forget(unsafeDowncast(stream, to: Publisher.self))
-        case .listing: forget(unsafeDowncast(stream, to: Listing.self))
-        case .call: break
-        }
-    }
 }

@@ -11,7 +11,7 @@
 import Bytes
 import RSocket
 
-extension Shard {
+final class Resumption: ShardPart {//@
     // A session's beginning
 
     /// What a SETUP's token says against it, as far as can be told before it is known whose it is.

@@ -2,7 +2,7 @@
 
 import RSocket
 
-extension Shard {
+extension RSocketRequests {
     /// Lets a connection in by what its SETUP says, now or later.
     func logIn(_ connection: Connection, _ setup: Setup, now: Instant) {
         do throws(Refusal) {

@@ -69,7 +69,7 @@ final class HTTP1Broker {
     func advance(_ seconds: Double) {
         var rest = UInt64(seconds * 1e9)
         while rest > 0 {
-            let step = min(rest, Shard.tickInterval)
+            let step = min(rest, Timers.interval)
             now.monotonic += step
             rest -= step
             repeat {

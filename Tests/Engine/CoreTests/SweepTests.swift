@@ -108,7 +108,7 @@ import Testing
         func touched() -> Int { shard.views.named.count { $0.isTouched && !TopicName.isSystem($0.name) } }
         let before = touched()
         #expect(before > Shard.tickSlice)
-        broker.now.monotonic += Shard.tickInterval
+        broker.now.monotonic += Timers.interval
         shard.fire(now: broker.now)
         #expect(touched() > 0 && touched() < before)
         shard.fire(now: broker.now)

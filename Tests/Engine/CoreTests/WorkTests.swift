@@ -115,7 +115,7 @@ import Testing
         var turns = 0
         while shard.connections.count > 0, turns < 200 {
             let before = shard.connections.count
-            broker.now.monotonic += Shard.tickInterval / 100
+            broker.now.monotonic += Timers.interval / 100
             shard.beginTurn()
             shard.fire(now: broker.now)
             #expect(before - shard.connections.count <= Work.turn / Work.closing)
@@ -138,7 +138,7 @@ import Testing
         broker.now.monotonic += Limits().heartbeat + Limits.second
         var total = 0
         for _ in 0..<100 where total < 900 {
-            broker.now.monotonic += Shard.tickInterval / 100
+            broker.now.monotonic += Timers.interval / 100
             shard.beginTurn()
             shard.fire(now: broker.now)
             #expect(served() <= 300)

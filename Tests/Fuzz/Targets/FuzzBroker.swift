@@ -163,8 +163,8 @@ final class FuzzBroker {
 
     func advance(_ ticks: Int) {
         for _ in 0..<ticks {
-            now.monotonic += Shard.tickInterval
-            now.wall += Int64(Shard.tickInterval)
+            now.monotonic += Timers.interval
+            now.wall += Int64(Timers.interval)
             for shard in shards { shard.fire(now: now) }
             run()
         }

@@ -2,7 +2,7 @@
 
 import ForebayWire
 
-extension Shard {
+final class Authorization: ShardPart {//@
     /// - Parameter peer: address and port of who asks, for the log.
     /// - Throws: what to answer one who may not. A fire publish gets no answer, so the log tells of it as well.
     func expect(

@@ -1,7 +1,7 @@
 // Revoking: what ends when permissions are withdrawn, users removed, or tokens expire. What is still allowed goes on as
 // if nothing had happened.
 
-extension Shard {
+final class AccessReview: ShardPart {//@
     /// From now on `access` says who may do what. Streams that it no longer allows end with REJECTED or
     /// PERMISSION_DENIED; a connection of RSocket whose user is not let in any more ends behind them.
     public func reload(_ access: AccessTable, now: Instant) {

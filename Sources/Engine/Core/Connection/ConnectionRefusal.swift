@@ -29,7 +29,7 @@ public enum ConnectionRefusal: Error, Equatable, Sendable {
         case .connectionsPerAddress(let limit):
             "Your address has \(counted(limit, "connection")), the most allowed; close some."
         case .files: "The broker has no open file left for a connection; connect again later."
-        case .draining: Shard.drainingRefusal.message
+        case .draining: Refusal.draining.message
         }
     }
 }

@@ -23,6 +23,8 @@ public struct Refusal: Error, Sendable {
     static func invalid(_ message: String) -> Refusal { Refusal(.invalid, message) }
     static func rejected(_ message: String) -> Refusal { Refusal(.limit, message) }
 
+    static var draining: Refusal { Refusal(.unavailable, "The broker is shutting down; connect again later.") }
+
     /// Of a message, when all of a connection's that are not complete need more than `limit` bytes.
     static func unfinished(limit: Int) -> Refusal {
         rejected("The connection's unfinished messages need more than \(limit) bytes: send fewer at a time.")

@@ -67,7 +67,7 @@ struct UnreadMemory {
     private static func bits(_ count: Int) -> Int { Int.bitWidth - count.leadingZeroBitCount }
 }
 
-extension Shard {
+final class UnreadRelief: ShardPart {//@
     /// A tick has ended.
     func relieveUnread(now: Instant) {
         guard let unread else {

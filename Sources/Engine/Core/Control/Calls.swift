@@ -146,7 +146,7 @@ public struct ControlRequest: Sendable {
 /// A call that waits for its topic's owner.
 final class Call: BoundStream {}
 
-extension Shard {
+final class ControlCalls: ShardPart {//@
     public static let version = "0.1.0"
 
     /// - Parameter request: nil asks for the broker.

@@ -267,11 +267,11 @@ public struct ConnectionSums: Sendable {
     }
 }
 
-extension Shard {
-    func figures(of topic: Topic, now: Instant) -> TopicFigures {
+extension TopicFigures {
+    init(_ topic: Topic, now: Instant) {
         var error: String?
         if case .failed(let reason) = topic.state { error = reason }
-        return TopicFigures(
+        self.init(
             name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.madeAt, now.monotonic),
             state: topic.state.name, error: error, first: topic.retained.value,
             next: topic.committed.value, retained: topic.committed - topic.retained, retention: topic.retention,
@@ -286,12 +286,15 @@ extension Shard {
             blocked: topic.blocked(now: now.monotonic),
             blockedNow: topic.blockedSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0)
     }
+}
 
-    func figures(of subscriber: Subscriber, now: Instant) -> SubscriptionFigures {
+extension SubscriptionFigures {
+    /// - Parameter connection: the id of its connection.
+    init(_ subscriber: Subscriber, connection: String, now: Instant) {
         let credit = subscriber.known { $0.credit } ?? subscriber.early
-        let (lag, age) = lag(of: subscriber, now: now)
-        return SubscriptionFigures(
-            id: subscriber.id, topic: subscriber.mirror.name, connection: text(subscriber.connection.id),
+        let (lag, age) = subscriber.lag(now: now)
+        self.init(
+            id: subscriber.id, topic: subscriber.mirror.name, connection: connection,
             peer: subscriber.connection.peer, user: subscriber.principal.user, stream: subscriber.stream,
             policy: subscriber.options.overflow,
             buffer: subscriber.options.buffer, requested: credit.isUnbounded ? nil : credit.requested,
@@ -299,18 +302,20 @@ extension Shard {
             delivered: subscriber.known { $0.delivered } ?? 0,
             waiting: subscriber.known { $0.waiting } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             missed: subscriber.known { $0.missedAtStart } ?? 0,
-            next: subscriber.known { $0.cursor.value } ?? 0, lag: lag, age: age, behind: behind(subscriber, now: now),
-            waitsFor: waitsFor(subscriber),
+            next: subscriber.known { $0.cursor.value } ?? 0, lag: lag, age: age, behind: subscriber.behind(now: now),
+            waitsFor: subscriber.waitsFor,
             asked: now.monotonic - Swift.min(subscriber.askedAt, now.monotonic), meta: subscriber.options.meta)
     }
+}
 
+extension Subscriber {
     /// How many messages a topic is ahead of a subscription, and the age of the oldest of them.
-    func lag(of subscriber: Subscriber, now: Instant) -> (messages: Int, age: UInt64) {
-        guard subscriber.hasJoined else { return (0, 0) }
-        let view = subscriber.mirror
-        let cursor = subscriber.cursor.cursor
-        let next = view.isStored ? cursor : Swift.max(cursor, view.log.head)
-        guard next < view.end, subscriber.cursor.waiting > 0 else { return (0, 0) }
+    func lag(now: Instant) -> (messages: Int, age: UInt64) {
+        guard hasJoined else { return (0, 0) }
+        let view = mirror
+        let first = cursor.cursor
+        let next = view.isStored ? first : Swift.max(first, view.log.head)
+        guard next < view.end, cursor.waiting > 0 else { return (0, 0) }
         // Of those in a store, that of the next one in memory is known.
         let known = Swift.max(next, view.log.head)
         guard known < view.end else { return (view.end - next, 0) }
@@ -318,12 +323,12 @@ extension Shard {
         return (view.end - next, age.overflow ? 0 : UInt64(clamping: age.partialValue))
     }
 
-    func behind(_ subscriber: Subscriber, now: Instant) -> UInt64 {
-        subscriber.behindSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0
+    func behind(now: Instant) -> UInt64 {
+        behindSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0
     }
 
-    func waitsFor(_ subscriber: Subscriber) -> WaitsFor {
-        guard subscriber.hasJoined, subscriber.cursor.waiting > 0 else { return .nothing }
-        return subscriber.cursor.credit.available == 0 ? .credit : .socket
+    var waitsFor: WaitsFor {
+        guard hasJoined, cursor.waiting > 0 else { return .nothing }
+        return cursor.credit.available == 0 ? .credit : .socket
     }
 }

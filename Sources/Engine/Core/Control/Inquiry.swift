@@ -103,7 +103,7 @@ public struct SurveyPart: Sendable {
     public init(counters: ShardCounters) { self.counters = counters }
 }
 
-extension Shard {
+final class Surveys: ShardPart {//@
     public func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer {
         moment = now
         switch inquiry {

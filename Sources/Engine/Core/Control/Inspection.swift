@@ -108,7 +108,7 @@ package struct Inspection {
     package init() {}
 }
 
-extension Shard {
+package final class Inspector: ShardPart {//@
     /// How many there are of what an engine of its own accord needs memory for.
     package struct Population: Equatable {
         package var connections = 0

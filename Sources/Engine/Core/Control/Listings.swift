@@ -63,7 +63,7 @@ struct ListPages {
     }
 }
 
-extension Shard {
+final class Listings: ShardPart {//@
     func openListing(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant
     ) throws(Refusal) {

@@ -56,7 +56,7 @@ package struct MemoryTally: CustomStringConvertible {
     fileprivate mutating func add(mail bytes: Int) { mail += bytes }
 }
 
-extension Shard {
+extension Inspector {
     /// Adds what this shard refers to; mail that has left it is another's to add.
     package func add(to tally: inout MemoryTally) {
         for topic in topics.all {

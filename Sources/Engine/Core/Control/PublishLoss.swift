@@ -105,7 +105,7 @@ public struct LastLoss: Sendable {
     public var reason: PublishLoss
 }
 
-extension Shard {
+final class PublishLosses: ShardPart {//@
     /// Fire publishes to a topic that lives here were not taken.
     func dropped(_ loss: PublishLoss, of topic: Topic) {
         counters.publishesDropped[loss] &+= 1

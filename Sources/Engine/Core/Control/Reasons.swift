@@ -107,11 +107,3 @@ public enum LimitReached: Int, TallyKey {
     }
 
 }
-
-extension Shard {
-    /// A request came to nothing, or a stream failed.
-    func count(_ reason: RefusalReason) {
-        counters.streamErrors &+= 1
-        counters.refusals[reason] &+= 1
-    }
-}

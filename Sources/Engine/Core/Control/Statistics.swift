@@ -92,17 +92,6 @@ public struct ShardCounters: Sendable {
     }
 }
 
-extension Shard {
-    /// The counters, with what there is now.
-    func currentCounters() -> ShardCounters {
-        topics.countBlocked(0, now: moment.monotonic)
-        counters.connections = connections.count
-        counters.subscriptions = subscriptions.count
-        counters.topics = topics.namedCount
-        return counters
-    }
-}
-
 /// The latest counters of every shard, on the shard that owns `$SYS.stats`.
 struct Statistics {
     private var latest: [ShardCounters]
@@ -170,5 +159,37 @@ struct Statistics {
         before = total
         beforeAt = now.monotonic
         return object
+    }
+}
+
+/// Has `$SYS.stats` told of this shard, or tells it itself where this shard owns that topic.
+final class BrokerStatistics: ShardPart {//@
+    private var statistics: Statistics
+
+    /// The counters, with what there is now.
+    func currentCounters() -> ShardCounters {
+        topics.countBlocked(0, now: moment.monotonic)
+        counters.connections = connections.count
+        counters.subscriptions = subscriptions.count
+        counters.topics = topics.namedCount
+        return counters
+    }
+
+    func tell(now: Instant) {
+        timers.nextStatistics = now.monotonic + Limits.second
+        rateLimiter.sweep()
+        let counters = currentCounters()
+        // Of the next second, another one may be told.
+        self.counters.lostTopic = ""
+        let owner = owner(of: SystemTopic.stats)
+        if owner == index {
+            statistics.take(counters, from: index)
+            publishSystem(
+                SystemTopic.stats, statistics.object(memory: memory.used, limit: memory.limit, now: now).bytes(),
+                now: now)
+            if let loss = statistics.loss { effects.log.append(loss) }
+        } else {
+            send(.stats(shard: index, counters), to: owner)
+        }
     }
 }

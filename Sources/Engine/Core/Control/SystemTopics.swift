@@ -22,7 +22,7 @@ enum SystemTopic {
     }
 }
 
-extension Shard {
+final class Events: ShardPart {//@
     // Each event is one JSON object with `event`, `time_ns` and what it is about.
 
     func event(_ name: String, topic: String, epoch: UInt64) {
@@ -80,6 +80,4 @@ extension Shard {
             topic.append(metadata: nil, payload: payload, charge: charge, now: now)
         }
     }
-
-    func text(_ id: ConnectionID) -> String { "\(index)-\(id.index)-\(id.generation)" }
 }

@@ -2,7 +2,7 @@
 
 import Replay
 
-extension Shard {
+final class PublisherNotices: ShardPart {//@
     /// What a topic tells one of its publishers, wherever that is.
     func tell(_ key: StreamKey, _ notice: PublisherNotice) {
         if key.shard == index {

@@ -4,7 +4,7 @@ import Bytes
 import ForebayWire
 import Replay
 
-extension Shard {
+final class Publishing: ShardPart {//@
     // From the peer
 
     /// Refuses names that no client may publish to.
@@ -96,16 +96,6 @@ extension Shard {
                 connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
                 complete: complete, metadata: metadata, payload: payload, isPaid: isPaid, now: now)
         }
-    }
-
-    /// The topic of a target that lives here, made if there is none.
-    private func topic(
-        of target: PublishTarget, for account: @autoclosure () -> Account?, now: Instant
-    ) throws(Refusal) -> Topic {
-        if let place = target.place, let topic = topics[place] { return topic }
-        let topic = try topic(named: target.name, for: account(), now: now)
-        target.place = topic.place
-        return topic
     }
 
     /// Whether one more publish of `size` bytes might be parked.
@@ -229,56 +219,6 @@ extension Shard {
         forward(publisher.outgoing.weight, of: publisher.connection)
         send(.items(key(publisher), publisher.connection.id, publisher.outgoing), to: publisher.owner)
         publisher.outgoing.removeAll()
-    }
-
-    func key(_ stream: BoundStream) -> StreamKey { StreamKey(shard: index, handle: stream.handle) }
-
-    // At the owner
-
-    /// Opens a channel, or takes an acknowledged publish.
-    func open(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
-        do throws(Refusal) {
-            let topic = try topic(named: request.name, for: request.account, now: now)
-            topic.publish(key, request, now: now)
-            if request.isChannel, let channel = topic.channels[key] { bind(channel, now: now) }
-        } catch {
-            refusedPublish(error, of: request.name)
-            tell(key, .refused(error))
-        }
-    }
-
-    /// Remembers a channel where its later messages will look for it.
-    private func bind(_ channel: Channel, now: Instant) {
-        if channel.key.shard == index {
-            (streams[channel.key.handle] as? Publisher)?.channel = channel
-        } else {
-            remoteChannels[channel.key] = channel
-        }
-    }
-
-    func take(_ batch: MessageBatch, from key: StreamKey, now: Instant) {
-        guard let channel = remoteChannels[key] else { return }
-        batch.forEach { metadata, payload in
-            channel.topic.item(channel, metadata: metadata, payload: payload, now: now)
-        }
-    }
-
-    func take(_ batch: FrameBatch, from key: StreamKey, now: Instant) {
-        guard let channel = remoteChannels[key] else { return }
-        batch.withRun { channel.topic.items(channel, $0, now: now) }
-    }
-
-    func takeFire(_ batch: MessageBatch, name: String, _ account: Account?, now: Instant) {
-        let topic: Topic
-        do throws(Refusal) {
-            topic = try self.topic(named: name, for: account, now: now)
-        } catch {
-            return dropped(PublishLoss(error), of: name, count: batch.count)
-        }
-        batch.forEach { metadata, payload in
-            topic.fire(metadata: metadata, payload: payload, now: now)
-            return true
-        }
     }
 
     /// Its stream is over.

@@ -3,7 +3,7 @@
 import Bytes
 import Replay
 
-extension Shard: RateLimitedPublishers {
+extension Publishing: RateLimitedPublishers {
     /// Has an acknowledged publish, or the opening of a channel, wait for tokens.
     func park(_ publisher: Publisher, _ request: PublishRequest, _ meter: Meter, now: Instant) {
         var pending = request

@@ -216,7 +216,7 @@ final class RateLimiter {
         while left > 0, let waiting = meter.parked.first {
             left -= 1
             meter.parked.removeFirst()
-            publishers.refuse(waiting.key, Shard.drainingRefusal, .draining, now: now)
+            publishers.refuse(waiting.key, Refusal.draining, .draining, now: now)
         }
     }
 }

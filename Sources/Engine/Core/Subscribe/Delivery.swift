@@ -3,7 +3,7 @@
 
 import Replay
 
-extension Shard {
+final class Delivery: ShardPart {//@
     /// Hands over what may be handed over now, applies the overflow policy to the rest, and ends the subscription if
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {

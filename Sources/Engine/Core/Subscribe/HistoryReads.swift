@@ -63,7 +63,7 @@ extension HistoryRequest {
     fileprivate func covers(_ sequence: SequenceNumber) -> Bool { first <= sequence && sequence < end }
 }
 
-extension Shard {
+final class HistoryReading: ShardPart {//@
     /// Subscriptions that are delivered to as soon as their history is there, before others have their turn.
     private static let atOnce = 64
 

@@ -4,7 +4,7 @@ import Bytes
 import ForebayWire
 import Replay
 
-extension Shard {
+final class Subscribing: ShardPart {//@
     // From the peer
 
     func subscribe(

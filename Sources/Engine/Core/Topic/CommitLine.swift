@@ -130,13 +130,3 @@ extension Topic {
         }
     }
 }
-
-extension Shard {
-    /// The store has the messages of a topic before `end`: what `Effects.store` gave it is safe so far.
-    /// - Parameter topic: its epoch. One that is gone is ignored.
-    public func committed(_ topic: UInt64, upTo end: SequenceNumber, now: Instant) {
-        moment = now
-        topics[epoch: topic]?.commit(upTo: end, now: now)
-        settle(now)
-    }
-}

@@ -106,7 +106,7 @@ final class MemoryRelief {
         context.pool.removeSpares()
         removeUnusedForms()
         let isRoundOver = relieveTopics(goal, now: now)
-        if isRoundOver, memory.used > goal { next = now.monotonic + Shard.tickInterval }
+        if isRoundOver, memory.used > goal { next = now.monotonic + Timers.interval }
     }
 
     /// Messages in other forms that nobody is being sent go; views some at a time.

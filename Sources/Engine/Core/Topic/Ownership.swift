@@ -4,7 +4,7 @@ import Bytes
 import ForebayWire
 import Replay
 
-extension Shard {
+final class TopicOwnership: ShardPart {//@
     /// The topic of that name, made if there is none, and counted for the user who is the first to use it.
     func topic(named name: String, for account: Account?, now: Instant) throws(Refusal) -> Topic {
         if let topic = topics[name] { return topic }

@@ -210,9 +210,9 @@ extension Topic {
     /// at in every tick.
     func deadline(now: UInt64) -> UInt64 {
         var due = Swift.min(reservations.deadline ?? .max, parked.first?.deadline ?? .max)
-        if awaitsMemory { due = Swift.min(due, now + Shard.tickInterval) }
+        if awaitsMemory { due = Swift.min(due, now + Timers.interval) }
         if retention.age > 0, Swift.max(forgotten, oldest) < log.end {
-            due = Swift.min(due, now + Swift.max(Shard.tickInterval, retention.age / AgeMarks.count))
+            due = Swift.min(due, now + Swift.max(Timers.interval, retention.age / AgeMarks.count))
         }
         guard let idleSince, !TopicName.isSystem(name) else { return due }
         return Swift.min(due, idleSince.addingClamped(shard.limits.topicIdle))

@@ -1,0 +1,66 @@
+// PublishIntake: publishes at the shard that owns their topics, from wherever they come.
+
+import Bytes
+import Replay
+
+final class PublishIntake: ShardPart {//@
+    /// Channels of publishers on other shards.
+    private var channels = PartitionedDictionary<StreamKey, Channel>()
+
+    /// Opens a channel, or takes an acknowledged publish.
+    func open(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
+        do throws(Refusal) {
+            let topic = try topic(named: request.name, for: request.account, now: now)
+            topic.publish(key, request, now: now)
+            if request.isChannel, let channel = topic.channels[key] { bind(channel, now: now) }
+        } catch {
+            refusedPublish(error, of: request.name)
+            tell(key, .refused(error))
+        }
+    }
+
+    /// Remembers a channel where its later messages will look for it.
+    private func bind(_ channel: Channel, now: Instant) {
+        if channel.key.shard == index {
+            (streams[channel.key.handle] as? Publisher)?.channel = channel
+        } else {
+            channels[channel.key] = channel
+        }
+    }
+
+    func take(_ batch: MessageBatch, from key: StreamKey, now: Instant) {
+        guard let channel = channels[key] else { return }
+        batch.forEach { metadata, payload in
+            channel.topic.item(channel, metadata: metadata, payload: payload, now: now)
+        }
+    }
+
+    func take(_ batch: FrameBatch, from key: StreamKey, now: Instant) {
+        guard let channel = channels[key] else { return }
+        batch.withRun { channel.topic.items(channel, $0, now: now) }
+    }
+
+    func takeFire(_ batch: MessageBatch, name: String, _ account: Account?, now: Instant) {
+        let topic: Topic
+        do throws(Refusal) {
+            topic = try self.topic(named: name, for: account, now: now)
+        } catch {
+            return dropped(PublishLoss(error), of: name, count: batch.count)
+        }
+        batch.forEach { metadata, payload in
+            topic.fire(metadata: metadata, payload: payload, now: now)
+            return true
+        }
+    }
+
+    /// The publisher's half of a channel on another shard, or its only publish, is over.
+    func ended(_ key: StreamKey, of name: String, _ end: PublisherEnd, now: Instant) {
+        guard let channel = channels[key] else {
+            topics[name]?.withdraw(key, now: now)
+            return
+        }
+        channel.topic.ended(channel, end, now: now)
+        // A complete channel whose first message is parked lives on until that is appended.
+        if channel.topic.channels[key] == nil { channels[key] = nil }
+    }
+}

@@ -1,0 +1,53 @@
+// Blocking: `block` subscriptions that hold publishers up. One that stays full without progress for too long gives way.
+
+import Replay
+
+final class Blocking: ShardPart {//@
+    /// A `block` subscription that stays full without progress gives way. One that messages wait for is looked at again
+    /// when it may have been full for too long.
+    private func tick(_ subscriber: Subscriber, now: Instant) {
+        let time = now.monotonic
+        subscriber.excuse(timers.stoodStill, now: time)
+        noteFullness(of: subscriber, now: time)
+        guard let since = subscriber.fullSince else {
+            if subscriber.cursor.floor != nil {
+                timers.blockers.schedule(subscriber, by: time.addingClamped(limits.blockLimit))
+            }
+            return
+        }
+        guard time - since >= limits.blockLimit else {
+            return timers.blockers.schedule(subscriber, by: since.addingClamped(limits.blockLimit))
+        }
+        subscriber.cursor.fail(.blockedTooLong)
+        deliver(subscriber, now: now)
+    }
+
+    /// Messages wait for a `block` subscription, or did.
+    func noteWaiting(_ subscriber: Subscriber) {
+        let now = moment.monotonic
+        noteFullness(of: subscriber, now: now)
+        guard subscriber.timerPlace < 0, subscriber.cursor.floor != nil else { return }
+        timers.blockers.schedule(subscriber, by: now.addingClamped(limits.blockLimit))
+    }
+
+    /// A `block` subscription was brought messages, or handed some.
+    func noteFullness(of subscriber: Subscriber, now: UInt64) {
+        guard let floor = subscriber.cursor.floor, isFull(subscriber, from: floor) else {
+            return subscriber.fullSince = nil
+        }
+        guard subscriber.fullSince == nil || subscriber.fullAt != floor else { return }
+        subscriber.fullSince = now
+        subscriber.fullAt = floor
+        subscriber.excused = timers.stoodStill.time
+    }
+
+    /// Whether publishers must wait for a `block` subscription that waits for the messages from `floor` on: it holds as
+    /// many as it may, or the topic has no bytes left for one more.
+    private func isFull(_ subscriber: Subscriber, from floor: SequenceNumber) -> Bool {
+        let view = subscriber.mirror
+        guard floor < view.end else { return false }
+        if view.end - floor >= subscriber.options.buffer { return true }
+        let most = view.byteLimit - view.typical
+        return view.log.bytes > most && view.log.bytes(from: floor) > most
+    }
+}

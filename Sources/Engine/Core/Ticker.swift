@@ -1,0 +1,104 @@
+// Ticker: what happens with time alone. A few times a second each shard looks at what is due: connections that something
+// happened to since the last tick, connections and topics whose time has come, views that publishers wait for. It does
+// so in slices, between which others have their turn; what is at rest is not looked at.
+
+import ForebayWire
+import Replay
+
+final class Ticker: ShardPart {//@
+    /// Views, connections, topics and subscriptions that one slice of a tick looks at.
+    static let slice = 1024
+
+    /// `deadline` has passed.
+    public func fire(now: Instant) {
+        moment = now
+        pool.look()
+        if now.monotonic >= rateLimiter.nextPayment {
+            rateLimiter.payWaiting(self, now: now)
+            settle(now)
+        }
+        guard now.monotonic >= timers.nextTick else { return }
+        if !timers.isTicking { beginTick(now: now) }
+        if goOnTicking(now: now) { endTick(now: now) }
+        settle(now)
+    }
+
+    private func beginTick(now: Instant) {
+        let lateness = now.monotonic - timers.nextTick
+        timers.lateness &+= lateness
+        if lateness >= Limits.standstill { standStill(lateness, now: now) }
+        timers.begin()
+    }
+
+    /// Looks at one slice of what is due. True when nothing is left of it. However long the turn has taken so
+    /// far, a slice takes no more than half of one.
+    private func goOnTicking(now: Instant) -> Bool {
+        var left = Ticker.slice
+        let end = work.spent + Work.turn / 2
+        var mayGoOn: Bool { left > 0 && work.spent < end }
+        while mayGoOn, let view = timers.dueViews.popLast() {
+            left -= 1
+            view.isTouched = false
+            view.markDirty()
+        }
+        while mayGoOn, let connection = timers.dueConnections.popLast() {
+            left -= 1
+            connection.isTouched = false
+            visit(connection, now: now)
+        }
+        while mayGoOn, let connection = timers.connections.takeDue(now: now.monotonic) {
+            left -= 1
+            visit(connection, now: now)
+        }
+        while mayGoOn, let topic = timers.topics.takeDue(now: now.monotonic) {
+            left -= 1 + tick(topic, most: left, now: now)
+        }
+        while mayGoOn, let subscriber = timers.blockers.takeDue(now: now.monotonic) {
+            left -= 1
+            tick(subscriber, now: now)
+        }
+        return mayGoOn
+    }
+
+    private func endTick(now: Instant) {
+        timers.isTicking = false
+        timers.nextTick = now.monotonic + Timers.interval
+        if memory.used > memory.limit - memory.limit / 20 { relief.relieve(now: now) }
+        isRefusing = memory.refused > refusedBefore
+        refusedBefore = memory.refused
+        feedStarved()
+        relieveUnread(now: now)
+        if memory.isPendingHigh, !isSweeping(.holdingBack) { sweep(.holdingBack, now: now) }
+        giveUpUnacknowledged(now: now)
+        if now.monotonic >= timers.nextStatistics { tellStatistics(now: now) }
+    }
+
+    // Topics
+
+    /// Returns how many channels and publishes were looked at.
+    private func tick(_ topic: Topic, most: Int, now: Instant) -> Int {
+        let visited = topic.tick(most: most, now: now)
+        if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
+            // A deleted one lives on while somebody waits for its messages.
+            let isNamed = topics.hasName(topic)
+            remove(topic)
+            if isNamed { event("topic-removed", topic: topic.name, epoch: topic.epoch) }
+        } else {
+            // Later, or what cannot be brought about now would keep this tick going.
+            let soonest = visited < most ? now.monotonic + 1 : now.monotonic
+            timers.topics.schedule(topic, by: Swift.max(topic.deadline(now: now.monotonic), soonest))
+        }
+        return visited
+    }
+
+    /// This thread did not run for a while: the process was stopped, or its machine was busy with something else. What
+    /// clients said meanwhile has not been read, and they could not be asked; so that time does not count against them,
+    /// which each is told when it is looked at.
+    private func standStill(_ late: UInt64, now: Instant) {
+        timers.stoodStill = (timers.stoodStill.time &+ late, now.monotonic)
+        effects.log.append(
+            LogRecord(
+                level: .warning, message: "stood still",
+                fields: [("shard", index), ("milliseconds", late / 1_000_000)]))
+    }
+}

@@ -1,0 +1,100 @@
+// ConnectionEnds: how connections end – told why, closed, or drained when the broker shuts down.
+
+import Bytes
+import RSocket
+
+final class ConnectionEnds: ShardPart {//@
+    /// Tells the peer what was wrong with the connection, and closes it when that is written.
+    /// - Parameter answer: says so to one that speaks another protocol.
+    func fatal(
+        _ connection: Connection, _ error: RSocketError, now: Instant, answer: ((inout ByteBuffer) -> Void)? = nil
+    ) {
+        switch connection.phase {
+        case .new, .open: break
+        case .closing, .closed: return
+        }
+        if connection.isDetached { return close(connection, reason: error.message, now: now) }
+        connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        forgetSession(of: connection)
+        for exchange in connection.http?.all ?? [] {
+            // What it would still send is waited for no more.
+            if connection.http?.http1 != nil { exchange.isHalfClosed = true }
+            finish(exchange, Refusal(error))
+        }
+        connection.end = error.message
+        dropStreams(of: connection, now: now)
+        connection.output.dropMessages()
+        if let answer { connection.output.connectionControl(answer) } else { sayFatal(error, on: connection) }
+        connection.output.isSealed = connection.http == nil
+        log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
+        if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }
+        if let limit = LimitReached(error.bound) { reached(limit) }
+        updateReading(connection)
+        if connection.http?.endsUntold == true { return close(connection, reason: error.message, now: now) }
+        flush(connection)
+    }
+
+    /// The connection is over: its streams end, its output is given back.
+    func close(_ connection: Connection, reason: String, now: Instant) {
+        guard !connection.isClosed else { return }
+        let reason = connection.end ?? reason
+        connection.end = reason
+        dropStreams(of: connection, now: now)
+        if let http = connection.http { http.takeErrors(into: &counters) }
+        connection.http?.http1?.giveBack()
+        connection.phase = .closed
+        if !connection.isDetached { uncountSocket(of: connection) }
+        forgetSession(of: connection)
+        charge(connection)
+        giveBack(connection)
+        connections.remove(connection.handle)
+        timers.connections.cancel(connection)
+        disenroll(connection)
+        effects.close.append(connection.id)
+        work.spent += Work.closing
+        log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
+        if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
+    }
+
+    // Shutting down
+
+    /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they give
+    /// credit for; a connection is told and closed once there is nothing more for it, or nothing was asked of it for
+    /// `Limits.askTime`.
+    public func drain(now: Instant) {
+        moment = now
+        draining = true
+        sweep(.drainingTopics, now: now)
+        rateLimiter.payWaiting(self, now: now)
+        sweep(.drainingConnections, now: now)
+        settle(now)
+        // Not at once: what other shards have under way is to arrive before a connection is found to be done.
+        timers.nextTick = now.monotonic + Timers.interval
+    }
+
+    func drain(_ connection: Connection, now: Instant) {
+        connection.lastMoved = now.monotonic
+        timers.touch(connection)
+        if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
+        guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { return }
+        tellWatchers(http)
+        flush(connection)
+    }
+
+    /// A connection of a draining shard goes when nothing more can be delivered to it.
+    func closeIfDrained(_ connection: Connection, now: Instant) {
+        // A list that waits while all is written has a peer that keeps its window closed, as one without credit.
+        guard connection.isWritten, connection.hungryCount == 0, connection.parkedBytes == 0,
+            connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
+        else { return }
+        let (delivered, waiting) = connection.standing
+        if delivered != connection.movedTo {
+            connection.movedTo = delivered
+            connection.lastMoved = now.monotonic
+        }
+        if waiting > 0, now.monotonic - connection.lastMoved < limits.askTime { return }
+        counters.undelivered &+= waiting
+        let goodbye = RSocketError(code: .connectionClose, message: Refusal.draining.message, scope: .connection)
+        fatal(connection, goodbye, now: now)
+    }
+}

@@ -1,0 +1,22 @@
+// StreamTable: what stands behind the streams of a shard's connections, by handles that other shards know, too.
+
+final class StreamTable: ShardPart {
+    private var table = Slab<BoundStream>()
+
+    var count: Int { table.count }
+    /// Beyond the last place of a stream.
+    var bound: Int { table.bound }
+    func at(_ place: Int) -> BoundStream? { table.at(place) }
+    subscript(handle: Handle) -> BoundStream? { table[handle] }
+    @discardableResult
+    func insert(_ make: (Handle) -> BoundStream) -> BoundStream { table.insert(make) }
+    func remove(_ handle: Handle) { table.remove(handle) }
+
+    func key(_ stream: BoundStream) -> StreamKey { StreamKey(shard: index, handle: stream.handle) }
+
+    /// The publisher that a key of this shard names; nil if it is gone.
+    func publisher(_ handle: Handle) -> Publisher? {
+        guard let stream = table[handle], stream.kind == .publisher else { return nil }
+        return unsafeDowncast(stream, to: Publisher.self)
+    }
+}

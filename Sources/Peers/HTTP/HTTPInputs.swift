@@ -1,0 +1,189 @@
+// HTTPInputs: what a peer's HTTP/2 tells – requests, pieces of bodies, ends – and which exchange it is about.
+
+import Bytes
+import ForebayWire
+import HTTP2
+
+final class HTTPInputs: ShardPart {//@
+    func handle(_ event: HTTPEvent, on connection: Connection, _ http: HTTPFace, now: Instant) {
+        switch event {
+        case .request(let stream, let head, let complete):
+            request(connection, http, stream, head, complete: complete, now: now)
+        case .data(let stream, let handle, let bytes):
+            if let exchange = http.exchange(at: handle) {
+                if exchange.ticket != nil, exchange.plain == nil {
+                    keep(bytes, of: exchange, http, now: now)
+                } else if exchange.method?.isReflection == true {
+                    return takeReflection(bytes, for: exchange, http, now: now)
+                } else {
+                    take(bytes, for: exchange, http, now: now)
+                }
+            }
+            // What the engine takes is bounded by credits, so the windows need not do that.
+            http.consume(stream, bytes.count)
+        case .complete(_, let handle, _):
+            guard let exchange = http.exchange(at: handle) else { return }
+            exchange.isHalfClosed = true
+            if let plain = exchange.plain { return bodyEnded(exchange, plain, now: now) }
+            halfClosed(exchange, now: now)
+        case .reset(_, let handle, _):
+            guard let exchange = http.exchange(at: handle) else { return }
+            exchange.isFinished = true
+            leave(exchange, .cancelled, now: now)
+            http.forget(exchange)
+            noteRoom(connection)
+        case .closed(_, let handle):
+            guard let exchange = http.exchange(at: handle) else { return }
+            http.forget(exchange)
+            noteRoom(connection)
+        case .writable(_, let handle):
+            guard let exchange = http.exchange(at: handle) else { return }
+            exchange.isStalled = false
+            if let bound = exchange.bound, bound.kind == .subscriber {
+                let subscriber = unsafeDowncast(bound, to: Subscriber.self)
+                if subscriber.hasJoined { deliver(subscriber, now: now) }
+            }
+            flush(connection)
+        // The latter are told to clients alone.
+        case .pong, .response, .closing, .worked:
+            break
+        case .fatal(let error):
+            lose(connection, reason: error.message, now: now)
+        case .closedByPeer(let error):
+            close(connection, reason: "the peer ended it: \(error.message)", now: now)
+        }
+    }
+
+    /// The session has ended; what it still has to say is written, and the connection closed.
+    private func lose(_ connection: Connection, reason: String, now: Instant) {
+        connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        connection.end = reason
+        dropStreams(of: connection, now: now)
+        counters.protocolErrors += 1
+        log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])
+        updateReading(connection)
+        // What it has to say may have gone already: some errors are told once their GOAWAY is written.
+        if connection.isWritten {
+            close(connection, reason: "closed after an error", now: now)
+        } else {
+            flush(connection)
+        }
+    }
+
+    /// By its content type: all of gRPC's begin alike. Where plain HTTP has its paths that is but a message's type.
+    private static func isCall(_ head: RequestHead) -> Bool {
+        guard let type = head.fields.first("content-type") else { return false }
+        return GRPCCall.isMeant([("content-type", String(decoding: type, as: UTF8.self))])
+            && !head.path.starts(with: PlainRequest.root)
+    }
+
+    private func request(
+        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
+    ) {
+        // Its windows hold answers back, or it waits for them: to read it no more would help neither.
+        if hasManyRequests(http), !head.path.starts(with: PlainRequest.subscriptions) {
+            return refuse(stream, isCall: Shard.isCall(head), http, connection)
+        }
+        guard Shard.isCall(head) else {
+            let request = plainRequest(head)
+            return plainRequest(connection, http, stream, request, complete: complete, now: now)
+        }
+        var fields: [(name: String, value: String)] = []
+        for index in 0..<head.fields.count {
+            let (name, value) = head.fields[index]
+            fields.append((String(decoding: name, as: UTF8.self), String(decoding: value, as: UTF8.self)))
+        }
+        let call: GRPCCall
+        do throws(GRPCHeadRefusal) {
+            call = try GRPCCall.parse(
+                method: String(decoding: head.method, as: UTF8.self), path: String(decoding: head.path, as: UTF8.self),
+                headers: fields)
+        } catch {
+            http.answer(stream, error.headers)
+            flush(connection)
+            return
+        }
+        let exchange = http.open(
+            stream, connection, .call(call.method), timeout: call.timeout, now: now.monotonic,
+            limit: call.method.isReflection ? Reflection.longestRequest : limits.messageFrame)
+        if draining, !call.method.isHealth {
+            finish(exchange, Refusal.draining)
+        } else if call.timeout == 0 {
+            refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout is 0: give it time."), now: now)
+        } else {
+            exchange.isHalfClosed = complete
+            begin(call, exchange, http, fields, now: now)
+        }
+    }
+
+    /// Memory is full, and the connection has more requests under way than it needs to go on.
+    func hasManyRequests(_ http: HTTPFace) -> Bool { http.requests > Limits.unwrittenAnswers && relief.isPendingFull }
+
+    /// Refuses a request with a head alone, which needs no window, and of which nothing is kept.
+    private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPFace, _ connection: Connection) {
+        reached(.memory)
+        let refusal = Refusal.rejected(
+            "The broker's memory is full, and the connection has \(http.requests) requests that are not done: make "
+                + "fewer at a time.")
+        count(refusal.kind)
+        if isCall {
+            http.answer(stream, GRPCHeads.trailersOnly(GRPCError(refusal.status, refusal.message)))
+        } else {
+            http.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
+        }
+        flush(connection)
+    }
+
+    private func plainRequest(_ head: RequestHead) -> PlainRequest {
+        var request = PlainRequest(
+            method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
+            authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
+            limits: peers.plainFace.limits)
+        for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
+        return request
+    }
+
+    private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        guard !exchange.isFinished else { return }
+        if let plain = exchange.plain { return take(bytes, for: exchange, plain, http) }
+        takeCall(bytes, for: exchange, http, now: now)
+    }
+
+    /// Calls whose time is over.
+    func expire(_ http: HTTPFace, now: Instant) {
+        guard let next = http.nextDeadline, next <= now.monotonic else { return }
+        http.nextDeadline = nil
+        for exchange in http.all where !exchange.isFinished || exchange.isLingering {
+            let deadline = exchange.deadline ?? .max
+            let messageDue = exchange.messageDue?.time ?? .max
+            if deadline <= now.monotonic {
+                expire(exchange, http, now: now)
+            } else if messageDue <= now.monotonic {
+                let seconds = limits.reassemblyTime / Limits.second
+                reached(.reassemblyTime)
+                let reason =
+                    exchange.awaitsEnd
+                    ? "The call's end did not come within \(seconds) s of its message: half-close behind it."
+                    : "A message that had begun was not complete within \(seconds) s: send messages whole."
+                refuse(exchange, GRPCError(.deadlineExceeded, reason), now: now)
+            } else if Swift.min(deadline, messageDue) < .max {
+                http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline, messageDue)
+            }
+        }
+    }
+
+    private func expire(_ exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        if exchange.plain != nil {
+            bodyLate(exchange, now: now)
+        } else if exchange.bound?.kind == .listing, !exchange.body.isEmpty {
+            // A status would stand behind rows that the peer may never take, and lists are counted no more then.
+            leave(exchange, .cancelled, now: now)
+            http.cancel(exchange)
+            http.forget(exchange)
+            noteRoom(exchange.connection)
+            flush(exchange.connection)
+        } else {
+            refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
+        }
+    }
+}
