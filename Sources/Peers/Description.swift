@@ -21,27 +21,34 @@ enum Description: Sendable {
     }
 }
 
-final class Descriptions: ShardPart {//@
+final class Descriptions: ShardPart {
+    let authorization: Authorization
+
+    init(_ context: ShardContext, _ authorization: Authorization) {
+        self.authorization = authorization
+        super.init(context)
+    }
+
     /// - Parameter principal: who asks.
     func describeBroker(for principal: Principal, now: Instant) -> Description {
         var object = JSONObject()
         object.add("name", "forebay")
         object.add("version", Shard.version)
         object.add("shards", shards)
-        object.add("uptime_ms", (now.monotonic - started) / 1_000_000)
+        object.add("uptime_ms", (now.monotonic - context.started) / 1_000_000)
         object.add("memory", memory.used)
         object.add("memory_limit", memory.limit)
         object.add("retain", limits.retain)
         object.add("retain_bytes", limits.retainBytes)
         object.add("payload_limit", limits.payload)
         if let user = principal.user { object.add("user", user) }
-        let lists = listsOpen(to: principal).map { "\"\($0.rawValue)\"" }
+        let lists = authorization.listsOpen(to: principal).map { "\"\($0.rawValue)\"" }
         object.add("sees", json: "[\(lists.joined(separator: ","))]")
         return .broker(InfoResponse(json: object.finished(), version: Shard.version))
     }
 
     func describe(_ topic: Topic, now: Instant) -> Description {
-        let figures = figures(of: topic, now: now)
+        let figures = TopicFigures(topic, now: now)
         return .topic(
             TopicRow(
                 json: figures.json, name: figures.name, epoch: figures.epoch, state: TopicRow.State(topic.state),
@@ -49,7 +56,7 @@ final class Descriptions: ShardPart {//@
     }
 
     func describe(_ subscriber: Subscriber, now: Instant) -> Description {
-        let figures = figures(of: subscriber, now: now)
+        let figures = SubscriptionFigures(subscriber, connection: text(subscriber.connection.id), now: now)
         return .subscription(
             SubscriptionRow(
                 json: figures.json, id: figures.id, topic: figures.topic, connection: figures.connection))

@@ -7,29 +7,48 @@
 
 import Bytes
 
-final class Logins: ShardPart {//@
-    /// Who a connection is if nothing more is said; nil if that is not enough.
-    func unasked(_ connection: Connection) -> Principal? {
-        access.unasked(connection.certificate)
+final class Logins: ShardPart {
+    let connections: ConnectionTable
+    let peers: PeerState
+    let events: Events
+    let authorization: Authorization
+    let users: ConnectionUsers
+    let connectionEnds: ConnectionEnds
+    // Above
+    unowned(unsafe) var httpLogins: HTTPLogins!
+    unowned(unsafe) var inputs: ConnectionInputs!
+    unowned(unsafe) var resumption: Resumption!
+
+    init(
+        _ context: ShardContext, _ connections: ConnectionTable, _ peers: PeerState, _ events: Events,
+        _ authorization: Authorization, _ users: ConnectionUsers, _ connectionEnds: ConnectionEnds
+    ) {
+        self.connections = connections
+        self.peers = peers
+        self.events = events
+        self.authorization = authorization
+        self.users = users
+        self.connectionEnds = connectionEnds
+        super.init(context)
     }
 
     func welcome(_ connection: Connection, _ principal: Principal) throws(Refusal) {
-        try enroll(connection, principal)
-        try beginSession(connection)
+        try users.enroll(connection, principal)
+        try resumption.beginSession(connection)
         connection.principal = principal
         connection.phase = .open
         connection.rsocket.acceptSetup()
         connection.isAnnounced = true
-        event("connection-opened", connection: connection, reason: nil)
+        events.event("connection-opened", connection: connection, reason: nil)
     }
 
     func turnAway(_ connection: Connection, _ refusal: Refusal, now: Instant) {
-        fatal(connection, ConnectionFault(.rejectedSetup, refusal.message), now: now)
+        connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, refusal.message), now: now)
     }
 
     /// A login came to nothing.
     func refused(_ connection: Connection, _ refusal: Refusal, _ claim: LoginClaim) {
-        count(refusal.isSlowing ? .slowed : .refused)
+        counters.count(refusal.isSlowing ? .slowed : .refused)
         effects.log.append(
             .loginRefused(refusal.message, claim, over: connection.http == nil ? "rsocket" : "http", connection.peer))
     }
@@ -37,26 +56,15 @@ final class Logins: ShardPart {//@
     /// Nothing was said of who it is. That is no login; unless there is a certificate, by which nobody is known.
     func missing(_ connection: Connection) -> Refusal {
         let refusal = LoginOutcome.neededRefusal
-        if connection.certificate == nil { count(.missing) } else { refused(connection, refusal, .unknown) }
+        if connection.certificate == nil { counters.count(.missing) } else { refused(connection, refusal, .unknown) }
         return refusal
-    }
-
-    /// Somebody, here or at the admin listener, said who it is, or did not.
-    public func count(_ result: LoginResult) {
-        switch result {
-        case .accepted: counters.loginsAccepted += 1
-        case .refused: counters.loginsRefused += 1
-        case .slowed: counters.loginsSlowed += 1
-        case .missing: counters.loginsMissing += 1
-        case .denied: counters.denied += 1
-        }
     }
 
     func ask(_ credential: Credential, _ connection: Connection, exchange: UInt32) -> UInt64 {
         peers.lastTicket += 1
         let ticket = LoginTicket(
             connection: connection.id, exchange: exchange, number: peers.lastTicket,
-            claim: LoginClaim(credential, access))
+            claim: LoginClaim(credential, authorization.access))
         effects.logins.append(LoginRequest(ticket: ticket, credential: credential, address: connection.address))
         return peers.lastTicket
     }
@@ -64,23 +72,21 @@ final class Logins: ShardPart {//@
     // The answer
 
     /// Credentials that `Effects.logins` named were looked at.
-    public func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {
-        moment = now
-        guard let connection = find(ticket.connection) else { return }
+    func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant) {
+        guard let connection = connections.find(ticket.connection) else { return }
         var result = outcome.result
         // There may have been a reload since.
         if case .success(let principal) = result {
-            result = access.current(principal).map { .success($0) } ?? LoginOutcome.wrong.result
+            result = authorization.access.current(principal).map { .success($0) } ?? LoginOutcome.wrong.result
         }
         if let http = connection.http {
             guard let exchange = http.exchange(at: ticket.exchange), exchange.ticket == ticket.number else { return }
-            answered(exchange, http, result, outcome.claim(or: ticket.claim), now: now)
+            httpLogins.answered(exchange, http, result, outcome.claim(or: ticket.claim), now: now)
         } else if connection.ticket == ticket.number {
             connection.ticket = nil
             answered(connection, result, outcome.claim(or: ticket.claim), now: now)
         }
-        charge(connection)
-        settle(now)
+        connections.charge(connection)
     }
 
     private func answered(
@@ -89,14 +95,14 @@ final class Logins: ShardPart {//@
         guard case .new = connection.phase else { return }
         switch result {
         case .success(let principal):
-            count(.accepted)
+            counters.count(.accepted)
             connection.lastHeard = now.monotonic
             do throws(Refusal) {
                 try welcome(connection, principal)
             } catch {
                 return turnAway(connection, error, now: now)
             }
-            resume(connection, now: now)
+            inputs.resume(connection, now: now)
         case .failure(let refusal):
             refused(connection, refusal, claim)
             turnAway(connection, refusal, now: now)

@@ -3,8 +3,9 @@
 
 import Bytes
 import HTTP2
+import RSocket
 
-final class PeerState {
+final class PeerState: ShardPart {
     private(set) var plainFace: PlainFace
     var answerHeads = AnswerHeads()
     /// The number of the latest login that the driver was asked to look at.
@@ -17,11 +18,28 @@ final class PeerState {
     /// The message of a gRPC call at work; kept for its array of headers.
     var published = PublishedMessage()
 
-    init(_ limits: Limits) { plainFace = PeerState.face(limits) }
+    override init(_ context: ShardContext) {
+        plainFace = PeerState.face(context.limits)
+        super.init(context)
+    }
 
     func adopt(_ limits: Limits) { plainFace = PeerState.face(limits) }
 
     private static func face(_ limits: Limits) -> PlainFace {
         PlainFace(limits: limits.ofPlain, cors: limits.http.cors, hosts: limits.http.hosts)
+    }
+
+    /// Where a single publish goes, by the name of a topic that may be published to, which as a route names itself.
+    func target(named name: String) -> PublishTarget {
+        var route = name
+        return route.withUTF8 { bytes in
+            guard let tags = try? RouteTags(UnsafeRawBufferPointer(bytes), form: .plain) else {
+                return PublishTarget(name: name, owner: owner(of: name))
+            }
+            if let known = publishTargets.find(tags) { return known }
+            let target = PublishTarget(name: name, owner: owner(of: name))
+            publishTargets.insert(target, for: tags)
+            return target
+        }
     }
 }

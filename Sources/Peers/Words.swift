@@ -9,7 +9,18 @@ import HTTP2
 import Replay
 import RSocket
 
-final class Responses: ShardPart {//@
+final class Responses: ShardPart {
+    let connections: ConnectionTable
+    let peers: PeerState
+    let httpResponses: HTTPResponses
+
+    init(_ context: ShardContext, _ connections: ConnectionTable, _ peers: PeerState, _ httpResponses: HTTPResponses) {
+        self.connections = connections
+        self.peers = peers
+        self.httpResponses = httpResponses
+        super.init(context)
+    }
+
     // To a connection
 
     /// The connection is over for this reason; it is closed once that is written.
@@ -27,7 +38,7 @@ final class Responses: ShardPart {//@
     func sayProbe(on connection: Connection) {
         if let http = connection.http {
             http.ping(moment.monotonic)
-            flush(connection)
+            connections.flush(connection)
             return
         }
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -35,7 +46,7 @@ final class Responses: ShardPart {//@
         connection.output.connectionControl {
             FrameWriter.keepalive(respond: true, position: position, data: none, into: &$0)
         }
-        flush(connection)
+        connections.flush(connection)
     }
 
     /// As far as where the broker has what a peer sent that may resume; 0 for all others.
@@ -46,14 +57,14 @@ final class Responses: ShardPart {//@
     /// A request on `stream` is refused, or a stream fails that is not being sent messages or rows.
     func sayRefused(_ refusal: Refusal, on connection: Connection, stream: UInt32) {
         if let http = connection.http {
-            if let exchange = http.exchange(of: stream) { finish(exchange, refusal) }
+            if let exchange = http.exchange(of: stream) { httpResponses.finish(exchange, refusal) }
             return
         }
         connection.output.control {
             FrameWriter.error(stream: stream, code: refusal.code, message: refusal.message, into: &$0)
         }
         count(refusal.kind)
-        flush(connection)
+        connections.flush(connection)
     }
 
     // To a publisher
@@ -64,12 +75,12 @@ final class Responses: ShardPart {//@
             let response = PublishResponse(
                 grantedCredit: n, acknowledgedSequence: publisher.known.sequence.value,
                 acceptedCount: publisher.known.accepted)
-            say(exchange) { response.append(to: &$0) }
+            httpResponses.say(exchange) { response.append(to: &$0) }
             publisher.untold = nil
             return
         }
         publisher.connection.output.control { FrameWriter.requestN(stream: publisher.stream, n: UInt32(n), into: &$0) }
-        flush(publisher.connection)
+        connections.flush(publisher.connection)
     }
 
     /// A channel's messages up to `sequence` are accepted, `accepted` in all. `complete`: and that is all.
@@ -77,8 +88,8 @@ final class Responses: ShardPart {//@
         if let exchange = publisher.exchange {
             let response = PublishResponse(
                 grantedCredit: 0, acknowledgedSequence: sequence.value, acceptedCount: accepted)
-            say(exchange) { response.append(to: &$0) }
-            if complete { finish(exchange, .ok) }
+            httpResponses.say(exchange) { response.append(to: &$0) }
+            if complete { httpResponses.finish(exchange, .ok) }
             return
         }
         peers.scratch.removeAll()
@@ -90,9 +101,9 @@ final class Responses: ShardPart {//@
 
     /// All of a channel is accepted, which it is told without a sequence: it gave no credit for one.
     func sayFinished(to publisher: Publisher) {
-        if let exchange = publisher.exchange { return finish(exchange, .ok) }
-        publisher.connection.output.control { Shard.complete(publisher.stream, metadata: nil, into: &$0) }
-        flush(publisher.connection)
+        if let exchange = publisher.exchange { return httpResponses.finish(exchange, .ok) }
+        publisher.connection.output.control { Responses.complete(publisher.stream, metadata: nil, into: &$0) }
+        connections.flush(publisher.connection)
     }
 
     /// A single publish has its place.
@@ -102,11 +113,11 @@ final class Responses: ShardPart {//@
             if let plain = exchange.plain {
                 let answer = peers.plainFace.answerPublished(
                     sequence: sequence.value, epoch: epoch, origin: plain.request.origin)
-                return self.answer(exchange, answer)
+                return httpResponses.answer(exchange, answer)
             }
             let response = PublishOneResponse(sequence: sequence.value, epoch: epoch)
-            say(exchange) { response.append(to: &$0) }
-            return finish(exchange, .ok)
+            httpResponses.say(exchange) { response.append(to: &$0) }
+            return httpResponses.finish(exchange, .ok)
         }
         writePayload(sequence, on: connection, stream: stream, complete: true, metadata: nil)
     }
@@ -123,7 +134,7 @@ final class Responses: ShardPart {//@
                     fragment: Limits.fragment, into: &$0)
             }
         }
-        flush(connection)
+        connections.flush(connection)
     }
 
     // To a subscriber
@@ -131,21 +142,22 @@ final class Responses: ShardPart {//@
     /// The subscription is in effect, which RSocket has no word for.
     func sayJoined(to subscriber: Subscriber) {
         guard let exchange = subscriber.exchange else { return }
-        if let plain = exchange.plain { return begin(exchange, plain, of: subscriber) }
+        if let plain = exchange.plain { return httpResponses.begin(exchange, plain, of: subscriber) }
         let credit = subscriber.cursor.credit
         let tail = SubscribeTail(
             outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
             epoch: subscriber.mirror.epoch, dropped: 0)
-        say(exchange) { tail.append(to: &$0) }
+        httpResponses.say(exchange) { tail.append(to: &$0) }
     }
 
     /// The subscription completed; `lost` messages were dropped since the last one delivered.
     func sayCompleted(to subscriber: Subscriber, lost: UInt64) {
         if let exchange = subscriber.exchange {
             if let plain = exchange.plain {
-                return complete(exchange, plain, StreamLoss(dropped: lost, restarts: subscriber.hasUntoldGap))
+                return httpResponses.complete(
+                    exchange, plain, StreamLoss(dropped: lost, restarts: subscriber.hasUntoldGap))
             }
-            return finish(exchange, .ok, end: .completed, dropped: lost)
+            return httpResponses.finish(exchange, .ok, end: .completed, dropped: lost)
         }
         var metadata: [UInt8]?
         if subscriber.options.meta, lost > 0 || subscriber.hasUntoldGap {
@@ -155,14 +167,14 @@ final class Responses: ShardPart {//@
             metadata = info.bytes
         }
         queueEnd(on: subscriber.connection) { buffer in
-            guard let metadata else { return Shard.complete(subscriber.stream, metadata: nil, into: &buffer) }
-            metadata.withUnsafeBytes { Shard.complete(subscriber.stream, metadata: $0, into: &buffer) }
+            guard let metadata else { return Responses.complete(subscriber.stream, metadata: nil, into: &buffer) }
+            metadata.withUnsafeBytes { Responses.complete(subscriber.stream, metadata: $0, into: &buffer) }
         }
     }
 
     /// A subscription or a list failed: that stands behind what it was sent.
     func sayFailed(_ refusal: Refusal, to stream: BoundStream) {
-        if let exchange = stream.exchange { return finish(exchange, refusal) }
+        if let exchange = stream.exchange { return httpResponses.finish(exchange, refusal) }
         queueEnd(on: stream.connection) {
             FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
         }
@@ -172,7 +184,7 @@ final class Responses: ShardPart {//@
     // To who asked for a list, or made a control call
 
     func sayRow(_ row: Description, to listing: Listing) {
-        if let exchange = listing.exchange { return say(exchange) { row.append(to: &$0) } }
+        if let exchange = listing.exchange { return httpResponses.say(exchange) { row.append(to: &$0) } }
         var text = row.json
         text.withUTF8 { data in
             queue(on: listing.connection) {
@@ -185,8 +197,8 @@ final class Responses: ShardPart {//@
 
     /// The list is at its end.
     func sayCompleted(to listing: Listing) {
-        if let exchange = listing.exchange { return finish(exchange, .ok) }
-        queueEnd(on: listing.connection) { Shard.complete(listing.stream, metadata: nil, into: &$0) }
+        if let exchange = listing.exchange { return httpResponses.finish(exchange, .ok) }
+        queueEnd(on: listing.connection) { Responses.complete(listing.stream, metadata: nil, into: &$0) }
     }
 
     /// The answer to a control call.
@@ -194,9 +206,11 @@ final class Responses: ShardPart {//@
     func sayAnswer(_ description: Description?, to call: BoundStream) {
         if let exchange = call.exchange {
             // Over plain HTTP the only call is for credit, which is given or not.
-            if let plain = exchange.plain { return answer(exchange, peers.plainFace.answerEmpty(to: plain.request)) }
-            say(exchange) { description?.append(to: &$0) }
-            return finish(exchange, .ok)
+            if let plain = exchange.plain {
+                return httpResponses.answer(exchange, peers.plainFace.answerEmpty(to: plain.request))
+            }
+            httpResponses.say(exchange) { description?.append(to: &$0) }
+            return httpResponses.finish(exchange, .ok)
         }
         var text = description?.json ?? ""
         text.withUTF8 { data in
@@ -206,7 +220,7 @@ final class Responses: ShardPart {//@
                     data: UnsafeRawBufferPointer(data), fragment: Limits.fragment, into: &$0)
             }
         }
-        flush(call.connection)
+        connections.flush(call.connection)
     }
 
     // Within
@@ -223,7 +237,7 @@ final class Responses: ShardPart {//@
         peers.scratch.removeAll()
         write(&peers.scratch)
         connection.output.reserve(peers.scratch.count).copyMemory(from: peers.scratch.readable)
-        flush(connection)
+        connections.flush(connection)
     }
 
     /// As `queue`, for the end of a stream: it counts among the answers that a peer must read.
@@ -231,6 +245,6 @@ final class Responses: ShardPart {//@
         peers.scratch.removeAll()
         write(&peers.scratch)
         connection.output.answer(peers.scratch.readable)
-        flush(connection)
+        connections.flush(connection)
     }
 }

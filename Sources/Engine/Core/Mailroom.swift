@@ -1,78 +1,113 @@
 // Mailroom: what other shards send.
 
-final class Mailroom: ShardPart {//@
+final class Mailroom: ShardPart {
+    let connections: ConnectionTable
+    let topics: TopicTable
+    let reports: Reports
+    let forwarding: Forwarding
+    let losses: PublishLosses
+    let events: Events
+    let views: ViewTable
+    let notices: PublisherNotices
+    let ownership: TopicOwnership
+    let subscribing: Subscribing
+    let intake: PublishIntake
+    let listings: Listings
+    let calls: ControlCalls
+    let statistics: BrokerStatistics
+    let inputs: ConnectionInputs
+
+    init(
+        _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ reports: Reports,
+        _ forwarding: Forwarding, _ losses: PublishLosses, _ events: Events, _ views: ViewTable,
+        _ notices: PublisherNotices, _ ownership: TopicOwnership, _ subscribing: Subscribing, _ intake: PublishIntake,
+        _ listings: Listings, _ calls: ControlCalls, _ statistics: BrokerStatistics, _ inputs: ConnectionInputs
+    ) {
+        self.connections = connections
+        self.topics = topics
+        self.reports = reports
+        self.forwarding = forwarding
+        self.losses = losses
+        self.events = events
+        self.views = views
+        self.notices = notices
+        self.ownership = ownership
+        self.subscribing = subscribing
+        self.intake = intake
+        self.listings = listings
+        self.calls = calls
+        self.statistics = statistics
+        self.inputs = inputs
+        super.init(context)
+    }
+
     /// Messages from other shards, in the order each of them sent its own.
-    public func receive(_ mail: [Mail], now: Instant) {
-        moment = now
+    func receive(_ mail: [Mail], now: Instant) {
         for message in mail {
             work.spent += Work.mail
             open(message.content, now: now)
         }
-        settle(now)
     }
 
     private func open(_ content: Mail.Content, now: Instant) {
         switch content {
         case .attach(let name, let shard, let account, let connection):
             tellProcessed(MessageBatch.envelope, shard, connection)
-            attach(name, from: shard, account, now: now)
-        case .detach(let epoch, let shard, let past): unlink(epoch, shard, past, now: now)
+            ownership.attach(name, from: shard, account, now: now)
+        case .detach(let epoch, let shard, let past): ownership.unlink(epoch, shard, past, now: now)
 
-        case .attached(let name, let view): attached(name, view, now: now)
-        case .attachRefused(let name, let refusal): attachRefused(name, refusal)
+        case .attached(let name, let view): subscribing.attached(name, view, now: now)
+        case .attachRefused(let name, let refusal): subscribing.attachRefused(name, refusal)
         case .advance(let epoch, let advance): views[epoch: epoch]?.advance(advance, now: now)
 
         case .publish(let key, let request):
             tellProcessed(request.message.weight, key.shard, request.connection)
-            open(key, request, now: now)
+            intake.open(key, request, now: now)
         case .items(let key, let connection, let batch):
             tellProcessed(batch.weight, key.shard, connection)
-            take(batch, from: key, now: now)
+            intake.take(batch, from: key, now: now)
         case .frames(let key, let connection, let batch):
             tellProcessed(batch.weight, key.shard, connection)
-            take(batch, from: key, now: now)
+            intake.take(batch, from: key, now: now)
         case .publisherEnded(let key, let name, let end):
-            guard let channel = remoteChannels[key] else {
-                topics[name]?.withdraw(key, now: now)
-                return
-            }
-            channel.topic.ended(channel, end, now: now)
-            // A complete channel whose first message is parked lives on until that is appended.
-            if channel.topic.channels[key] == nil { remoteChannels[key] = nil }
+            intake.ended(key, of: name, end, now: now)
         case .fire(let name, let connection, let shard, let batch, let account):
             tellProcessed(batch.weight, shard, connection)
-            takeFire(batch, name: name, account, now: now)
+            intake.takeFire(batch, name: name, account, now: now)
 
-        case .notice(let key, let notice): hear(notice, key.handle)
+        case .notice(let key, let notice): notices.hear(notice, key.handle)
         case .processed(let id, let bytes):
-            let connection = find(id)
+            let connection = connections.find(id)
             forwarding.processed(bytes, of: connection)
-            if let connection { resume(connection, now: now) }
+            if let connection { inputs.resume(connection, now: now) }
 
         case .call(let key, let connection, let call):
             tellProcessed(ControlRequest.weight, key.shard, connection)
-            answer(key, perform(call, now: now))
-        case .answer(let key, let result): answer(key, result)
-        case .credit(let key, let id, let n, let user): answer(key, give(n, to: id, of: user, now: now))
+            calls.answer(key, calls.perform(call, now: now))
+        case .answer(let key, let result): calls.answer(key, result)
+        case .credit(let key, let id, let n, let user):
+            calls.answer(key, subscribing.give(n, to: id, of: user, now: now))
         case .listPage(let page, let shard):
-            let (rows, next) = rows(of: page.list, after: page.after, for: page.principal, now: now)
+            let (rows, next) = listings.rows(of: page.list, after: page.after, for: page.principal, now: now)
             send(.listRows(rows, next: next), to: shard)
-        case .listRows(let rows, let next): listed(rows, next, now: now)
+        case .listRows(let rows, let next): listings.listed(rows, next, now: now)
 
         case .report(let report, let shard): take(report, from: shard, now: now)
-        case .reportHeard(let shard): reportHeard(by: shard)
+        case .reportHeard(let shard): reports.heard(by: shard)
         case .stats(let shard, let counters): statistics.take(counters, from: shard)
         }
-    }
-
-    /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
-    func forward(_ bytes: Int, of connection: Connection) {
-        forwarding.sent(bytes, of: connection)
-        updateReading(connection)
     }
 
     /// What a connection of another shard sent was dealt with.
     func tellProcessed(_ weight: Int, _ shard: Int, _ connection: ConnectionID) {
         send(.processed(connection, bytes: weight), to: shard)
+    }
+
+    /// Another shard told something.
+    private func take(_ report: Report, from shard: Int, now: Instant) {
+        for (epoch, progress) in report.progress { topics[epoch: epoch]?.heard(progress, from: shard, now: now) }
+        for (topic, losses) in report.losses { topics[topic]?.losses.add(losses) }
+        for event in report.events { events.publishSystem(SystemTopic.events, event, now: now) }
+        send(.reportHeard(by: index), to: shard)
     }
 }

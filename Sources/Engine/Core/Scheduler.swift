@@ -1,11 +1,48 @@
 // Scheduler: goes on in each turn with what earlier ones left for later, some of each kind, and with sweeps over all
 // connections or topics.
 
-final class Scheduler: ShardPart {//@
+final class Scheduler: ShardPart {
+    let connections: ConnectionTable
+    let topics: TopicTable
+    let authorization: Authorization
+    let users: ConnectionUsers
+    let delivery: Delivery
+    let views: ViewTable
+    let ends: StreamEnds
+    let ownership: TopicOwnership
+    let connectionEnds: ConnectionEnds
+    let inputs: ConnectionInputs
+    let resumption: Resumption
+    let accessReview: AccessReview
+    let unreadRelief: UnreadRelief
+    let settlement: Settlement
+
+    init(
+        _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ authorization: Authorization,
+        _ users: ConnectionUsers, _ delivery: Delivery, _ views: ViewTable, _ ends: StreamEnds,
+        _ ownership: TopicOwnership, _ connectionEnds: ConnectionEnds, _ inputs: ConnectionInputs,
+        _ resumption: Resumption, _ accessReview: AccessReview, _ unreadRelief: UnreadRelief, _ settlement: Settlement
+    ) {
+        self.connections = connections
+        self.topics = topics
+        self.authorization = authorization
+        self.users = users
+        self.delivery = delivery
+        self.views = views
+        self.ends = ends
+        self.ownership = ownership
+        self.connectionEnds = connectionEnds
+        self.inputs = inputs
+        self.resumption = resumption
+        self.accessReview = accessReview
+        self.unreadRelief = unreadRelief
+        self.settlement = settlement
+        super.init(context)
+    }
+
     /// Goes on with what was left for later, as far as half a turn allows: each has one quantum. One of each kind at a
     /// time, so that no kind waits for another.
-    public func goOn(now: Instant) {
-        moment = now
+    func goOn(now: Instant) {
         if !work.sweeps.isEmpty { goOnSweeping(now: now) }
         let end = work.spent + Work.turn / 2
         var left = work.count
@@ -14,42 +51,39 @@ final class Scheduler: ShardPart {//@
             if let view = work.views.popFirst() {
                 left -= 1
                 view.isInLine = false
-                view.goOn(most: slice, now: now)
+                view.goOn(most: views.slice, now: now)
             }
             if let connection = work.endings.popFirst() {
                 left -= 1
                 connection.isEnding = false
-                dropStreams(of: connection, now: now)
+                ends.dropStreams(of: connection, now: now)
             }
             if let topic = work.topics.popFirst() {
                 left -= 1
                 topic.refuseSomePublishers()
-                if topic.refused == nil { forgetIfUnused(topic) }
+                if topic.refused == nil { ownership.forgetIfUnused(topic) }
             }
             if let connection = work.backlog.popFirst() {
                 left -= 1
                 connection.isBehind = false
-                take(connection, now: now)
-                charge(connection)
-                settle(now)
+                inputs.take(connection, now: now)
+                connections.charge(connection)
+                settlement.settle(now)
             }
             if let subscriber = work.forms.popFirst() {
                 left -= 1
                 subscriber.awaitsForm = false
-                if subscriber.isMember { deliver(subscriber, now: now) }
+                if subscriber.isMember { delivery.deliver(subscriber, now: now) }
             }
             if left == before { break }
         }
-        settle(now)
-        // However much that was, what comes now has its turn, too.
-        work.spent = Swift.min(work.spent, Work.turn / 2)
     }
 
     /// Has all connections or topics gone over, from the first on, some of them at once.
     func sweep(_ reason: Sweep.Reason, now: Instant) {
         var sweep = Sweep(reason: reason)
         if reason == .permissions {
-            sweep.review = Review(access)
+            sweep.review = Review(authorization.access)
             sweep.review?.takeOver(work.sweeps.first { $0.reason == reason }?.review)
         }
         work.sweeps.removeAll { $0.reason == reason }
@@ -68,17 +102,17 @@ final class Scheduler: ShardPart {//@
         while left > 0, work.spent < end, sweep.place < places(of: sweep) {
             left -= 1
             switch sweep.reason {
-            case .settings: topics.held(at: sweep.place).map { adopt($0, now: now) }
+            case .settings: topics.held(at: sweep.place)?.retain(now: now)
             case .drainingTopics: topics.held(at: sweep.place)?.refusePublishers(Refusal.draining)
-            case .drainingConnections: connections.at(sweep.place).map { drain($0, now: now) }
-            case .unacknowledged: connections.at(sweep.place).map { giveUpUnacknowledged(of: $0, now: now) }
-            case .countingUnread: connections.at(sweep.place).map(countUnread)
-            case .freeingUnread: connections.at(sweep.place).map { freeUnread(of: $0, now: now) }
-            case .holdingBack: connections.at(sweep.place).map { limitHoldingBack($0, now: now) }
+            case .drainingConnections: connections.at(sweep.place).map { connectionEnds.drain($0, now: now) }
+            case .unacknowledged: connections.at(sweep.place).map { resumption.giveUpUnacknowledged(of: $0, now: now) }
+            case .countingUnread: connections.at(sweep.place).map { unreadRelief.countUnread(of: $0) }
+            case .freeingUnread: connections.at(sweep.place).map { unreadRelief.freeUnread(of: $0, now: now) }
+            case .holdingBack: connections.at(sweep.place).map { unreadRelief.limitHoldingBack($0, now: now) }
             case .permissions:
                 guard let connection = connections.at(sweep.place) else { break }
-                if sweep.streams == nil { reload(connection, &sweep.review) }
-                sweep.streams = review(
+                if sweep.streams == nil { users.reload(connection, &sweep.review) }
+                sweep.streams = accessReview.review(
                     connection, sweep.streams ?? connection.streams.count, &sweep.review, most: &left, now: now)
                 if sweep.streams != nil { continue }
             }
@@ -98,7 +132,7 @@ final class Scheduler: ShardPart {//@
         case .settings, .drainingTopics: topics.heldBound
         case .drainingConnections, .permissions, .countingUnread: connections.bound
         case .holdingBack: memory.isPendingHigh ? connections.bound : 0
-        case .freeingUnread: isUnreadTooMuch ? connections.bound : 0
+        case .freeingUnread: unreadRelief.isUnreadTooMuch ? connections.bound : 0
         // Enough has been given up.
         case .unacknowledged: memory.used > memory.limit ? connections.bound : 0
         }

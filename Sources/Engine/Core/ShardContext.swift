@@ -29,6 +29,8 @@ package final class ShardContext {
     /// What this turn has done, and what is left for the next one.
     var work = Work()
     var draining = false
+    /// When the shard was made, on the monotonic clock.
+    let started: UInt64
     private var source: RandomSource
 
     init(index: Int, shards: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas, seed: UInt64, now: Instant) {
@@ -40,6 +42,7 @@ package final class ShardContext {
         pool = BlockPool(budget: memory, shards: shards)
         effectsPlace.initialize(to: Effects(shards: shards))
         moment = now
+        started = now.monotonic
         source = RandomSource(seed: seed)
     }
 

@@ -5,29 +5,68 @@
 import ForebayWire
 import Replay
 
-final class Ticker: ShardPart {//@
+final class Ticker: ShardPart {
+    let timers: Timers
+    let topics: TopicTable
+    let rateLimiter: RateLimiter
+    let relief: MemoryRelief
+    let events: Events
+    let blocking: Blocking
+    let ownership: TopicOwnership
+    let publishing: Publishing
+    let statistics: BrokerStatistics
+    let feeding: OutputFeeding
+    let resumption: Resumption
+    let connectionTicks: ConnectionTicks
+    let unreadRelief: UnreadRelief
+    let settlement: Settlement
+    let scheduler: Scheduler
+
+    init(
+        _ context: ShardContext, _ timers: Timers, _ topics: TopicTable, _ rateLimiter: RateLimiter,
+        _ relief: MemoryRelief, _ events: Events, _ blocking: Blocking, _ ownership: TopicOwnership,
+        _ publishing: Publishing, _ statistics: BrokerStatistics, _ feeding: OutputFeeding, _ resumption: Resumption,
+        _ connectionTicks: ConnectionTicks, _ unreadRelief: UnreadRelief, _ settlement: Settlement,
+        _ scheduler: Scheduler
+    ) {
+        self.timers = timers
+        self.topics = topics
+        self.rateLimiter = rateLimiter
+        self.relief = relief
+        self.events = events
+        self.blocking = blocking
+        self.ownership = ownership
+        self.publishing = publishing
+        self.statistics = statistics
+        self.feeding = feeding
+        self.resumption = resumption
+        self.connectionTicks = connectionTicks
+        self.unreadRelief = unreadRelief
+        self.settlement = settlement
+        self.scheduler = scheduler
+        super.init(context)
+    }
+
     /// Views, connections, topics and subscriptions that one slice of a tick looks at.
     static let slice = 1024
 
     /// `deadline` has passed.
-    public func fire(now: Instant) {
-        moment = now
+    func fire(now: Instant) {
         pool.look()
         if now.monotonic >= rateLimiter.nextPayment {
-            rateLimiter.payWaiting(self, now: now)
-            settle(now)
+            rateLimiter.payWaiting(publishing, now: now)
+            settlement.settle(now)
         }
         guard now.monotonic >= timers.nextTick else { return }
         if !timers.isTicking { beginTick(now: now) }
         if goOnTicking(now: now) { endTick(now: now) }
-        settle(now)
     }
 
     private func beginTick(now: Instant) {
         let lateness = now.monotonic - timers.nextTick
         timers.lateness &+= lateness
         if lateness >= Limits.standstill { standStill(lateness, now: now) }
-        timers.begin()
+        timers.beginTick()
     }
 
     /// Looks at one slice of what is due. True when nothing is left of it. However long the turn has taken so
@@ -44,18 +83,18 @@ final class Ticker: ShardPart {//@
         while mayGoOn, let connection = timers.dueConnections.popLast() {
             left -= 1
             connection.isTouched = false
-            visit(connection, now: now)
+            connectionTicks.visit(connection, now: now)
         }
         while mayGoOn, let connection = timers.connections.takeDue(now: now.monotonic) {
             left -= 1
-            visit(connection, now: now)
+            connectionTicks.visit(connection, now: now)
         }
         while mayGoOn, let topic = timers.topics.takeDue(now: now.monotonic) {
             left -= 1 + tick(topic, most: left, now: now)
         }
         while mayGoOn, let subscriber = timers.blockers.takeDue(now: now.monotonic) {
             left -= 1
-            tick(subscriber, now: now)
+            blocking.tick(subscriber, now: now)
         }
         return mayGoOn
     }
@@ -64,13 +103,12 @@ final class Ticker: ShardPart {//@
         timers.isTicking = false
         timers.nextTick = now.monotonic + Timers.interval
         if memory.used > memory.limit - memory.limit / 20 { relief.relieve(now: now) }
-        isRefusing = memory.refused > refusedBefore
-        refusedBefore = memory.refused
-        feedStarved()
-        relieveUnread(now: now)
-        if memory.isPendingHigh, !isSweeping(.holdingBack) { sweep(.holdingBack, now: now) }
-        giveUpUnacknowledged(now: now)
-        if now.monotonic >= timers.nextStatistics { tellStatistics(now: now) }
+        relief.noteRefusals()
+        feeding.feedStarved()
+        unreadRelief.relieveUnread(now: now)
+        if memory.isPendingHigh, !scheduler.isSweeping(.holdingBack) { scheduler.sweep(.holdingBack, now: now) }
+        resumption.giveUpUnacknowledged(now: now)
+        if now.monotonic >= timers.nextStatistics { statistics.tell(now: now) }
     }
 
     // Topics
@@ -81,8 +119,8 @@ final class Ticker: ShardPart {//@
         if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
             // A deleted one lives on while somebody waits for its messages.
             let isNamed = topics.hasName(topic)
-            remove(topic)
-            if isNamed { event("topic-removed", topic: topic.name, epoch: topic.epoch) }
+            ownership.remove(topic)
+            if isNamed { events.event("topic-removed", topic: topic.name, epoch: topic.epoch) }
         } else {
             // Later, or what cannot be brought about now would keep this tick going.
             let soonest = visited < most ? now.monotonic + 1 : now.monotonic

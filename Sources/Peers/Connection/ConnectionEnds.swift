@@ -3,7 +3,38 @@
 import Bytes
 import RSocket
 
-final class ConnectionEnds: ShardPart {//@
+final class ConnectionEnds: ShardPart {
+    let timers: Timers
+    let connections: ConnectionTable
+    let events: Events
+    let reading: Reading
+    let users: ConnectionUsers
+    let httpResponses: HTTPResponses
+    let responses: Responses
+    let ends: StreamEnds
+    // Above
+    unowned(unsafe) var resumption: Resumption!
+
+    init(
+        _ context: ShardContext, _ timers: Timers, _ connections: ConnectionTable, _ events: Events, _ reading: Reading,
+        _ users: ConnectionUsers, _ httpResponses: HTTPResponses, _ responses: Responses, _ ends: StreamEnds
+    ) {
+        self.timers = timers
+        self.connections = connections
+        self.events = events
+        self.reading = reading
+        self.users = users
+        self.httpResponses = httpResponses
+        self.responses = responses
+        self.ends = ends
+        super.init(context)
+    }
+
+    /// The connection is over for this reason; it is closed once the peer has been told.
+    func fatal(_ connection: Connection, _ fault: ConnectionFault, now: Instant) {
+        fatal(connection, RSocketError(fault), now: now)
+    }
+
     /// Tells the peer what was wrong with the connection, and closes it when that is written.
     /// - Parameter answer: says so to one that speaks another protocol.
     func fatal(
@@ -15,23 +46,23 @@ final class ConnectionEnds: ShardPart {//@
         }
         if connection.isDetached { return close(connection, reason: error.message, now: now) }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
-        forgetSession(of: connection)
+        resumption.forgetSession(of: connection)
         for exchange in connection.http?.all ?? [] {
             // What it would still send is waited for no more.
             if connection.http?.http1 != nil { exchange.isHalfClosed = true }
-            finish(exchange, Refusal(error))
+            httpResponses.finish(exchange, Refusal(error))
         }
         connection.end = error.message
-        dropStreams(of: connection, now: now)
+        ends.dropStreams(of: connection, now: now)
         connection.output.dropMessages()
-        if let answer { connection.output.connectionControl(answer) } else { sayFatal(error, on: connection) }
+        if let answer { connection.output.connectionControl(answer) } else { responses.sayFatal(error, on: connection) }
         connection.output.isSealed = connection.http == nil
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
         if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }
-        updateReading(connection)
+        reading.updateReading(connection)
         if connection.http?.endsUntold == true { return close(connection, reason: error.message, now: now) }
-        flush(connection)
+        connections.flush(connection)
     }
 
     /// The connection is over: its streams end, its output is given back.
@@ -39,46 +70,32 @@ final class ConnectionEnds: ShardPart {//@
         guard !connection.isClosed else { return }
         let reason = connection.end ?? reason
         connection.end = reason
-        dropStreams(of: connection, now: now)
+        ends.dropStreams(of: connection, now: now)
         if let http = connection.http { http.takeErrors(into: &counters) }
         connection.http?.http1?.giveBack()
         connection.phase = .closed
-        if !connection.isDetached { uncountSocket(of: connection) }
-        forgetSession(of: connection)
-        charge(connection)
-        giveBack(connection)
+        if !connection.isDetached { resumption.uncountSocket(of: connection) }
+        resumption.forgetSession(of: connection)
+        connections.charge(connection)
+        ends.giveBack(connection)
         connections.remove(connection.handle)
         timers.connections.cancel(connection)
-        disenroll(connection)
+        users.disenroll(connection)
         effects.close.append(connection.id)
         work.spent += Work.closing
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
-        if connection.isAnnounced { event("connection-closed", connection: connection, reason: reason) }
+        if connection.isAnnounced { events.event("connection-closed", connection: connection, reason: reason) }
     }
 
     // Shutting down
-
-    /// Begin to shut down: no new connections, streams or messages. Subscriptions receive what waits and they give
-    /// credit for; a connection is told and closed once there is nothing more for it, or nothing was asked of it for
-    /// `Limits.askTime`.
-    public func drain(now: Instant) {
-        moment = now
-        draining = true
-        sweep(.drainingTopics, now: now)
-        rateLimiter.payWaiting(self, now: now)
-        sweep(.drainingConnections, now: now)
-        settle(now)
-        // Not at once: what other shards have under way is to arrive before a connection is found to be done.
-        timers.nextTick = now.monotonic + Timers.interval
-    }
 
     func drain(_ connection: Connection, now: Instant) {
         connection.lastMoved = now.monotonic
         timers.touch(connection)
         if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
         guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { return }
-        tellWatchers(http)
-        flush(connection)
+        httpResponses.tellWatchers(http)
+        connections.flush(connection)
     }
 
     /// A connection of a draining shard goes when nothing more can be delivered to it.

@@ -2,7 +2,14 @@
 
 import Bytes
 
-final class ConnectionTable: ShardPart {//@
+final class ConnectionTable: ShardPart {
+    let timers: Timers
+
+    init(_ context: ShardContext, _ timers: Timers) {
+        self.timers = timers
+        super.init(context)
+    }
+
     private var table = Slab<Connection>()
     /// Those whose output has room that no socket made.
     private var roomy: [Connection] = []
@@ -39,6 +46,18 @@ final class ConnectionTable: ShardPart {//@
         connection.undealt = undealt
         if bytes != connection.charged { memory.addPending(bytes - connection.charged) }
         connection.charged = bytes
+    }
+
+    /// The shard is gone. Connections and their streams refer to each other.
+    func removeAll() {
+        for place in 0..<table.bound {
+            guard let connection = table.at(place) else { continue }
+            connection.streams.removeAll()
+            connection.removeHungry()
+            connection.waitingListings.removeAll()
+        }
+        table = Slab()
+        roomy = []
     }
 
     // Room

@@ -1,7 +1,38 @@
 // What time alone changes about a connection: one that does not begin, is silent, leaves its answers unread, or whose
 // credentials expire.
 
-final class ConnectionTicks: ShardPart {//@
+final class ConnectionTicks: ShardPart {
+    let timers: Timers
+    let connections: ConnectionTable
+    let httpResponses: HTTPResponses
+    let responses: Responses
+    let connectionEnds: ConnectionEnds
+    let httpCalls: HTTPCalls
+    let feeding: OutputFeeding
+    let httpInputs: HTTPInputs
+    let inputs: ConnectionInputs
+    let resumption: Resumption
+    let http1Inputs: HTTP1Inputs
+
+    init(
+        _ context: ShardContext, _ timers: Timers, _ connections: ConnectionTable, _ httpResponses: HTTPResponses,
+        _ responses: Responses, _ connectionEnds: ConnectionEnds, _ httpCalls: HTTPCalls, _ feeding: OutputFeeding,
+        _ httpInputs: HTTPInputs, _ inputs: ConnectionInputs, _ resumption: Resumption, _ http1Inputs: HTTP1Inputs
+    ) {
+        self.timers = timers
+        self.connections = connections
+        self.httpResponses = httpResponses
+        self.responses = responses
+        self.connectionEnds = connectionEnds
+        self.httpCalls = httpCalls
+        self.feeding = feeding
+        self.httpInputs = httpInputs
+        self.inputs = inputs
+        self.resumption = resumption
+        self.http1Inputs = http1Inputs
+        super.init(context)
+    }
+
     func visit(_ connection: Connection, now: Instant) {
         guard !connection.isClosed else { return }
         connection.excuse(timers.stoodStill, now: now.monotonic)
@@ -42,9 +73,9 @@ final class ConnectionTicks: ShardPart {//@
         case .new where draining:
             // Over HTTP there may be no request to answer yet; the driver answers what it has not handed over.
             if let http = connection.http, http.session == nil {
-                return close(connection, reason: "the broker is shutting down", now: now)
+                return connectionEnds.close(connection, reason: "the broker is shutting down", now: now)
             }
-            fatal(connection, ConnectionFault(.rejectedSetup, Refusal.draining.message), now: now)
+            connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, Refusal.draining.message), now: now)
         // The driver answers in time.
         case .new where connection.ticket != nil:
             break
@@ -54,20 +85,20 @@ final class ConnectionTicks: ShardPart {//@
             guard time - connection.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
             if let http = connection.http, http.session == nil {
-                return close(connection, reason: "no request came to its end in time", now: now)
+                return connectionEnds.close(connection, reason: "no request came to its end in time", now: now)
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
-            fatal(
+            connectionEnds.fatal(
                 connection, ConnectionFault(.invalidSetup, "\(due) did not come in time; send it first and at once."),
                 now: now)
         case .open where connection.isDetached:
-            tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
+            resumption.tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
         case .open:
             endExpired(connection, now: now)
             if connection.isOpen { tickOpen(connection, now: now) }
-            if draining, connection.isOpen { closeIfDrained(connection, now: now) }
+            if draining, connection.isOpen { connectionEnds.closeIfDrained(connection, now: now) }
         case .closing(let deadline):
-            if time >= deadline { close(connection, reason: "closed after an error", now: now) }
+            if time >= deadline { connectionEnds.close(connection, reason: "closed after an error", now: now) }
         case .closed:
             break
         }
@@ -75,21 +106,23 @@ final class ConnectionTicks: ShardPart {//@
 
     private func tickOpen(_ connection: Connection, now: Instant) {
         if let http = connection.http, let http1 = http.http1 {
-            return tickHTTP1(connection, http, http1, now: now)
+            return http1Inputs.tickHTTP1(connection, http, http1, now: now)
         }
         if !connection.isReading {
             // Nothing can be heard from a peer that is not read.
             connection.lastHeard = now.monotonic
             // What it waited for may be over without another input of its own: others have given memory back.
-            resume(connection, now: now)
+            inputs.resume(connection, now: now)
             guard connection.isOpen else { return }
         }
         let silent = now.monotonic - connection.lastHeard
         if silent >= connection.lifetime {
             let seconds = connection.lifetime / Limits.second
             reached(connection.http == nil ? .lifetime : .httpSilence)
-            if connection.session != nil { return unplug(connection, reason: "nothing was heard of it", now: now) }
-            fatal(
+            if connection.session != nil {
+                return resumption.unplug(connection, reason: "nothing was heard of it", now: now)
+            }
+            connectionEnds.fatal(
                 connection,
                 ConnectionFault(.failed, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
                 now: now)
@@ -97,37 +130,64 @@ final class ConnectionTicks: ShardPart {//@
         }
         if silent >= connection.lifetime / 2, !connection.probed {
             connection.probed = true
-            sayProbe(on: connection)
+            responses.sayProbe(on: connection)
         }
         if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
             reached(.unreadTime)
-            unplug(connection, reason: "it left its answers unread", now: now)
+            resumption.unplug(connection, reason: "it left its answers unread", now: now)
             return
         }
         // What memory that was short held back. Where it was not when something was written, it may be now.
         if connection.session != nil {
-            askForAcknowledgement(connection)
-            if connection.hungryCount > 0 || !connection.waitingListings.isEmpty { fill(connection, now: now) }
+            resumption.askForAcknowledgement(connection)
+            if connection.hungryCount > 0 || !connection.waitingListings.isEmpty { feeding.fill(connection, now: now) }
         }
         if let since = connection.rsocket.oldestReassembly, now.monotonic - since >= limits.reassemblyTime {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)
-            take(connection, now: now)
+            inputs.take(connection, now: now)
         }
         if let http = connection.http, let session = http.session {
             if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
                 reached(.reassemblyTime)
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
-                return fatal(connection, ConnectionFault(.failed, reason), now: now)
+                return connectionEnds.fatal(connection, ConnectionFault(.failed, reason), now: now)
             }
             http.takeErrors(into: &counters)
-            expire(http, now: now)
-            feedCrowded(http, now: now)
-            sendHeartbeats(http, now: now)
+            httpInputs.expire(http, now: now)
+            feeding.feedCrowded(http, now: now)
+            httpResponses.sendHeartbeats(http, now: now)
             if let deadline = session.pointee.deadline, deadline <= now.monotonic {
                 session.pointee.expire(now: now.monotonic)
-                flush(connection)
+                connections.flush(connection)
             }
         }
-        charge(connection)
+        connections.charge(connection)
+    }
+
+    /// Ends what was opened with a token that has expired since, and the connection of a user who is gone.
+    func endExpired(_ connection: Connection, now: Instant) {
+        guard let http = connection.http else {
+            if let expires = connection.principal?.expires, now.wall >= expires {
+                connectionEnds.fatal(
+                    connection, ConnectionFault(.failed, LoginOutcome.expiredRefusal.message), now: now)
+            } else if connection.isExpelled, connection.isWritten {
+                connectionEnds.fatal(
+                    connection, ConnectionFault(.failed, "The user is no longer known here."), now: now)
+            }
+            return
+        }
+        guard let next = http.nextExpiry, now.wall >= next else { return }
+        http.nextExpiry = nil
+        for exchange in http.all where !exchange.isFinished {
+            guard let expires = exchange.principal?.expires else { continue }
+            guard now.wall >= expires else {
+                http.noteExpiry(expires)
+                continue
+            }
+            let refusal = LoginOutcome.expiredRefusal
+            httpCalls.leave(exchange, .cancelled, reason: refusal.message, now: now)
+            httpResponses.finish(exchange, refusal)
+        }
+        if let expires = http.login?.principal.expires, now.wall >= expires { http.login = nil }
     }
 }

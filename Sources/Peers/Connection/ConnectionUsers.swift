@@ -3,7 +3,18 @@
 
 import Bytes
 
-final class ConnectionUsers: ShardPart {//@
+final class ConnectionUsers: ShardPart {
+    let timers: Timers
+    let rateLimiter: RateLimiter
+    let authorization: Authorization
+
+    init(_ context: ShardContext, _ timers: Timers, _ rateLimiter: RateLimiter, _ authorization: Authorization) {
+        self.timers = timers
+        self.rateLimiter = rateLimiter
+        self.authorization = authorization
+        super.init(context)
+    }
+
     /// Who asks on a stream that is being opened.
     func principal(of connection: Connection, _ stream: UInt32) -> Principal {
         if let http = connection.http { return http.exchange(of: stream)?.principal ?? .nobody }
@@ -53,7 +64,7 @@ final class ConnectionUsers: ShardPart {//@
         if let http = connection.http {
             reload(http, of: connection)
         } else if let principal = connection.principal {
-            let current = access.current(principal)
+            let current = authorization.access.current(principal)
             if current == nil, !connection.isExpelled { review?.connections += 1 }
             connection.principal = current ?? .nobody
             connection.isExpelled = current == nil
@@ -61,35 +72,13 @@ final class ConnectionUsers: ShardPart {//@
     }
 
     private func reload(_ http: HTTPFace, of connection: Connection) {
-        connection.principal = unasked(connection)
+        connection.principal = authorization.unasked(connection.certificate)
         http.login = nil
         for exchange in http.all {
-            if let principal = exchange.principal { exchange.principal = access.current(principal) ?? .nobody }
+            if let principal = exchange.principal {
+                exchange.principal = authorization.access.current(principal) ?? .nobody
+            }
         }
     }
 
-    /// Ends what was opened with a token that has expired since, and the connection of a user who is gone.
-    func endExpired(_ connection: Connection, now: Instant) {
-        guard let http = connection.http else {
-            if let expires = connection.principal?.expires, now.wall >= expires {
-                fatal(connection, ConnectionFault(.failed, LoginOutcome.expiredRefusal.message), now: now)
-            } else if connection.isExpelled, connection.isWritten {
-                fatal(connection, ConnectionFault(.failed, "The user is no longer known here."), now: now)
-            }
-            return
-        }
-        guard let next = http.nextExpiry, now.wall >= next else { return }
-        http.nextExpiry = nil
-        for exchange in http.all where !exchange.isFinished {
-            guard let expires = exchange.principal?.expires else { continue }
-            guard now.wall >= expires else {
-                http.noteExpiry(expires)
-                continue
-            }
-            let refusal = LoginOutcome.expiredRefusal
-            leave(exchange, .cancelled, reason: refusal.message, now: now)
-            finish(exchange, refusal)
-        }
-        if let expires = http.login?.principal.expires, now.wall >= expires { http.login = nil }
-    }
 }

@@ -3,15 +3,49 @@
 import Bytes
 import RSocket
 
-final class ConnectionInputs: ShardPart {//@
+final class ConnectionInputs: ShardPart {
+    let timers: Timers
+    let connections: ConnectionTable
+    let relief: MemoryRelief
+    let events: Events
+    let authorization: Authorization
+    let reading: Reading
+    let notices: PublisherNotices
+    let connectionEnds: ConnectionEnds
+    let feeding: OutputFeeding
+    let rsocketRequests: RSocketRequests
+    let httpInputs: HTTPInputs
+    // Above
+    unowned(unsafe) var resumption: Resumption!
+    unowned(unsafe) var http1Inputs: HTTP1Inputs!
+
+    init(
+        _ context: ShardContext, _ timers: Timers, _ connections: ConnectionTable, _ relief: MemoryRelief,
+        _ events: Events, _ authorization: Authorization, _ reading: Reading, _ notices: PublisherNotices,
+        _ connectionEnds: ConnectionEnds, _ feeding: OutputFeeding, _ rsocketRequests: RSocketRequests,
+        _ httpInputs: HTTPInputs
+    ) {
+        self.timers = timers
+        self.connections = connections
+        self.relief = relief
+        self.events = events
+        self.authorization = authorization
+        self.reading = reading
+        self.notices = notices
+        self.connectionEnds = connectionEnds
+        self.feeding = feeding
+        self.rsocketRequests = rsocketRequests
+        self.httpInputs = httpInputs
+        super.init(context)
+    }
+
     /// As `admit`; nil if it is refused.
-    public func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
+    func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
         try? admit(peer: peer, face: face, now: now)
     }
 
     /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `face`.
-    public func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
-        moment = now
+    func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
         guard !draining else { throw .draining }
         guard quotas.connections.take(limit: limits.connections) else {
             reached(.connections)
@@ -29,7 +63,7 @@ final class ConnectionInputs: ShardPart {//@
                 now: now.monotonic)
         }
         if connection.http != nil {
-            connection.principal = unasked(connection)
+            connection.principal = authorization.unasked(connection.certificate)
             work.spent += Work.request
         }
         connection.delaySetup(until: timers.lateness, now: now.monotonic)
@@ -41,34 +75,32 @@ final class ConnectionInputs: ShardPart {//@
 
     /// The connection is secured: from here on its bytes come. Told once, before any of them.
     /// - Parameter certificate: the peer's, if it was asked for one and has shown one that is trusted.
-    public func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
-        moment = now
-        guard let connection = find(id) else { return }
+    func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
+        guard let connection = connections.find(id) else { return }
         connection.certificate = certificate
         connection.isSecured = true
-        if connection.http != nil { connection.principal = unasked(connection) }
+        if connection.http != nil { connection.principal = authorization.unasked(connection.certificate) }
         counters.handshakes &+= 1
     }
 
     /// The connection could not be secured, and is gone.
-    public func notSecured(_ id: ConnectionID, reason: String, now: Instant) {
+    func notSecured(_ id: ConnectionID, reason: String, now: Instant) {
         counters.handshakeFailures &+= 1
         lost(id, reason: reason, now: now)
     }
 
     /// Bytes arrived. They are not kept beyond the call.
-    public func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
-        moment = now
-        guard let connection = find(id) else { return }
+    func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
+        guard let connection = connections.find(id) else { return }
         switch connection.phase {
-        case .new where connection.bytesIn == 0 && connection.http == nil && Shard.beginTLS(bytes):
+        case .new where connection.bytesIn == 0 && connection.http == nil && ConnectionInputs.beginTLS(bytes):
             return refuseTLS(connection, now: now)
-        case .new where connection.bytesIn == 0 && connection.http == nil && Shard.beginHTTP(bytes):
+        case .new where connection.bytesIn == 0 && connection.http == nil && ConnectionInputs.beginHTTP(bytes):
             return refuseHTTP(connection, now: now)
         case .new, .open: break
         case .closing, .closed: return
         }
-        if let http1 = connection.http?.http1 { return discard(bytes.count, connection, http1, now: now) }
+        if let http1 = connection.http?.http1 { return http1Inputs.discard(bytes.count, connection, http1, now: now) }
         connection.bytesIn &+= UInt64(bytes.count)
         counters.bytesIn &+= UInt64(bytes.count)
         connection.lastHeard = now.monotonic
@@ -81,9 +113,8 @@ final class ConnectionInputs: ShardPart {//@
             connection.rsocket.feed(bytes, now: now.monotonic)
         }
         take(connection, now: now)
-        if let http = connection.http { feedCrowded(http, now: now) }
-        charge(connection)
-        settle(now)
+        if let http = connection.http { feeding.feedCrowded(http, now: now) }
+        connections.charge(connection)
     }
 
     /// Whether the first bytes of a connection are TLS's (RFC 8446, 5.1) – as the length of RSocket's first frame they
@@ -94,8 +125,8 @@ final class ConnectionInputs: ShardPart {//@
 
     private func refuseTLS(_ connection: Connection, now: Instant) {
         let text = "This port does not speak TLS: connect with rsocket://, or start the broker with a certificate."
-        fatal(connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now)
-        settle(now)
+        connectionEnds.fatal(
+            connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now)
     }
 
     /// Whether the first bytes of a connection are a method of HTTP, or HTTP/2's preface, which as the length of
@@ -109,11 +140,12 @@ final class ConnectionInputs: ShardPart {//@
 
     private func refuseHTTP(_ connection: Connection, now: Instant) {
         let text = "This port speaks RSocket: connect with rsocket://, or to the broker's port for HTTP."
-        fatal(connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now) {
+        connectionEnds.fatal(
+            connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now
+        ) {
             $0.append("HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n")
             $0.append("content-length: \(text.utf8.count + 1)\r\nconnection: close\r\n\r\n\(text)\n")
         }
-        settle(now)
     }
 
     /// Deals with what the peer has sent and may be dealt with now, up to a quantum.
@@ -126,13 +158,13 @@ final class ConnectionInputs: ShardPart {//@
         // Its turn comes.
         if connection.isBehind { return putAside(connection) }
         let end = work.spent + Work.quantum
-        while !mustWait(connection) {
+        while !reading.mustWait(connection) {
             if work.spent >= end {
                 putAside(connection)
-                return getInLine(connection)
+                return work.getInLine(connection)
             }
             guard dealWithNext(connection, now: now) else {
-                updateReading(connection)
+                reading.updateReading(connection)
                 return
             }
             work.spent += Work.event
@@ -143,7 +175,7 @@ final class ConnectionInputs: ShardPart {//@
         }
         connection.isHeld = true
         putAside(connection)
-        updateReading(connection)
+        reading.updateReading(connection)
     }
 
     /// Keeps what was read and is not dealt with: the driver's buffer is its own again.
@@ -155,23 +187,23 @@ final class ConnectionInputs: ShardPart {//@
     private func dealWithNext(_ connection: Connection, now: Instant) -> Bool {
         guard let http = connection.http else {
             guard let event = connection.rsocket.next() else { return false }
-            handle(event, on: connection, now: now)
+            rsocketRequests.handle(event, on: connection, now: now)
             return true
         }
         guard let session = http.session else { return false }
         guard let event = session.pointee.next() else {
             if case .new = connection.phase, session.pointee.isOpened { accept(connection) }
-            if session.pointee.wantsOutput { flush(connection) }
+            if session.pointee.wantsOutput { connections.flush(connection) }
             return false
         }
         if case .worked(let units) = event {
             work.spent += units
             // Answers that the session gave by itself need not wait for the rest.
-            if session.pointee.wantsOutput { flush(connection) }
+            if session.pointee.wantsOutput { connections.flush(connection) }
             return true
         }
         if case .new = connection.phase { accept(connection) }
-        handle(event, on: connection, http, now: now)
+        httpInputs.handle(event, on: connection, http, now: now)
         return true
     }
 
@@ -179,58 +211,53 @@ final class ConnectionInputs: ShardPart {//@
         connection.lifetime = limits.httpSilence
         connection.phase = .open
         connection.isAnnounced = true
-        event("connection-opened", connection: connection, reason: nil)
+        events.event("connection-opened", connection: connection, reason: nil)
     }
 
     /// Goes on with what was put aside, as soon as the peer has read enough or a topic's owner has caught up.
     func resume(_ connection: Connection, now: Instant) {
-        if connection.isHeld, !mustWait(connection) {
+        if connection.isHeld, !reading.mustWait(connection) {
             take(connection, now: now)
-            charge(connection)
+            connections.charge(connection)
         } else {
-            updateReading(connection)
+            reading.updateReading(connection)
         }
     }
 
     /// The peer will send nothing more (a FIN): it cannot ask for anything, so the connection is over.
-    public func receiveEnd(on id: ConnectionID, now: Instant) {
-        moment = now
-        guard let connection = find(id) else { return }
+    func receiveEnd(on id: ConnectionID, now: Instant) {
+        guard let connection = connections.find(id) else { return }
         if case .closing = connection.phase, !connection.isWritten { return }
         if let http1 = connection.http?.http1 {
-            ended(connection, http1, now: now)
-            return settle(now)
+            http1Inputs.ended(connection, http1, now: now)
+            return
         }
-        unplug(connection, reason: "closed by the peer", now: now)
-        settle(now)
+        resumption.unplug(connection, reason: "closed by the peer", now: now)
     }
 
     /// The socket is gone; nothing can be written to it.
-    public func lost(_ id: ConnectionID, reason: String, now: Instant) {
-        moment = now
-        guard let connection = find(id) else { return }
-        unplug(connection, reason: reason, now: now)
-        settle(now)
+    func lost(_ id: ConnectionID, reason: String, now: Instant) {
+        guard let connection = connections.find(id) else { return }
+        resumption.unplug(connection, reason: reason, now: now)
     }
 
     /// The bytes to write next, in order, at most as many pieces as `pieces` holds; not always all there are. Valid
     /// until the next input or `gather` for any connection: write them, and tell `wrote`, before that.
     /// Returns the number of pieces; 0 when there is nothing to write.
-    public func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
-        guard let connection = find(id) else { return 0 }
+    func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
+        guard let connection = connections.find(id) else { return 0 }
         connection.isFlushing = false
         connection.http?.produce(into: connection, atMost: limits.output - connection.output.count)
         let count = connection.output.gather(into: pieces)
         // Nothing will be written, which it may have been held for.
-        if count == 0, connection.isHeld { getInLine(connection) }
+        if count == 0, connection.isHeld { work.getInLine(connection) }
         return count
     }
 
     /// `count` of the gathered bytes were taken by the socket. `blocked`: it takes no more until it is writable again;
     /// call `writable` then.
-    public func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
-        moment = now
-        guard let connection = find(id) else { return }
+    func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
+        guard let connection = connections.find(id) else { return }
         connection.output.wrote(count, blocked: blocked)
         if count > 0 { connection.unreadSince = nil }
         connection.bytesOut &+= UInt64(count)
@@ -238,32 +265,29 @@ final class ConnectionInputs: ShardPart {//@
         let http1 = connection.http?.http1
         if count > 0 { http1?.quietSince = now.monotonic }
         if case .closing = connection.phase, connection.isWritten {
-            close(connection, reason: "closed after an error", now: now)
+            connectionEnds.close(connection, reason: "closed after an error", now: now)
         } else if http1?.isSpent == true, connection.isWritten {
-            close(connection, reason: "its stream has ended", now: now)
+            connectionEnds.close(connection, reason: "its stream has ended", now: now)
         } else {
             resume(connection, now: now)
             if let session = connection.http?.session, session.pointee.hasEvents, !connection.isHeld {
                 take(connection, now: now)
-                charge(connection)
+                connections.charge(connection)
             }
-            tellUntold(on: connection)
-            askForAcknowledgement(connection)
-            if !blocked { fill(connection, now: now) }
+            notices.tellUntold(on: connection)
+            resumption.askForAcknowledgement(connection)
+            if !blocked { feeding.fill(connection, now: now) }
         }
-        settle(now)
     }
 
     /// A socket that was blocked takes bytes again.
-    public func writable(_ id: ConnectionID, now: Instant) {
-        moment = now
-        guard let connection = find(id) else { return }
+    func writable(_ id: ConnectionID, now: Instant) {
+        guard let connection = connections.find(id) else { return }
         connection.output.blocked = false
-        if !connection.isWritten { return flush(connection) }
+        if !connection.isWritten { return connections.flush(connection) }
         // The driver held back the rest of what it had taken, so that all that was offered counted as written.
         resume(connection, now: now)
-        fill(connection, now: now)
-        settle(now)
+        feeding.fill(connection, now: now)
     }
 
 }

@@ -1,7 +1,27 @@
 // OutputRoom: messages go into a connection's output as far as it has room; subscriptions that find none wait for their
 // turn.
 
-final class OutputFeeding: ShardPart {//@
+final class OutputFeeding: ShardPart {
+    let streams: StreamTable
+    let connections: ConnectionTable
+    let relief: MemoryRelief
+    let delivery: Delivery
+    let listings: Listings
+    let httpAdmin: HTTPAdmin
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ relief: MemoryRelief,
+        _ delivery: Delivery, _ listings: Listings, _ httpAdmin: HTTPAdmin
+    ) {
+        self.streams = streams
+        self.connections = connections
+        self.relief = relief
+        self.delivery = delivery
+        self.listings = listings
+        self.httpAdmin = httpAdmin
+        super.init(context)
+    }
+
     /// Bytes that one subscription is given at a time while others of its connection wait for output too.
     static let subscriptionQuantum = 64 << 10
 
@@ -18,7 +38,8 @@ final class OutputFeeding: ShardPart {//@
             guard connection.hasRoom(limits.output), !connection.output.blocked,
                 let subscriber = connection.nextHungry()
             else { return }
-            deliver(subscriber, quantum: connection.hungryCount > 0 ? Shard.subscriptionQuantum : .max, now: now)
+            delivery.deliver(
+                subscriber, quantum: connection.hungryCount > 0 ? OutputFeeding.subscriptionQuantum : .max, now: now)
         }
     }
 
@@ -27,16 +48,37 @@ final class OutputFeeding: ShardPart {//@
         feedHungry(connection, now: now)
         if let http = connection.http {
             feedCrowded(http, now: now)
-            answerHeldBack(http, now: now)
+            httpAdmin.answerHeldBack(http, now: now)
         }
         if !connection.waitingListings.isEmpty {
-            let listings = connection.waitingListings
+            let waiting = connection.waitingListings
             connection.waitingListings.removeAll()
-            for listing in listings where streams[listing.handle] === listing {
+            for listing in waiting where streams[listing.handle] === listing {
                 listing.isWaiting = false
-                proceed(listing, now: now)
+                listings.proceed(listing, now: now)
             }
         }
-        if !connection.isWritten { flush(connection) }
+        if !connection.isWritten { connections.flush(connection) }
+    }
+
+    /// Streams whose message goes beyond their window have their turns, as far as others have gone.
+    func feedCrowded(_ http: HTTPFace, now: Instant) {
+        while let exchange = http.nextCrowded(limit: http.mostBeyond(limits.beyondWindows)) {
+            guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
+            delivery.deliver(unsafeDowncast(bound, to: Subscriber.self), now: now)
+        }
+    }
+
+    /// A tick has ended: those that had to wait for memory may go on, some at a time. Where there is still none, for
+    /// them or for publishes, what views keep for those who are being sent it is theirs alone from here on, so that the
+    /// last resort may find it.
+    func feedStarved() {
+        // Others may wait on another thread.
+        let isMuch = memory.forms > memory.limit / EntryForm.share / 2
+        if isMuch || !work.isFed || relief.isRefusing { relief.removeUnusedForms() }
+        if relief.isRefusing || isMuch && !work.isFed, memory.unread <= memory.limit / UnreadMemory.share {
+            for view in relief.viewsWithForms.prefix(MemoryRelief.topicsPerLook) { view.removeRuns() }
+        }
+        work.feed(most: Work.endings)
     }
 }

@@ -1,6 +1,17 @@
 // Reading: when a connection is read no more, and what it sent waits. The less memory there is, the sooner.
 
-final class Reading: ShardPart {//@
+final class Reading: ShardPart {
+    let relief: MemoryRelief
+    let forwarding: Forwarding
+    let losses: PublishLosses
+
+    init(_ context: ShardContext, _ relief: MemoryRelief, _ forwarding: Forwarding, _ losses: PublishLosses) {
+        self.relief = relief
+        self.forwarding = forwarding
+        self.losses = losses
+        super.init(context)
+    }
+
     /// The peer leaves too many answers unread, a topic's owner lags behind, or it is not known yet who the peer is: it
     /// is to ask for nothing more now.
     func mustWait(_ connection: Connection) -> Bool {
@@ -52,30 +63,23 @@ final class Reading: ShardPart {//@
         effects.reading.append((connection.id, reading))
     }
 
-    /// So much is pending that others may not begin more: a client of HTTP/2 whose windows hold its answers back has as
-    /// long to take them as one that leaves them unread.
-    func limitHoldingBack(_ connection: Connection, now: Instant) {
-        guard let http = connection.http, http.session != nil else { return }
-        guard http.unwritten > Limits.unwrittenAnswers else { return http.holdsBack = nil }
-        guard let (since, done) = http.holdsBack, http.done - done <= UInt64(Limits.unwrittenAnswers) else {
-            return http.holdsBack = (now.monotonic, http.done)
-        }
-        guard now.monotonic - since >= limits.unreadTime else { return }
-        reached(.unreadTime)
-        close(connection, reason: "it left its answers unread", now: now)
-    }
-
     /// Why a connection can have no more of its unfinished messages kept.
     var unfinishedRefusal: Refusal {
         guard let most = relief.shortReassembly else {
             reached(.reassembly)
-            refusedUnfinished(.tooLarge)
+            losses.refusedUnfinished(.tooLarge)
             return Refusal.unfinished(limit: limits.reassembly)
         }
         reached(.memory)
-        refusedUnfinished(.memory)
+        losses.refusedUnfinished(.memory)
         return .rejected(
             "The broker's memory is full, and it takes no more of unfinished messages than "
                 + "\(most) bytes of a connection: send it again later.")
+    }
+
+    /// Bytes on their way to another shard: past a limit the connection is read no more until they are dealt with.
+    func forward(_ bytes: Int, of connection: Connection) {
+        forwarding.sent(bytes, of: connection)
+        updateReading(connection)
     }
 }

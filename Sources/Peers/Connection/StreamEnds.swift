@@ -1,9 +1,22 @@
 // StreamEnds: a stream's end, as its peer is told of it, and as those have to know who stand behind it.
 
-final class StreamEnds: ShardPart {//@
+final class StreamEnds: ShardPart {
+    let streams: StreamTable
+    let responses: Responses
+    // Above
+    unowned(unsafe) var subscribing: Subscribing!
+    unowned(unsafe) var publishing: Publishing!
+    unowned(unsafe) var listings: Listings!
+
+    init(_ context: ShardContext, _ streams: StreamTable, _ responses: Responses) {
+        self.streams = streams
+        self.responses = responses
+        super.init(context)
+    }
+
     /// Answers a request, and so ends its stream.
     func reply(_ description: Description?, to stream: BoundStream) {
-        sayAnswer(description, to: stream)
+        responses.sayAnswer(description, to: stream)
         drop(stream)
     }
 
@@ -12,10 +25,10 @@ final class StreamEnds: ShardPart {//@
         guard streams[stream.handle] === stream else { return }
         switch stream.kind {
         case .subscriber:
-            sayFailed(refusal, to: stream)
+            responses.sayFailed(refusal, to: stream)
             unsafeDowncast(stream, to: Subscriber.self).end = refusal.message
-        case .listing: sayFailed(refusal, to: stream)
-        case .publisher, .call: sayRefused(refusal, on: stream.connection, stream: stream.stream)
+        case .listing: responses.sayFailed(refusal, to: stream)
+        case .publisher, .call: responses.sayRefused(refusal, on: stream.connection, stream: stream.stream)
         }
         drop(stream)
     }
@@ -23,7 +36,7 @@ final class StreamEnds: ShardPart {//@
     /// The same where a publisher's topic does not know yet: it is told as if the publisher had cancelled.
     func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
         if stream.kind == .publisher {
-            ended(unsafeDowncast(stream, to: Publisher.self), .cancelled, now: now)
+            publishing.ended(unsafeDowncast(stream, to: Publisher.self), .cancelled, now: now)
         }
         fail(stream, refusal)
     }
@@ -39,9 +52,9 @@ final class StreamEnds: ShardPart {//@
         stream.connection.detach(stream)
         streams.remove(stream.handle)
         switch stream.kind {
-        case .subscriber: forget(unsafeDowncast(stream, to: Subscriber.self))
-        case .publisher: forget(unsafeDowncast(stream, to: Publisher.self))
-        case .listing: forget(unsafeDowncast(stream, to: Listing.self))
+        case .subscriber: subscribing.forget(unsafeDowncast(stream, to: Subscriber.self))
+        case .publisher: publishing.forget(unsafeDowncast(stream, to: Publisher.self))
+        case .listing: listings.forget(unsafeDowncast(stream, to: Listing.self))
         case .call: break
         }
     }
@@ -50,7 +63,7 @@ final class StreamEnds: ShardPart {//@
     func dropStreams(of connection: Connection, now: Instant) {
         var count = 0
         while let stream = connection.streams.last {
-            if count == Work.endings { return endLater(connection) }
+            if count == Work.endings { return work.endLater(connection) }
             count += 1
             if stream.kind == .subscriber {
                 // `forget` counts what it costs.
@@ -61,7 +74,7 @@ final class StreamEnds: ShardPart {//@
                 work.spent += Work.ending
             }
             if stream.kind == .publisher {
-                ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
+                publishing.ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
             }
             // The owner may have answered at once and so have dropped it.
             if streams[stream.handle] === stream { drop(stream) }

@@ -1,6 +1,7 @@
 // StreamTable: what stands behind the streams of a shard's connections, by handles that other shards know, too.
 
 final class StreamTable: ShardPart {
+
     private var table = Slab<BoundStream>()
 
     var count: Int { table.count }
@@ -11,6 +12,9 @@ final class StreamTable: ShardPart {
     @discardableResult
     func insert(_ make: (Handle) -> BoundStream) -> BoundStream { table.insert(make) }
     func remove(_ handle: Handle) { table.remove(handle) }
+
+    /// The shard is gone.
+    func removeAll() { table = Slab() }
 
     func key(_ stream: BoundStream) -> StreamKey { StreamKey(shard: index, handle: stream.handle) }
 

@@ -5,13 +5,12 @@ import Bytes
 import HTTP2
 import Replay
 
-final class EntryDelivery: ShardPart {//@
-    /// Streams whose message goes beyond their window have their turns, as far as others have gone.
-    func feedCrowded(_ http: HTTPFace, now: Instant) {
-        while let exchange = http.nextCrowded(limit: http.mostBeyond(limits.beyondWindows)) {
-            guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
-            deliver(unsafeDowncast(bound, to: Subscriber.self), now: now)
-        }
+final class EntryDelivery: ShardPart {
+    let connections: ConnectionTable
+
+    init(_ context: ShardContext, _ connections: ConnectionTable) {
+        self.connections = connections
+        super.init(context)
     }
 
     /// The run that holds a message in another form. Nil where that has to be made, which takes long, and the turn has
@@ -23,7 +22,8 @@ final class EntryDelivery: ShardPart {//@
             let payload = Int(piece.chunk.entry(sequence - piece.first).payload)
             guard hasTime(for: payload, of: subscriber) else { return nil }
             if payload >= Work.worthATurn, !hasMemory(for: sequence, payload: payload, as: form, in: mirror.log) {
-                makeWhenThereIsMemory(for: subscriber)
+                reached(.memory)
+                work.makeWhenThereIsMemory(for: subscriber)
                 return nil
             }
         }
@@ -53,8 +53,8 @@ final class EntryDelivery: ShardPart {//@
     /// Whether the turn has time to measure a message or to make it in another form. If not, the subscription is
     /// delivered to in a later one.
     private func hasTime(for payload: Int, of subscriber: Subscriber) -> Bool {
-        guard payload >= Work.worthATurn, isTurnOver || work.hasMadeMuch else { return true }
-        makeLater(for: subscriber)
+        guard payload >= Work.worthATurn, work.isTurnOver || work.hasMadeMuch else { return true }
+        work.makeLater(for: subscriber)
         return false
     }
 
@@ -66,19 +66,6 @@ final class EntryDelivery: ShardPart {//@
         if forms == 0 || forms + EntryForm.most * payload <= most { return true }
         work.note(made: payload)
         return forms + EntryRun.size(of: sequence, in: log, as: form) <= most
-    }
-
-    /// A tick has ended: those that had to wait for memory may go on, some at a time. Where there is still none, for
-    /// them or for publishes, what views keep for those who are being sent it is theirs alone from here on, so that the
-    /// last resort may find it.
-    func feedStarved() {
-        // Others may wait on another thread.
-        let isMuch = memory.forms > memory.limit / EntryForm.share / 2
-        if isMuch || !work.isFed || isRefusing { relief.removeUnusedForms() }
-        if isRefusing || isMuch && !work.isFed, memory.unread <= memory.limit / UnreadMemory.share {
-            for view in relief.viewsWithForms.prefix(MemoryRelief.topicsPerLook) { view.removeRuns() }
-        }
-        work.feed(most: Work.endings)
     }
 
     /// Bytes of entries in one response, unless a single one has more.
@@ -97,14 +84,14 @@ final class EntryDelivery: ShardPart {//@
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 http.detach(exchange)
-                noteRoom(connection)
-                charge(connection)
+                connections.noteRoom(connection)
+                connections.charge(connection)
                 return false
             }
             let output = connection.room(limits.output)
             guard output > 0, connection.isOpen, given < quantum else { return true }
             let allowed = window - exchange.body.count
-            let room = Swift.min(output, allowed, Shard.largestResponse)
+            let room = Swift.min(output, allowed, EntryDelivery.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
             // Before its entry is made, which takes as much memory.
             if http.beyond > 0, http.beyond >= http.mostBeyond(limits.beyondWindows) {
@@ -136,7 +123,7 @@ final class EntryDelivery: ShardPart {//@
             http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             subscriber.mirror.delivered &+= UInt64(count)
-            flush(connection)
+            connections.flush(connection)
         }
         return false
     }

@@ -32,79 +32,103 @@ struct CurrentRequest {
     }
 }
 
-final class HTTP1Inputs: ShardPart {//@
+final class HTTP1Inputs: ShardPart {
+    let connections: ConnectionTable
+    let relief: MemoryRelief
+    let peers: PeerState
+    let reading: Reading
+    let httpResponses: HTTPResponses
+    let connectionEnds: ConnectionEnds
+    let httpCalls: HTTPCalls
+    let plainRequests: PlainRequests
+    let httpInputs: HTTPInputs
+    let inputs: ConnectionInputs
+
+    init(
+        _ context: ShardContext, _ connections: ConnectionTable, _ relief: MemoryRelief, _ peers: PeerState,
+        _ reading: Reading, _ httpResponses: HTTPResponses, _ connectionEnds: ConnectionEnds, _ httpCalls: HTTPCalls,
+        _ plainRequests: PlainRequests, _ httpInputs: HTTPInputs, _ inputs: ConnectionInputs
+    ) {
+        self.connections = connections
+        self.relief = relief
+        self.peers = peers
+        self.reading = reading
+        self.httpResponses = httpResponses
+        self.connectionEnds = connectionEnds
+        self.httpCalls = httpCalls
+        self.plainRequests = plainRequests
+        self.httpInputs = httpInputs
+        self.inputs = inputs
+        super.init(context)
+    }
+
     /// The first bytes of a connection that has sent none to the engine are not HTTP/2's.
-    public func speaksHTTP1(on id: ConnectionID, now: Instant) {
-        moment = now
-        guard let connection = find(id), let http = connection.http, case .new = connection.phase else { return }
+    func speaksHTTP1(on id: ConnectionID, now: Instant) {
+        guard let connection = connections.find(id), let http = connection.http, case .new = connection.phase else {
+            return
+        }
         work.spent += Work.request
         http.becomeHTTP1(now: now.monotonic)
-        charge(connection)
+        connections.charge(connection)
     }
 
     /// The head of a request has come. The one before it is over.
-    public func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
-        moment = now
+    func request(_ head: HTTP1Request, on id: ConnectionID, now: Instant) {
         work.spent += Work.request
-        guard let connection = find(id), let http = connection.http, let http1 = http.http1, http1.isIdle else {
+        guard let connection = connections.find(id), let http = connection.http, let http1 = http.http1, http1.isIdle
+        else {
             return
         }
         switch connection.phase {
-        case .new: accept(connection)
+        case .new: inputs.accept(connection)
         case .open: break
         case .closing, .closed: return
         }
         heard(head.size, on: connection)
         // What the driver has for one that waits is as much as a message.
         let isOneTooMany = head.hasBody && relief.shortReassembly != nil
-        let problem = head.problem ?? (isOneTooMany ? unfinishedRefusal.problem : nil)
+        let problem = head.problem ?? (isOneTooMany ? reading.unfinishedRefusal.problem : nil)
         // Behind a head that may be read in two ways nothing is waited for.
         let isComplete = !head.hasBody || head.isAmbiguous || isOneTooMany
         if head.isAmbiguous || isOneTooMany || draining { http1.isLast = true }
         let stream = http1.begin(isChunked: !head.isHTTP10)
-        plainRequest(connection, http, stream, head.plain, refusedFor: problem, complete: isComplete, now: now)
+        plainRequests.plainRequest(
+            connection, http, stream, head.plain, refusedFor: problem, complete: isComplete, now: now)
         // Whatever it asks for: the answer waits for its end.
         if !isComplete, let exchange = http.exchange(at: http1.handle), !exchange.isFinished {
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
         }
-        charge(connection)
-        settle(now)
+        connections.charge(connection)
     }
 
     /// More of a request's body came. It is not kept beyond the call.
-    public func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
-        moment = now
-        guard let current = CurrentRequest(find(id)) else { return }
+    func body(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
+        guard let current = CurrentRequest(connections.find(id)) else { return }
         heard(bytes.count, on: current.connection)
         guard !current.exchange.isFinished else { return }
-        take(bytes, for: current.exchange, current.plain, current.http)
-        charge(current.connection)
-        settle(now)
+        plainRequests.take(bytes, for: current.exchange, current.plain, current.http)
+        connections.charge(current.connection)
     }
 
     /// The request has come to its end.
-    public func requestEnded(on id: ConnectionID, now: Instant) {
-        moment = now
-        guard let current = CurrentRequest(find(id)), !current.exchange.isHalfClosed else { return }
+    func requestEnded(on id: ConnectionID, now: Instant) {
+        guard let current = CurrentRequest(connections.find(id)), !current.exchange.isHalfClosed else { return }
         current.exchange.isHalfClosed = true
-        bodyEnded(current.exchange, current.plain, now: now)
-        charge(current.connection)
-        settle(now)
+        plainRequests.bodyEnded(current.exchange, current.plain, now: now)
+        connections.charge(current.connection)
     }
 
     /// The answer, once, when it can be written. Nil while it is not known, or what made it has still to be told to
     /// others; `Effects.flush` names the connection then.
     /// - Parameter atOnce: a refusal may go ahead of everything.
-    public func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
-        moment = now
+    func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
         // A stream that began in the middle of its request would have to end there: the library takes no answer then.
-        guard let current = CurrentRequest(find(id)), atOnce || !current.connection.isFlushing,
+        guard let current = CurrentRequest(connections.find(id)), atOnce || !current.connection.isFlushing,
             let answer = current.http1.fetch(mayStream: atOnce || current.exchange.isHalfClosed)
         else { return nil }
         let connection = current.connection
         if answer.isStream, current.http1.hasEnded {
-            close(connection, reason: "closed by the peer", now: now)
-            settle(now)
+            connectionEnds.close(connection, reason: "closed by the peer", now: now)
             return nil
         }
         // A stream has no limit of time. What else is answered now has none already.
@@ -113,7 +137,7 @@ final class HTTP1Inputs: ShardPart {//@
         if atOnce, answer.length != nil { connection.isFlushing = false }
         current.http1.quietSince = now.monotonic
         if answer.isStream {
-            charge(connection)
+            connections.charge(connection)
             return answer
         }
         let size = answer.headers.reduce(17) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
@@ -122,9 +146,8 @@ final class HTTP1Inputs: ShardPart {//@
     }
 
     /// Moves the next bytes of the answer's body into `buffer`, which is not empty. Not of a stream's.
-    public func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece {
-        moment = now
-        guard let current = CurrentRequest(find(id)), current.http1.isDrivers else { return .gone }
+    func take(into buffer: UnsafeMutableRawBufferPointer, on id: ConnectionID, now: Instant) -> HTTP1Piece {
+        guard let current = CurrentRequest(connections.find(id)), current.http1.isDrivers else { return .gone }
         let (connection, exchange, http1) = (current.connection, current.exchange, current.http1)
         // What came this turn may have to reach other shards first.
         guard !connection.isFlushing else { return .later }
@@ -137,29 +160,26 @@ final class HTTP1Inputs: ShardPart {//@
         current.http.weigh(exchange)
         http1.quietSince = now.monotonic
         told(count, on: connection)
-        charge(connection)
-        settle(now)
+        connections.charge(connection)
         return .bytes(count)
     }
 
     /// The answer is written, or the request came to nothing.
     /// - Parameter isLast: nothing more comes on the connection; it lasts only as long as it takes the client to read.
-    public func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
-        moment = now
-        guard let current = CurrentRequest(find(id)), current.http1.isDrivers else { return }
+    func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
+        guard let current = CurrentRequest(connections.find(id)), current.http1.isDrivers else { return }
         let connection = current.connection
         current.exchange.isFinished = true
-        leave(current.exchange, .cancelled, now: now)
+        httpCalls.leave(current.exchange, .cancelled, now: now)
         current.http.forget(current.exchange)
         current.http1.end(now: now.monotonic)
         connection.lastHeard = now.monotonic
-        charge(connection)
+        connections.charge(connection)
         if case .closing = connection.phase {
-            close(connection, reason: "closed after an error", now: now)
+            connectionEnds.close(connection, reason: "closed after an error", now: now)
         } else if isLast {
             connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         }
-        settle(now)
     }
 
     /// The client of a connection of HTTP/1.1 sends no more. It may wait for an answer, but a stream has no end that it
@@ -168,7 +188,7 @@ final class HTTP1Inputs: ShardPart {//@
         http1.hasEnded = true
         guard let current = CurrentRequest(connection), current.plain.subscribed != nil, !current.exchange.isFinished
         else { return }
-        close(connection, reason: "closed by the peer", now: now)
+        connectionEnds.close(connection, reason: "closed by the peer", now: now)
     }
 
     /// What time ends: a connection without a request, and an answer that nobody reads.
@@ -177,11 +197,11 @@ final class HTTP1Inputs: ShardPart {//@
         if isWaiting, now.monotonic - Swift.min(http1.quietSince, now.monotonic) >= limits.httpSilence {
             reached(.httpSilence)
             let reason = http1.isIdle ? "no request came" : "it left its answer unread"
-            return close(connection, reason: reason, now: now)
+            return connectionEnds.close(connection, reason: reason, now: now)
         }
-        expire(http, now: now)
-        sendHeartbeats(http, now: now)
-        charge(connection)
+        httpInputs.expire(http, now: now)
+        httpResponses.sendHeartbeats(http, now: now)
+        connections.charge(connection)
     }
 
     func heard(_ count: Int, on connection: Connection) {

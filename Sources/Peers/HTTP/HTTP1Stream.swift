@@ -11,9 +11,10 @@ extension HTTP1Inputs {
     /// The socket of a connection whose answer, a stream, was fetched is not the library's any more: `gather` tells
     /// what is to be written to it, and `receive` takes what comes.
     /// - Parameter rest: bytes of answers before this one that are still to be written.
-    public func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant) {
-        moment = now
-        guard let current = CurrentRequest(find(id)), let answer = current.http1.beginStream() else { return }
+    func beginStream(on id: ConnectionID, behind rest: UnsafeRawBufferPointer, now: Instant) {
+        guard let current = CurrentRequest(connections.find(id)), let answer = current.http1.beginStream() else {
+            return
+        }
         let connection = current.connection
         peers.scratch.removeAll()
         peers.scratch.append(rest)
@@ -21,9 +22,8 @@ extension HTTP1Inputs {
         connection.output.reserve(peers.scratch.count).copyMemory(from: peers.scratch.readable)
         peers.scratch.removeAll()
         peers.scratch.shrink(above: 4096)
-        charge(connection)
-        flush(connection)
-        settle(now)
+        connections.charge(connection)
+        connections.flush(connection)
     }
 
     /// Bytes came behind the request of a stream, which nobody answers.
@@ -31,8 +31,7 @@ extension HTTP1Inputs {
         heard(count, on: connection)
         http1.surplus += count
         guard http1.surplus > Limits.http1Surplus else { return }
-        close(connection, reason: "it sent too much behind its request for a stream", now: now)
-        settle(now)
+        connectionEnds.close(connection, reason: "it sent too much behind its request for a stream", now: now)
     }
 }
 

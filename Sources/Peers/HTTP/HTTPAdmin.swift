@@ -6,7 +6,23 @@ import ForebayWire
 import HTTP2
 import Replay
 
-final class HTTPAdmin: ShardPart {//@
+final class HTTPAdmin: ShardPart {
+    let httpResponses: HTTPResponses
+    let listings: Listings
+    let calls: ControlCalls
+    let httpCalls: HTTPCalls
+
+    init(
+        _ context: ShardContext, _ httpResponses: HTTPResponses, _ listings: Listings, _ calls: ControlCalls,
+        _ httpCalls: HTTPCalls
+    ) {
+        self.httpResponses = httpResponses
+        self.listings = listings
+        self.calls = calls
+        self.httpCalls = httpCalls
+        super.init(context)
+    }
+
     // Admin
 
     func administer(_ message: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {
@@ -18,19 +34,19 @@ final class HTTPAdmin: ShardPart {//@
             case .list(let list): try self.list(list, for: exchange, now: now)
             }
         } catch {
-            finish(exchange, error)
+            httpResponses.finish(exchange, error)
         }
     }
 
     private func call(_ request: ControlRequest?, for exchange: Exchange, now: Instant) throws(Refusal) {
-        try call(exchange.connection, stream: exchange.stream, request, now: now)
+        try calls.call(exchange.connection, stream: exchange.stream, request, now: now)
     }
 
     /// Credit is unbounded: the peer's windows, and the output, say how fast rows go.
     private func list(_ list: BrokerList, for exchange: Exchange, now: Instant) throws(Refusal) {
-        try openListing(
+        try listings.openListing(
             exchange.connection, stream: exchange.stream, initialN: Listing.unbounded, list, now: now)
-        begin(exchange)
+        httpResponses.begin(exchange)
     }
 
     // Reflection. An answer has many times the bytes of its request, so the next request waits until the answer has
@@ -60,7 +76,7 @@ final class HTTPAdmin: ShardPart {//@
             if !exchange.backlog.isEmpty {
                 http.heldBack.append(exchange)
             } else if exchange.isHalfClosed {
-                halfClosed(exchange, now: now)
+                httpCalls.halfClosed(exchange, now: now)
             }
         }
     }
@@ -71,9 +87,9 @@ final class HTTPAdmin: ShardPart {//@
         if exchange.backlog.isEmpty { http.heldBack.append(exchange) }
         exchange.backlog.append(bytes)
         do throws(GRPCError) {
-            try checkHeld(exchange, http)
+            try httpCalls.checkHeld(exchange, http)
         } catch {
-            refuse(exchange, error, now: now)
+            httpCalls.refuse(exchange, error, now: now)
         }
     }
 
@@ -84,11 +100,11 @@ final class HTTPAdmin: ShardPart {//@
         var rest = bytes
         do throws(GRPCError) {
             while exchange.body.isEmpty, !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
-                try receive(message, for: exchange, now: now)
+                try httpCalls.receive(message, for: exchange, now: now)
             }
-            try checkHeld(exchange, http)
+            try httpCalls.checkHeld(exchange, http)
         } catch {
-            refuse(exchange, error, now: now)
+            httpCalls.refuse(exchange, error, now: now)
         }
         if exchange.isFinished { rest = UnsafeRawBufferPointer(start: nil, count: 0) }
         http.consume(exchange.stream, bytes.count - rest.count)
@@ -109,17 +125,7 @@ final class HTTPAdmin: ShardPart {//@
         }
         var answer = ByteBuffer()
         try Reflection.answer(request, to: &answer)
-        say(exchange) { $0.append(answer.readable) }
-    }
-
-    // Health
-
-    /// The broker begins to drain: whoever watches it is told.
-    func tellWatchers(_ http: HTTPFace) {
-        for exchange in http.all where exchange.watched == .serving {
-            exchange.watched = .notServing
-            say(exchange) { Health.append(.notServing, to: &$0) }
-        }
+        httpResponses.say(exchange) { $0.append(answer.readable) }
     }
 }
 

@@ -6,7 +6,38 @@ import ForebayWire
 import HTTP2
 import RSocket
 
-final class HTTPCalls: ShardPart {//@
+final class HTTPCalls: ShardPart {
+    let streams: StreamTable
+    let relief: MemoryRelief
+    let peers: PeerState
+    let authorization: Authorization
+    let reading: Reading
+    let httpResponses: HTTPResponses
+    let sender: MessageSender
+    let ends: StreamEnds
+    let subscribing: Subscribing
+    let publishing: Publishing
+    // Above
+    unowned(unsafe) var httpAdmin: HTTPAdmin!
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ relief: MemoryRelief, _ peers: PeerState,
+        _ authorization: Authorization, _ reading: Reading, _ httpResponses: HTTPResponses, _ sender: MessageSender,
+        _ ends: StreamEnds, _ subscribing: Subscribing, _ publishing: Publishing
+    ) {
+        self.streams = streams
+        self.relief = relief
+        self.peers = peers
+        self.authorization = authorization
+        self.reading = reading
+        self.httpResponses = httpResponses
+        self.sender = sender
+        self.ends = ends
+        self.subscribing = subscribing
+        self.publishing = publishing
+        super.init(context)
+    }
+
     /// More of a call's messages.
     func takeCall(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         var rest = bytes
@@ -37,7 +68,7 @@ final class HTTPCalls: ShardPart {//@
         // The message of PublishOne is on its way to its topic, and is answered from there.
         if let publisher = exchange.bound as? Publisher, !publisher.isChannel { return }
         if http.held <= relief.shortReassembly ?? limits.reassembly { return }
-        let refusal = unfinishedRefusal
+        let refusal = reading.unfinishedRefusal
         throw GRPCError(refusal.status, refusal.message)
     }
 
@@ -55,13 +86,13 @@ final class HTTPCalls: ShardPart {//@
             return refuse(exchange, error, now: now)
         }
         guard let bound = exchange.bound else {
-            if exchange.method?.isReflection == true { finish(exchange, .ok) }
+            if exchange.method?.isReflection == true { httpResponses.finish(exchange, .ok) }
             return
         }
         switch bound.kind {
-        case .subscriber: endIfSpent(unsafeDowncast(bound, to: Subscriber.self))
+        case .subscriber: sender.endIfSpent(unsafeDowncast(bound, to: Subscriber.self))
         case .publisher where exchange.method == .publish:
-            ended(unsafeDowncast(bound, to: Publisher.self), .completed, now: now)
+            publishing.ended(unsafeDowncast(bound, to: Publisher.self), .completed, now: now)
         case .publisher, .call, .listing: break
         }
     }
@@ -78,20 +109,20 @@ final class HTTPCalls: ShardPart {//@
         case .publishOne: try publishOne(message, for: exchange, now: now)
         case .healthCheck:
             let status = try Health.check(try Health.parse(message), isServing: !draining)
-            say(exchange) { Health.append(status, to: &$0) }
-            finish(exchange, .ok)
+            httpResponses.say(exchange) { Health.append(status, to: &$0) }
+            httpResponses.finish(exchange, .ok)
         case .healthWatch:
             let service = try Health.parse(message)
             let status = Health.watch(service, isServing: !draining)
             exchange.watched = status
-            say(exchange) { Health.append(status, to: &$0) }
+            httpResponses.say(exchange) { Health.append(status, to: &$0) }
         case .healthList:
-            say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
-            finish(exchange, .ok)
-        case .reflection, .reflectionAlpha: try reflect(message, for: exchange)
+            httpResponses.say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
+            httpResponses.finish(exchange, .ok)
+        case .reflection, .reflectionAlpha: try httpAdmin.reflect(message, for: exchange)
         case .info, .topicInfo, .completeTopic, .failTopic, .deleteTopic, .closeConnection, .closeSubscription,
             .listTopics, .listSubscriptions, .listConnections:
-            try administer(message, for: exchange, now: now)
+            try httpAdmin.administer(message, for: exchange, now: now)
         }
     }
 
@@ -107,17 +138,17 @@ final class HTTPCalls: ShardPart {//@
                 guard BrokerList(rawValue: open.topic) == nil else {
                     throw .invalid("'\(open.topic)' is a list: call forebay.v1.Admin for it.")
                 }
-                try subscribe(
+                try subscribing.subscribe(
                     exchange.connection, stream: exchange.stream, initialN: open.requestN, to: open.topic,
                     SubscribeOptions(open), now: now)
             } catch {
-                finish(exchange, error)
+                httpResponses.finish(exchange, error)
             }
         case .request(let n):
             guard let bound = exchange.bound else {
                 throw GRPCError(.invalidArgument, "The first message of Subscribe is open: send that first.")
             }
-            request(n, of: unsafeDowncast(bound, to: Subscriber.self), now: now)
+            subscribing.request(n, of: unsafeDowncast(bound, to: Subscriber.self), now: now)
         }
     }
 
@@ -128,14 +159,14 @@ final class HTTPCalls: ShardPart {//@
         if case .open(let topic, let completesTopic) = action {
             guard isFirst else { throw GRPCError(.invalidArgument, "The channel is open already: send messages.") }
             do throws(Refusal) {
-                try openChannel(
+                try publishing.openChannel(
                     exchange.connection, stream: exchange.stream, to: topic,
                     PublishOptions(completesTopic: completesTopic), initialN: Wire.maxU31, complete: false,
                     metadata: nil, payload: nil, now: now)
                 exchange.completesTopic = completesTopic
-                begin(exchange)
+                httpResponses.begin(exchange)
             } catch {
-                finish(exchange, error)
+                httpResponses.finish(exchange, error)
             }
             return
         }
@@ -146,9 +177,11 @@ final class HTTPCalls: ShardPart {//@
             try failTopic(exchange, reason, now: now)
         } else {
             let metadata = try carriedMetadata(of: peers.published)
-            guard peers.published.payload.count <= limits.payload else { throw tooLarge(peers.published.payload.count) }
+            guard peers.published.payload.count <= limits.payload else {
+                throw httpResponses.tooLarge(peers.published.payload.count)
+            }
             let publisher = unsafeDowncast(bound, to: Publisher.self)
-            item(publisher, metadata: metadata, payload: peers.published.payload, now: now)
+            publishing.item(publisher, metadata: metadata, payload: peers.published.payload, now: now)
         }
     }
 
@@ -163,21 +196,23 @@ final class HTTPCalls: ShardPart {//@
                 .invalidArgument, "The reason has more than \(ControlRequest.longestReason) bytes; shorten it.")
         }
         leave(exchange, .failed(reason), now: now)
-        finish(exchange, .ok)
+        httpResponses.finish(exchange, .ok)
     }
 
     private func publishOne(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant) throws(GRPCError) {
         let topic = try PublishOneRequest.parse(bytes, message: &peers.published)
         let metadata = try carriedMetadata(of: peers.published)
-        guard peers.published.payload.count <= limits.payload else { throw tooLarge(peers.published.payload.count) }
+        guard peers.published.payload.count <= limits.payload else {
+            throw httpResponses.tooLarge(peers.published.payload.count)
+        }
         do throws(Refusal) {
-            try checkPublish(to: topic)
-            try expect(.publish, topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
-            try publish(
-                exchange.connection, stream: exchange.stream, to: target(named: topic), metadata: metadata,
+            try authorization.checkPublish(to: topic)
+            try authorization.expect(.publish, topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
+            try publishing.publish(
+                exchange.connection, stream: exchange.stream, to: peers.target(named: topic), metadata: metadata,
                 payload: peers.published.payload, now: now)
         } catch {
-            finish(exchange, error)
+            httpResponses.finish(exchange, error)
         }
     }
 
@@ -196,24 +231,14 @@ final class HTTPCalls: ShardPart {//@
     func leave(_ exchange: Exchange, _ end: PublisherEnd, reason: String? = nil, now: Instant) {
         guard let bound = exchange.bound else { return }
         if let reason, bound.kind == .subscriber { unsafeDowncast(bound, to: Subscriber.self).end = reason }
-        if bound.kind == .publisher { ended(unsafeDowncast(bound, to: Publisher.self), end, now: now) }
-        if streams[bound.handle] === bound { drop(bound) }
+        if bound.kind == .publisher { publishing.ended(unsafeDowncast(bound, to: Publisher.self), end, now: now) }
+        if streams[bound.handle] === bound { ends.drop(bound) }
     }
 
     func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
         leave(exchange, .cancelled, reason: error.message, now: now)
-        finish(exchange, error.status, error.message)
+        httpResponses.finish(exchange, error.status, error.message)
         count(RefusalReason(error.status))
-    }
-
-    /// The client half-closed, so that its credit is all there will be: once that is spent the subscription is over.
-    func endIfSpent(_ subscriber: Subscriber) {
-        guard let exchange = subscriber.exchange, exchange.method != nil, exchange.isHalfClosed, !exchange.isFinished,
-            subscriber.hasJoined, subscriber.cursor.credit.available == 0
-        else { return }
-        finish(exchange, .ok, end: .creditSpent, dropped: subscriber.cursor.droppedSinceDelivery)
-        subscriber.end = "its credit was spent, and no more could come"
-        drop(subscriber)
     }
 
 }

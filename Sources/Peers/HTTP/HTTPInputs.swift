@@ -4,7 +4,38 @@ import Bytes
 import ForebayWire
 import HTTP2
 
-final class HTTPInputs: ShardPart {//@
+final class HTTPInputs: ShardPart {
+    let connections: ConnectionTable
+    let peers: PeerState
+    let reading: Reading
+    let httpResponses: HTTPResponses
+    let delivery: Delivery
+    let ends: StreamEnds
+    let connectionEnds: ConnectionEnds
+    let httpLogins: HTTPLogins
+    let httpCalls: HTTPCalls
+    let httpAdmin: HTTPAdmin
+    let plainRequests: PlainRequests
+
+    init(
+        _ context: ShardContext, _ connections: ConnectionTable, _ peers: PeerState, _ reading: Reading,
+        _ httpResponses: HTTPResponses, _ delivery: Delivery, _ ends: StreamEnds, _ connectionEnds: ConnectionEnds,
+        _ httpLogins: HTTPLogins, _ httpCalls: HTTPCalls, _ httpAdmin: HTTPAdmin, _ plainRequests: PlainRequests
+    ) {
+        self.connections = connections
+        self.peers = peers
+        self.reading = reading
+        self.httpResponses = httpResponses
+        self.delivery = delivery
+        self.ends = ends
+        self.connectionEnds = connectionEnds
+        self.httpLogins = httpLogins
+        self.httpCalls = httpCalls
+        self.httpAdmin = httpAdmin
+        self.plainRequests = plainRequests
+        super.init(context)
+    }
+
     func handle(_ event: HTTPEvent, on connection: Connection, _ http: HTTPFace, now: Instant) {
         switch event {
         case .request(let stream, let head, let complete):
@@ -12,9 +43,9 @@ final class HTTPInputs: ShardPart {//@
         case .data(let stream, let handle, let bytes):
             if let exchange = http.exchange(at: handle) {
                 if exchange.ticket != nil, exchange.plain == nil {
-                    keep(bytes, of: exchange, http, now: now)
+                    httpLogins.keep(bytes, of: exchange, http, now: now)
                 } else if exchange.method?.isReflection == true {
-                    return takeReflection(bytes, for: exchange, http, now: now)
+                    return httpAdmin.takeReflection(bytes, for: exchange, http, now: now)
                 } else {
                     take(bytes, for: exchange, http, now: now)
                 }
@@ -24,33 +55,33 @@ final class HTTPInputs: ShardPart {//@
         case .complete(_, let handle, _):
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.isHalfClosed = true
-            if let plain = exchange.plain { return bodyEnded(exchange, plain, now: now) }
-            halfClosed(exchange, now: now)
+            if let plain = exchange.plain { return plainRequests.bodyEnded(exchange, plain, now: now) }
+            httpCalls.halfClosed(exchange, now: now)
         case .reset(_, let handle, _):
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.isFinished = true
-            leave(exchange, .cancelled, now: now)
+            httpCalls.leave(exchange, .cancelled, now: now)
             http.forget(exchange)
-            noteRoom(connection)
+            connections.noteRoom(connection)
         case .closed(_, let handle):
             guard let exchange = http.exchange(at: handle) else { return }
             http.forget(exchange)
-            noteRoom(connection)
+            connections.noteRoom(connection)
         case .writable(_, let handle):
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.isStalled = false
             if let bound = exchange.bound, bound.kind == .subscriber {
                 let subscriber = unsafeDowncast(bound, to: Subscriber.self)
-                if subscriber.hasJoined { deliver(subscriber, now: now) }
+                if subscriber.hasJoined { delivery.deliver(subscriber, now: now) }
             }
-            flush(connection)
+            connections.flush(connection)
         // The latter are told to clients alone.
         case .pong, .response, .closing, .worked:
             break
         case .fatal(let error):
             lose(connection, reason: error.message, now: now)
         case .closedByPeer(let error):
-            close(connection, reason: "the peer ended it: \(error.message)", now: now)
+            connectionEnds.close(connection, reason: "the peer ended it: \(error.message)", now: now)
         }
     }
 
@@ -58,15 +89,15 @@ final class HTTPInputs: ShardPart {//@
     private func lose(_ connection: Connection, reason: String, now: Instant) {
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         connection.end = reason
-        dropStreams(of: connection, now: now)
+        ends.dropStreams(of: connection, now: now)
         counters.protocolErrors += 1
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])
-        updateReading(connection)
+        reading.updateReading(connection)
         // What it has to say may have gone already: some errors are told once their GOAWAY is written.
         if connection.isWritten {
-            close(connection, reason: "closed after an error", now: now)
+            connectionEnds.close(connection, reason: "closed after an error", now: now)
         } else {
-            flush(connection)
+            connections.flush(connection)
         }
     }
 
@@ -81,12 +112,12 @@ final class HTTPInputs: ShardPart {//@
         _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
     ) {
         // Its windows hold answers back, or it waits for them: to read it no more would help neither.
-        if hasManyRequests(http), !head.path.starts(with: PlainRequest.subscriptions) {
-            return refuse(stream, isCall: Shard.isCall(head), http, connection)
+        if httpResponses.hasManyRequests(http), !head.path.starts(with: PlainRequest.subscriptions) {
+            return refuse(stream, isCall: HTTPInputs.isCall(head), http, connection)
         }
-        guard Shard.isCall(head) else {
+        guard HTTPInputs.isCall(head) else {
             let request = plainRequest(head)
-            return plainRequest(connection, http, stream, request, complete: complete, now: now)
+            return plainRequests.plainRequest(connection, http, stream, request, complete: complete, now: now)
         }
         var fields: [(name: String, value: String)] = []
         for index in 0..<head.fields.count {
@@ -100,24 +131,22 @@ final class HTTPInputs: ShardPart {//@
                 headers: fields)
         } catch {
             http.answer(stream, error.headers)
-            flush(connection)
+            connections.flush(connection)
             return
         }
         let exchange = http.open(
             stream, connection, .call(call.method), timeout: call.timeout, now: now.monotonic,
             limit: call.method.isReflection ? Reflection.longestRequest : limits.messageFrame)
         if draining, !call.method.isHealth {
-            finish(exchange, Refusal.draining)
+            httpResponses.finish(exchange, Refusal.draining)
         } else if call.timeout == 0 {
-            refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout is 0: give it time."), now: now)
+            httpCalls.refuse(
+                exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout is 0: give it time."), now: now)
         } else {
             exchange.isHalfClosed = complete
-            begin(call, exchange, http, fields, now: now)
+            httpLogins.begin(call, exchange, http, fields, now: now)
         }
     }
-
-    /// Memory is full, and the connection has more requests under way than it needs to go on.
-    func hasManyRequests(_ http: HTTPFace) -> Bool { http.requests > Limits.unwrittenAnswers && relief.isPendingFull }
 
     /// Refuses a request with a head alone, which needs no window, and of which nothing is kept.
     private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPFace, _ connection: Connection) {
@@ -131,7 +160,7 @@ final class HTTPInputs: ShardPart {//@
         } else {
             http.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
         }
-        flush(connection)
+        connections.flush(connection)
     }
 
     private func plainRequest(_ head: RequestHead) -> PlainRequest {
@@ -145,8 +174,8 @@ final class HTTPInputs: ShardPart {//@
 
     private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         guard !exchange.isFinished else { return }
-        if let plain = exchange.plain { return take(bytes, for: exchange, plain, http) }
-        takeCall(bytes, for: exchange, http, now: now)
+        if let plain = exchange.plain { return plainRequests.take(bytes, for: exchange, plain, http) }
+        httpCalls.takeCall(bytes, for: exchange, http, now: now)
     }
 
     /// Calls whose time is over.
@@ -165,7 +194,7 @@ final class HTTPInputs: ShardPart {//@
                     exchange.awaitsEnd
                     ? "The call's end did not come within \(seconds) s of its message: half-close behind it."
                     : "A message that had begun was not complete within \(seconds) s: send messages whole."
-                refuse(exchange, GRPCError(.deadlineExceeded, reason), now: now)
+                httpCalls.refuse(exchange, GRPCError(.deadlineExceeded, reason), now: now)
             } else if Swift.min(deadline, messageDue) < .max {
                 http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline, messageDue)
             }
@@ -174,16 +203,16 @@ final class HTTPInputs: ShardPart {//@
 
     private func expire(_ exchange: Exchange, _ http: HTTPFace, now: Instant) {
         if exchange.plain != nil {
-            bodyLate(exchange, now: now)
+            plainRequests.bodyLate(exchange, now: now)
         } else if exchange.bound?.kind == .listing, !exchange.body.isEmpty {
             // A status would stand behind rows that the peer may never take, and lists are counted no more then.
-            leave(exchange, .cancelled, now: now)
+            httpCalls.leave(exchange, .cancelled, now: now)
             http.cancel(exchange)
             http.forget(exchange)
-            noteRoom(exchange.connection)
-            flush(exchange.connection)
+            connections.noteRoom(exchange.connection)
+            connections.flush(exchange.connection)
         } else {
-            refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
+            httpCalls.refuse(exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout went by."), now: now)
         }
     }
 }

@@ -3,11 +3,30 @@
 import Bytes
 import HTTP2
 
-final class HTTPLogins: ShardPart {//@
+final class HTTPLogins: ShardPart {
+    let authorization: Authorization
+    let users: ConnectionUsers
+    let httpResponses: HTTPResponses
+    let logins: Logins
+    // Above
+    unowned(unsafe) var httpCalls: HTTPCalls!
+    unowned(unsafe) var plainRequests: PlainRequests!
+
+    init(
+        _ context: ShardContext, _ authorization: Authorization, _ users: ConnectionUsers,
+        _ httpResponses: HTTPResponses, _ logins: Logins
+    ) {
+        self.authorization = authorization
+        self.users = users
+        self.httpResponses = httpResponses
+        self.logins = logins
+        super.init(context)
+    }
+
     /// Finds out who makes a request. False: it waits for the answer, and `admit` goes on with it.
     func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
-        guard let authorization, !access.isOpen else {
-            guard let principal = exchange.connection.principal else { throw missing(exchange.connection) }
+        guard let authorization, !self.authorization.access.isOpen else {
+            guard let principal = exchange.connection.principal else { throw logins.missing(exchange.connection) }
             try admit(exchange, as: principal)
             return true
         }
@@ -16,7 +35,7 @@ final class HTTPLogins: ShardPart {//@
         } catch {
             if error.kind == .unauthenticated {
                 let login = http.login.flatMap { isSameSecret($0.authorization, authorization) ? $0.principal : nil }
-                refused(exchange.connection, error, login?.user.map { .user($0) } ?? .none)
+                logins.refused(exchange.connection, error, login?.user.map { .user($0) } ?? .none)
             }
             throw error
         }
@@ -34,13 +53,13 @@ final class HTTPLogins: ShardPart {//@
             return true
         }
         let credential = try Credential(authorization: authorization)
-        exchange.ticket = ask(credential, connection, exchange: exchange.handle.index)
+        exchange.ticket = logins.ask(credential, connection, exchange: exchange.handle.index)
         exchange.authorization = authorization
         return false
     }
 
     private func admit(_ exchange: Exchange, as principal: Principal) throws(Refusal) {
-        try enroll(exchange.connection, principal)
+        try users.enroll(exchange.connection, principal)
         exchange.principal = principal
         exchange.meter = exchange.connection.meter
         exchange.connection.http?.beginSpeaking(exchange)
@@ -59,10 +78,10 @@ final class HTTPLogins: ShardPart {//@
                 }
                 guard try identify(exchange, credentials.first?.value, http) else { return }
             } catch {
-                return finish(exchange, error)
+                return httpResponses.finish(exchange, error)
             }
         }
-        if exchange.isHalfClosed { halfClosed(exchange, now: now) }
+        if exchange.isHalfClosed { httpCalls.halfClosed(exchange, now: now) }
     }
 
     // The answer
@@ -75,20 +94,20 @@ final class HTTPLogins: ShardPart {//@
         exchange.authorization = nil
         switch result {
         case .success(let principal):
-            count(.accepted)
+            counters.count(.accepted)
             do throws(Refusal) {
                 try admit(exchange, as: principal)
             } catch {
-                return finish(exchange, error)
+                return httpResponses.finish(exchange, error)
             }
             if let authorization { http.login = (authorization, principal) }
             if let expires = principal.expires { http.noteExpiry(expires) }
             guard !exchange.isFinished else { return }
             guard let plain = exchange.plain else { return admit(exchange, http, now: now) }
-            admit(exchange, plain, http, now: now)
+            plainRequests.admit(exchange, plain, http, now: now)
         case .failure(let refusal):
-            refused(exchange.connection, refusal, claim)
-            finish(exchange, refusal)
+            logins.refused(exchange.connection, refusal, claim)
+            httpResponses.finish(exchange, refusal)
         }
     }
 
@@ -97,8 +116,8 @@ final class HTTPLogins: ShardPart {//@
         var early = ByteBuffer()
         swap(&early, &exchange.backlog)
         http.count(exchange)
-        if !early.isEmpty { takeCall(early.readable, for: exchange, http, now: now) }
-        if exchange.isHalfClosed { halfClosed(exchange, now: now) }
+        if !early.isEmpty { httpCalls.takeCall(early.readable, for: exchange, http, now: now) }
+        if exchange.isHalfClosed { httpCalls.halfClosed(exchange, now: now) }
     }
 
     /// Bytes of a call that waits to be let in are kept for then.
@@ -106,9 +125,9 @@ final class HTTPLogins: ShardPart {//@
         guard !exchange.isFinished else { return }
         exchange.backlog.append(bytes)
         do throws(GRPCError) {
-            try checkHeld(exchange, http)
+            try httpCalls.checkHeld(exchange, http)
         } catch {
-            refuse(exchange, error, now: now)
+            httpCalls.refuse(exchange, error, now: now)
         }
     }
 }

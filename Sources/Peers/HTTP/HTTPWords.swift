@@ -1,6 +1,7 @@
 // HTTPWords: what the engine tells a peer that speaks gRPC, on one exchange. PlainWords has what others are told.
 
 import Bytes
+import ForebayWire
 import HTTP2
 import Replay
 
@@ -20,13 +21,29 @@ extension HTTPFace {
     static let response = fields(GRPCHeads.response)
 }
 
-final class HTTPResponses: ShardPart {//@
+final class HTTPResponses: ShardPart {
+    let connections: ConnectionTable
+    let subscriptions: SubscriptionTable
+    let relief: MemoryRelief
+    let peers: PeerState
+
+    init(
+        _ context: ShardContext, _ connections: ConnectionTable, _ subscriptions: SubscriptionTable,
+        _ relief: MemoryRelief, _ peers: PeerState
+    ) {
+        self.connections = connections
+        self.subscriptions = subscriptions
+        self.relief = relief
+        self.peers = peers
+        super.init(context)
+    }
+
     /// The call is understood: the head of its response goes out, which clients wait for.
     func begin(_ exchange: Exchange) {
         guard !exchange.isAnswered, !exchange.isFinished, let http = exchange.connection.http else { return }
         exchange.isAnswered = true
         http.respond(exchange.stream, status: 200, fields: HTTPFace.response, complete: false)
-        flush(exchange.connection)
+        connections.flush(exchange.connection)
     }
 
     /// Sends a message, which `write` appends behind its prefix.
@@ -36,7 +53,7 @@ final class HTTPResponses: ShardPart {//@
         exchange.body.append(write)
         http.weigh(exchange)
         http.bodyAvailable(exchange)
-        flush(exchange.connection)
+        connections.flush(exchange.connection)
     }
 
     /// Ends the call, behind what it has still to send.
@@ -55,7 +72,7 @@ final class HTTPResponses: ShardPart {//@
         } else {
             http.answer(exchange.stream, GRPCHeads.trailersOnly(status, message, end: end, dropped: dropped))
         }
-        flush(exchange.connection)
+        connections.flush(exchange.connection)
     }
 
     func finish(_ exchange: Exchange, _ refusal: Refusal) {
@@ -71,5 +88,23 @@ final class HTTPResponses: ShardPart {//@
         reached(.payload)
         return GRPCError(
             .resourceExhausted, "A payload of \(count) bytes is too long; at most \(limits.payload) are allowed.")
+    }
+
+    /// A name for a stream that only who was told it knows.
+    func newStreamID() -> SubscriptionID {
+        SubscriptionID(high: random(), low: random() & ~SubscriptionID.shardBits | UInt64(index))
+    }
+
+    /// Memory is full, and the connection has more requests under way than it needs to go on.
+    func hasManyRequests(_ http: HTTPFace) -> Bool { http.requests > Limits.unwrittenAnswers && relief.isPendingFull }
+
+    // Health
+
+    /// The broker begins to drain: whoever watches it is told.
+    func tellWatchers(_ http: HTTPFace) {
+        for exchange in http.all where exchange.watched == .serving {
+            exchange.watched = .notServing
+            say(exchange) { Health.append(.notServing, to: &$0) }
+        }
     }
 }

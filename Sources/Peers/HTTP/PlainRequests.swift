@@ -7,9 +7,45 @@ import HTTP2
 import Replay
 import RSocket
 
-final class PlainRequests: ShardPart {//@
+extension SubscriptionID {
     /// Low bits of a subscription's id that name its shard; the others cannot be guessed.
-    private static let shardBits: UInt64 = 0xFFFF
+    static let shardBits: UInt64 = 0xFFFF
+}
+
+final class PlainRequests: ShardPart {
+    let streams: StreamTable
+    let connections: ConnectionTable
+    let relief: MemoryRelief
+    let peers: PeerState
+    let authorization: Authorization
+    let reading: Reading
+    let httpResponses: HTTPResponses
+    let subscribing: Subscribing
+    let publishing: Publishing
+    let calls: ControlCalls
+    let httpLogins: HTTPLogins
+    let httpCalls: HTTPCalls
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ relief: MemoryRelief,
+        _ peers: PeerState, _ authorization: Authorization, _ reading: Reading, _ httpResponses: HTTPResponses,
+        _ subscribing: Subscribing, _ publishing: Publishing, _ calls: ControlCalls, _ httpLogins: HTTPLogins,
+        _ httpCalls: HTTPCalls
+    ) {
+        self.streams = streams
+        self.connections = connections
+        self.relief = relief
+        self.peers = peers
+        self.authorization = authorization
+        self.reading = reading
+        self.httpResponses = httpResponses
+        self.subscribing = subscribing
+        self.publishing = publishing
+        self.calls = calls
+        self.httpLogins = httpLogins
+        self.httpCalls = httpCalls
+        super.init(context)
+    }
 
     func plainRequest(
         _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ request: consuming PlainRequest,
@@ -26,7 +62,7 @@ final class PlainRequests: ShardPart {//@
             guard try isKnown(exchange, plain, call, http) else { return }
             try perform(call, exchange, plain, http, now: now)
         } catch {
-            refuse(exchange, plain, error)
+            httpResponses.refuse(exchange, plain, error)
         }
     }
 
@@ -36,7 +72,7 @@ final class PlainRequests: ShardPart {//@
     ) throws(Problem) -> Bool {
         if case .options = call { return true }
         do throws(Refusal) {
-            return try identify(exchange, plain.request.authorization, http)
+            return try httpLogins.identify(exchange, plain.request.authorization, http)
         } catch {
             throw error.problem
         }
@@ -48,7 +84,7 @@ final class PlainRequests: ShardPart {//@
         do throws(Problem) {
             try perform(call, exchange, plain, http, now: now)
         } catch {
-            refuse(exchange, plain, error)
+            httpResponses.refuse(exchange, plain, error)
         }
     }
 
@@ -65,23 +101,24 @@ final class PlainRequests: ShardPart {//@
     ) throws(Problem) {
         switch call {
         case .options(let allow):
-            answer(exchange, peers.plainFace.answerOptions(allow: allow, to: plain.request))
+            httpResponses.answer(exchange, peers.plainFace.answerOptions(allow: allow, to: plain.request))
         case .ended:
-            answer(exchange, peers.plainFace.answerEmpty(to: plain.request))
+            httpResponses.answer(exchange, peers.plainFace.answerEmpty(to: plain.request))
         case .subscribe(let call):
             try asProblem { () throws(Refusal) in try subscribe(exchange, plain, call, now: now) }
         case .publish(let call):
             try asProblem { () throws(Refusal) in
                 if draining { throw Refusal.draining }
-                try checkPublish(to: call.topic)
-                try expect(.publish, call.topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
+                try authorization.checkPublish(to: call.topic)
+                try authorization.expect(
+                    .publish, call.topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             }
             try checkMetadata(of: call)
             if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
             if plain.request.expectsContinue {
                 http.wantBody(exchange)
-                flush(exchange.connection)
+                connections.flush(exchange.connection)
             }
         case .request(let id, let n):
             credit(exchange, n, to: id, now: now)
@@ -108,19 +145,14 @@ final class PlainRequests: ShardPart {//@
         if call.isHead {
             try SystemTopic.check(call.topic, options)
             if !TopicName.isSystem(call.topic), let fault = TopicName.fault(call.topic) { throw .invalid(fault) }
-            try expectSubscribe(
+            try authorization.expectSubscribe(
                 to: call.topic, options, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
-            answer(exchange, peers.plainFace.streamHead(call.format, id: nil, to: plain.request))
+            httpResponses.answer(exchange, peers.plainFace.streamHead(call.format, id: nil, to: plain.request))
             return
         }
         plain.subscribed = call
-        try subscribe(
+        try subscribing.subscribe(
             exchange.connection, stream: exchange.stream, initialN: call.demand, to: call.topic, options, now: now)
-    }
-
-    /// A name for a stream that only who was told it knows.
-    func newStreamID() -> SubscriptionID {
-        SubscriptionID(high: random(), low: random() & ~Shard.shardBits | UInt64(index))
     }
 
     // Credit
@@ -131,31 +163,12 @@ final class PlainRequests: ShardPart {//@
             Call(kind: .call, connection: connection, stream: exchange.stream, handle: $0)
         }
         connection.attach(bound)
-        let shard = Int(id.low & Shard.shardBits)
+        let shard = Int(id.low & SubscriptionID.shardBits)
         if shard == index || shard >= shards {
-            answer(key(bound), give(n, to: id, of: bound.principal.user, now: now))
+            calls.answer(streams.key(bound), subscribing.give(n, to: id, of: bound.principal.user, now: now))
         } else {
-            send(.credit(key(bound), id, n, user: bound.principal.user), to: shard)
+            send(.credit(streams.key(bound), id, n, user: bound.principal.user), to: shard)
         }
-    }
-
-    /// Gives credit to a stream of this shard, for the user that opened it. There is nothing to describe in the answer.
-    func give(
-        _ n: UInt32, to id: SubscriptionID, of user: String?, now: Instant
-    ) -> Result<Description?, Refusal> {
-        guard let subscriber = subscriptions[id] else {
-            return .failure(
-                Refusal(
-                    .notFound,
-                    "There is no subscription \(id.text); its id is valid as long as its stream is open."))
-        }
-        guard subscriber.principal.user == user else {
-            counters.denied += 1
-            return .failure(
-                Refusal(.forbidden, "The subscription is another user's; ask with the credentials that opened it."))
-        }
-        request(n, of: subscriber, now: now)
-        return .success(nil)
     }
 
     // Publishing
@@ -178,18 +191,18 @@ final class PlainRequests: ShardPart {//@
             try PlainBody.check(UInt64(plain.content.count + bytes.count), peers.plainFace.limits)
             let held = http.held + bytes.count
             guard held <= relief.shortReassembly ?? limits.reassembly else {
-                throw unfinishedRefusal.problem
+                throw reading.unfinishedRefusal.problem
             }
             plain.content.append(bytes)
             http.count(exchange)
         } catch {
-            refuse(exchange, plain, error)
+            httpResponses.refuse(exchange, plain, error)
         }
     }
 
     /// The request is complete.
     func bodyEnded(_ exchange: Exchange, _ plain: PlainExchange, now: Instant) {
-        if exchange.isLingering { return endLingering(exchange) }
+        if exchange.isLingering { return httpResponses.endLingering(exchange) }
         guard !exchange.isFinished, exchange.ticket == nil else { return }
         exchange.deadline = nil
         guard case .publish(let call) = plain.call else { return }
@@ -197,13 +210,13 @@ final class PlainRequests: ShardPart {//@
         call.appendMetadata(into: &peers.carriedMetadata)
         exchange.isTaking = true
         do throws(Refusal) {
-            try publish(
-                exchange.connection, stream: exchange.stream, to: target(named: call.topic),
+            try publishing.publish(
+                exchange.connection, stream: exchange.stream, to: peers.target(named: call.topic),
                 metadata: peers.carriedMetadata.isEmpty ? nil : peers.carriedMetadata.readable,
                 payload: plain.content.readable,
                 now: now)
         } catch {
-            finish(exchange, plain, error)
+            httpResponses.finish(exchange, plain, error)
         }
         // It is in the topic, or waits there.
         exchange.isTaking = false
@@ -212,13 +225,13 @@ final class PlainRequests: ShardPart {//@
 
     /// The request was not complete in time.
     func bodyLate(_ exchange: Exchange, now: Instant) {
-        if exchange.isLingering { return endLingering(exchange) }
+        if exchange.isLingering { return httpResponses.endLingering(exchange) }
         // Over HTTP/1.1 the answer is not kept back any longer, as the connection ends behind it.
         if let http = exchange.connection.http, let http1 = http.http1 {
             exchange.isHalfClosed = true
             // A stream that was to begin behind the body.
             if http1.takeBack() {
-                leave(exchange, .cancelled, now: now)
+                httpCalls.leave(exchange, .cancelled, now: now)
                 exchange.body.removeAll()
                 http.weigh(exchange)
                 exchange.isAnswered = false
@@ -226,6 +239,7 @@ final class PlainRequests: ShardPart {//@
         }
         let seconds = limits.reassemblyTime / Limits.second
         reached(.reassemblyTime)
-        finish(exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
+        httpResponses.finish(
+            exchange, Refusal(.timeout, "The message was not complete within \(seconds) s; send it faster."))
     }
 }

@@ -39,7 +39,7 @@ extension HTTPResponses {
             end(exchange)
         } else {
             exchange.isFinished = true
-            flush(exchange.connection)
+            connections.flush(exchange.connection)
         }
     }
 
@@ -128,13 +128,13 @@ extension HTTPResponses {
         exchange.body.append(write)
         exchange.connection.http?.weigh(exchange)
         exchange.connection.http?.bodyAvailable(exchange)
-        flush(exchange.connection)
+        connections.flush(exchange.connection)
     }
 
     /// The body ends behind what is queued.
     private func end(_ exchange: Exchange) {
         exchange.isFinished = true
         exchange.connection.http?.finish(exchange, now: moment)
-        flush(exchange.connection)
+        connections.flush(exchange.connection)
     }
 }

@@ -25,12 +25,12 @@ extension EntryDelivery {
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 http.detach(exchange)
-                noteRoom(connection)
-                charge(connection)
+                connections.noteRoom(connection)
+                connections.charge(connection)
                 return false
             }
             let waiting = exchange.body.count
-            let output = Swift.min(connection.room(limits.output), Shard.largestRecords - waiting)
+            let output = Swift.min(connection.room(limits.output), EntryDelivery.largestRecords - waiting)
             guard output > 0, connection.isOpen, given < quantum else { return true }
             let room = Swift.min(output, window - waiting)
             guard room > 0 || exchange.body.isEmpty else { return true }
@@ -55,7 +55,7 @@ extension EntryDelivery {
             http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             mirror.delivered &+= UInt64(count)
-            flush(connection)
+            connections.flush(connection)
         }
         return false
     }

@@ -6,7 +6,14 @@ import Bytes
 import Replay
 import RSocket
 
-final class MessageDelivery: ShardPart {//@
+final class MessageDelivery: ShardPart {
+    let connections: ConnectionTable
+
+    init(_ context: ShardContext, _ connections: ConnectionTable) {
+        self.connections = connections
+        super.init(context)
+    }
+
     /// As `Output.worthASegment`, of a message that goes with metadata made for its subscriber, and so in several.
     static let worthSegments = 4 << 10
 
@@ -31,7 +38,7 @@ final class MessageDelivery: ShardPart {//@
             subscriber.cursor.handOver(count)
             counters.delivered &+= UInt64(count)
             subscriber.mirror.delivered &+= UInt64(count)
-            flush(connection)
+            connections.flush(connection)
         }
         return false
     }
@@ -44,10 +51,10 @@ final class MessageDelivery: ShardPart {//@
         let connection = subscriber.connection
         let first = chunk.entry(position)
         var count = chunk.hasMetadata ? 1 : most
-        var size = Shard.size(chunk, first, position, count)
+        var size = MessageDelivery.size(chunk, first, position, count)
         if size > room, count > 1 {
-            count = Shard.fitting(chunk, first, position, count, room: room)
-            size = Shard.size(chunk, first, position, count)
+            count = MessageDelivery.fitting(chunk, first, position, count, room: room)
+            size = MessageDelivery.size(chunk, first, position, count)
         }
         // One message larger than all the room goes alone.
         guard size <= room || connection.output.count == 0 else { return 0 }
@@ -98,7 +105,9 @@ final class MessageDelivery: ShardPart {//@
             let info = MessageMetadata(
                 epoch: subscriber.mirror.epoch, sequence: chunk.first.advanced(by: position + count),
                 timestamp: entry.timestamp, droppedBefore: dropped)
-            if size >= (pool.isShort ? Output.worthASegment : Shard.worthSegments), connection.output.keeping == nil {
+            if size >= (pool.isShort ? Output.worthASegment : MessageDelivery.worthSegments),
+                connection.output.keeping == nil
+            {
                 info.share(chunk, entry, stream: subscriber.stream, in: &connection.output)
             } else {
                 info.write(chunk, entry, stream: subscriber.stream, to: connection.output.reserve(size))

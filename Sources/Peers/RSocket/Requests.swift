@@ -5,13 +5,51 @@ import ForebayWire
 import Replay
 import RSocket
 
-final class RSocketRequests: ShardPart {//@
+final class RSocketRequests: ShardPart {
+    let streams: StreamTable
+    let connections: ConnectionTable
+    let peers: PeerState
+    let losses: PublishLosses
+    let authorization: Authorization
+    let responses: Responses
+    let ends: StreamEnds
+    let subscribing: Subscribing
+    let publishing: Publishing
+    let connectionEnds: ConnectionEnds
+    let listings: Listings
+    let calls: ControlCalls
+    let logins: Logins
+    // Above
+    unowned(unsafe) var resumption: Resumption!
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ peers: PeerState,
+        _ losses: PublishLosses, _ authorization: Authorization, _ responses: Responses, _ ends: StreamEnds,
+        _ subscribing: Subscribing, _ publishing: Publishing, _ connectionEnds: ConnectionEnds, _ listings: Listings,
+        _ calls: ControlCalls, _ logins: Logins
+    ) {
+        self.streams = streams
+        self.connections = connections
+        self.peers = peers
+        self.losses = losses
+        self.authorization = authorization
+        self.responses = responses
+        self.ends = ends
+        self.subscribing = subscribing
+        self.publishing = publishing
+        self.connectionEnds = connectionEnds
+        self.listings = listings
+        self.calls = calls
+        self.logins = logins
+        super.init(context)
+    }
+
     func handle(_ event: Event, on connection: Connection, now: Instant) {
         switch event {
         case .setup(let setup):
             accept(setup, on: connection, now: now)
         case .resume(let request):
-            handOver(connection, request, now: now)
+            resumption.handOver(connection, request, now: now)
         case .request(let stream, let kind, let initialN, let complete, let content):
             request(connection, stream, kind, initialN: initialN, complete: complete, content, now: now)
         case .payload(_, let handle, let next, let complete, let content):
@@ -23,7 +61,7 @@ final class RSocketRequests: ShardPart {//@
             guard let publisher = stream(handle, .publisher).map({ unsafeDowncast($0, to: Publisher.self) }) else {
                 return
             }
-            items(publisher, run, now: now)
+            publishing.items(publisher, run, now: now)
         case .requestN(let stream, let handle, let n):
             requestN(n, stream: stream, handle: handle, on: connection, now: now)
         case .cancel(_, let handle):
@@ -35,30 +73,30 @@ final class RSocketRequests: ShardPart {//@
             leave(stream, .failed(String(decoding: reason, as: UTF8.self)), now: now)
         case .keepalive(let respond, let position, let data):
             if respond {
-                let received = self.position(of: connection)
+                let received = responses.position(of: connection)
                 connection.output.keepalive {
                     FrameWriter.keepalive(respond: false, position: received, data: data, into: &$0)
                 }
-                flush(connection)
+                connections.flush(connection)
             }
-            heard(position, on: connection, now: now)
+            resumption.heard(position, on: connection, now: now)
         case .metadataPush:
             break
         case .refuse(let stream, let handle, let error):
             if let limit = LimitReached(error.bound) { reached(limit) }
-            if let loss = PublishLoss(unfinished: error.bound) { refusedUnfinished(loss) }
+            if let loss = PublishLoss(unfinished: error.bound) { losses.refusedUnfinished(loss) }
             if let handle, let bound = self.stream(handle, nil) {
-                revoke(bound, Refusal(error), now: now)
+                ends.revoke(bound, Refusal(error), now: now)
             } else {
-                sayRefused(Refusal(error), on: connection, stream: stream)
+                responses.sayRefused(Refusal(error), on: connection, stream: stream)
             }
         case .drop(_, let error):
-            dropped(PublishLoss(unfinished: error.bound) ?? .tooLarge, of: nil)
+            losses.dropped(PublishLoss(unfinished: error.bound) ?? .tooLarge, of: nil)
         case .fatal(let error):
-            fatal(connection, error, now: now)
+            connectionEnds.fatal(connection, error, now: now)
         case .closedByPeer(_, let message):
             let text = String(decoding: message, as: UTF8.self)
-            close(connection, reason: "the peer ended it: \(text)", now: now)
+            connectionEnds.close(connection, reason: "the peer ended it: \(text)", now: now)
         }
     }
 
@@ -86,32 +124,32 @@ final class RSocketRequests: ShardPart {//@
             switch kind {
             case .response, .fireAndForget:
                 guard let target = try target(tags, isAnswered: kind == .response) else {
-                    return try call(connection, stream: stream, try ControlRequest.read(Route(tags)), now: now)
+                    return try calls.call(connection, stream: stream, try ControlRequest.read(Route(tags)), now: now)
                 }
                 topic = target.name
-                try expectPublish(to: target, connection)
+                try authorization.expectPublish(to: target, connection)
                 let metadata = tags.isAlone ? nil : try carried(content.metadata, of: connection)
                 if kind == .response {
-                    try publish(
+                    try publishing.publish(
                         connection, stream: stream, to: target, metadata: metadata, payload: content.data, now: now)
                 } else {
-                    try fire(connection, to: target, metadata: metadata, payload: content.data, now: now)
+                    try publishing.fire(connection, to: target, metadata: metadata, payload: content.data, now: now)
                 }
             case .stream:
                 try subscribe(connection, stream: stream, initialN: initialN, Route(tags), now: now)
             case .channel:
                 let route = try Route(tags)
-                try openChannel(
+                try publishing.openChannel(
                     connection, stream: stream, to: route.name, PublishOptions(route), initialN: initialN,
                     complete: complete, metadata: try carried(content.metadata, of: connection), payload: content.data,
                     now: now)
             }
         } catch {
             guard kind != .fireAndForget else {
-                return dropped(PublishLoss(error), of: topic)
+                return losses.dropped(PublishLoss(error), of: topic)
             }
             connection.rsocket.closeStream(stream)
-            sayRefused(error, on: connection, stream: stream)
+            responses.sayRefused(error, on: connection, stream: stream)
         }
     }
 
@@ -132,24 +170,10 @@ final class RSocketRequests: ShardPart {//@
         let route = try Route(tags)
         if isAnswered, TopicName.isSystem(route.name) { return nil }
         try route.expect([], for: "an acknowledged publish")
-        try checkPublish(to: route.name)
+        try authorization.checkPublish(to: route.name)
         let target = PublishTarget(name: route.name, owner: owner(of: route.name))
         peers.publishTargets.insert(target, for: tags)
         return target
-    }
-
-    /// The same by the name of a topic that may be published to, which as a route names itself.
-    func target(named name: String) -> PublishTarget {
-        var route = name
-        return route.withUTF8 { bytes in
-            guard let tags = try? RouteTags(UnsafeRawBufferPointer(bytes), form: .plain) else {
-                return PublishTarget(name: name, owner: owner(of: name))
-            }
-            if let known = peers.publishTargets.find(tags) { return known }
-            let target = PublishTarget(name: name, owner: owner(of: name))
-            peers.publishTargets.insert(target, for: tags)
-            return target
-        }
     }
 
     /// A publisher's own metadata, without route and authentication; nil where there is none.
@@ -174,25 +198,25 @@ final class RSocketRequests: ShardPart {//@
         if next {
             do throws(Refusal) {
                 let metadata = try carried(content.metadata, of: publisher.connection)
-                item(publisher, metadata: metadata, payload: content.data, now: now)
+                publishing.item(publisher, metadata: metadata, payload: content.data, now: now)
             } catch {
-                revoke(publisher, error, now: now)
+                ends.revoke(publisher, error, now: now)
             }
         }
         // The item may have been refused, and the channel be gone.
         guard complete, streams[publisher.handle] === publisher else { return }
-        ended(publisher, .completed, now: now)
+        publishing.ended(publisher, .completed, now: now)
     }
 
     private func requestN(_ n: UInt32, stream: UInt32, handle: UInt32, on connection: Connection, now: Instant) {
         guard let bound = self.stream(handle, nil) else { return }
         switch bound.kind {
         case .subscriber:
-            request(n, of: unsafeDowncast(bound, to: Subscriber.self), now: now)
+            subscribing.request(n, of: unsafeDowncast(bound, to: Subscriber.self), now: now)
         case .publisher:
-            request(n, of: unsafeDowncast(bound, to: Publisher.self))
+            publishing.request(n, of: unsafeDowncast(bound, to: Publisher.self))
         case .listing:
-            request(n, of: unsafeDowncast(bound, to: Listing.self), now: now)
+            listings.request(n, of: unsafeDowncast(bound, to: Listing.self), now: now)
         case .call:
             break
         }
@@ -201,9 +225,22 @@ final class RSocketRequests: ShardPart {//@
     /// The peer ended a stream.
     private func leave(_ stream: BoundStream, _ end: PublisherEnd, now: Instant) {
         if stream.kind == .publisher {
-            ended(unsafeDowncast(stream, to: Publisher.self), end, now: now)
+            publishing.ended(unsafeDowncast(stream, to: Publisher.self), end, now: now)
         }
-        if streams[stream.handle] === stream { drop(stream) }
+        if streams[stream.handle] === stream { ends.drop(stream) }
     }
 
+    /// A subscription, or one of the lists.
+    private func subscribe(
+        _ connection: Connection, stream: UInt32, initialN: UInt32, _ route: Route,
+        now: Instant
+    ) throws(Refusal) {
+        if let list = BrokerList(rawValue: route.name) {
+            try route.expect([], for: route.name)
+            try listings.openListing(connection, stream: stream, initialN: initialN, list, now: now)
+            return
+        }
+        try subscribing.subscribe(
+            connection, stream: stream, initialN: initialN, to: route.name, SubscribeOptions(route), now: now)
+    }
 }

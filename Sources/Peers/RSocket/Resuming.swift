@@ -11,7 +11,31 @@
 import Bytes
 import RSocket
 
-final class Resumption: ShardPart {//@
+final class Resumption: ShardPart {
+    let timers: Timers
+    let connections: ConnectionTable
+    let events: Events
+    let responses: Responses
+    let connectionEnds: ConnectionEnds
+    let feeding: OutputFeeding
+    let inputs: ConnectionInputs
+    // Above
+    unowned(unsafe) var scheduler: Scheduler!
+
+    init(
+        _ context: ShardContext, _ timers: Timers, _ connections: ConnectionTable, _ events: Events,
+        _ responses: Responses, _ connectionEnds: ConnectionEnds, _ feeding: OutputFeeding, _ inputs: ConnectionInputs
+    ) {
+        self.timers = timers
+        self.connections = connections
+        self.events = events
+        self.responses = responses
+        self.connectionEnds = connectionEnds
+        self.feeding = feeding
+        self.inputs = inputs
+        super.init(context)
+    }
+
     // A session's beginning
 
     /// What a SETUP's token says against it, as far as can be told before it is known whose it is.
@@ -68,7 +92,7 @@ final class Resumption: ShardPart {//@
     /// The socket is of no use any more, though its peer did not say that it wants to end: another one may come.
     func unplug(_ connection: Connection, reason: String, now: Instant) {
         guard let session = connection.session, connection.isOpen, !draining, limits.resumeTime > 0 else {
-            return close(connection, reason: reason, now: now)
+            return connectionEnds.close(connection, reason: reason, now: now)
         }
         guard session.detachedAt == nil else { return }
         uncountSocket(of: connection)
@@ -77,7 +101,7 @@ final class Resumption: ShardPart {//@
         detachSocket(connection, session)
         effects.close.append(connection.id)
         log(.debug, "connection detached", [("peer", connection.peer), ("reason", reason)])
-        event("connection-detached", connection: connection, reason: reason)
+        events.event("connection-detached", connection: connection, reason: reason)
     }
 
     /// The connection's socket is counted no more, nor its address.
@@ -94,19 +118,19 @@ final class Resumption: ShardPart {//@
         connection.isHeld = false
         connection.isFlushing = false
         connection.unreadSince = nil
-        charge(connection)
+        connections.charge(connection)
     }
 
     /// Waits for a socket no longer than it may.
     func tickDetached(_ connection: Connection, since: UInt64, now: Instant) {
         if connection.isExpelled || connection.principal?.expires.map({ now.wall >= $0 }) == true {
-            return close(connection, reason: "the user is no longer let in", now: now)
+            return connectionEnds.close(connection, reason: "the user is no longer let in", now: now)
         }
         // A stream that has ended may have been in the midst of a message.
-        charge(connection)
+        connections.charge(connection)
         guard now.monotonic - since >= limits.resumeTime else { return }
         reached(.resumeTime)
-        close(connection, reason: "it was not resumed in time", now: now)
+        connectionEnds.close(connection, reason: "it was not resumed in time", now: now)
     }
 
     // What the peer has
@@ -121,7 +145,7 @@ final class Resumption: ShardPart {//@
         session.askedAt = nil
         session.isFull = false
         askForAcknowledgement(connection)
-        fill(connection, now: now)
+        feeding.fill(connection, now: now)
     }
 
     /// Has the peer say what it has before that keeps messages from it.
@@ -133,14 +157,16 @@ final class Resumption: ShardPart {//@
         }
         guard session.askedAt == nil, connection.output.wantsAcknowledgement else { return }
         session.askedAt = moment.monotonic
-        sayProbe(on: connection)
+        responses.sayProbe(on: connection)
     }
 
     /// Memory is short: what was sent is kept no longer for those who were asked for an acknowledgement and gave none,
     /// or have had no socket for as long. They are not cut off, but cannot be resumed where they lack some of it.
     func giveUpUnacknowledged(now: Instant) {
-        guard memory.used > memory.limit, quotas.sessions.count > 0, !isSweeping(.unacknowledged) else { return }
-        sweep(.unacknowledged, now: now)
+        guard memory.used > memory.limit, quotas.sessions.count > 0, !scheduler.isSweeping(.unacknowledged) else {
+            return
+        }
+        scheduler.sweep(.unacknowledged, now: now)
     }
 
     func giveUpUnacknowledged(of connection: Connection, now: Instant) {
@@ -149,7 +175,7 @@ final class Resumption: ShardPart {//@
         else { return }
         connection.output.giveUpSent()
         session.askedAt = nil
-        if !connection.isDetached { fill(connection, now: now) }
+        if !connection.isDetached { feeding.fill(connection, now: now) }
     }
 
     // RESUME
@@ -158,7 +184,8 @@ final class Resumption: ShardPart {//@
     func handOver(_ connection: Connection, _ request: ResumeRequest, now: Instant) {
         guard !draining, let place = quotas.sessions.find(Array(request.token)) else {
             counters.resumptionsRefused &+= 1
-            return fatal(connection, Shard.resumeRefusal("There is no such session, or not any more"), now: now)
+            return connectionEnds.fatal(
+                connection, Resumption.resumeRefusal("There is no such session, or not any more"), now: now)
         }
         effects.handovers.append(
             Handover(
@@ -168,7 +195,7 @@ final class Resumption: ShardPart {//@
                 rest: connection.rsocket.takeRest(), peer: connection.peer, certificate: connection.certificate,
                 isSecured: connection.isSecured))
         connection.phase = .closed
-        charge(connection)
+        connections.charge(connection)
         connections.remove(connection.handle)
         timers.connections.cancel(connection)
         uncountSocket(of: connection)
@@ -176,8 +203,7 @@ final class Resumption: ShardPart {//@
 
     /// A socket arrives that some shard's `Effects.handovers` named. Returns the connection whose socket it is from now
     /// on, which may have had another one before; it may be a new one, to be told an error and closed.
-    public func takeOver(_ handover: Handover, now: Instant) -> ConnectionID {
-        moment = now
+    func takeOver(_ handover: Handover, now: Instant) -> ConnectionID {
         let connection: Connection
         do throws(RSocketError) {
             connection = try session(for: handover)
@@ -186,24 +212,24 @@ final class Resumption: ShardPart {//@
             return turnAway(handover, error, now: now)
         }
         attach(connection, to: handover, now: now)
-        settle(now)
         return connection.id
     }
 
     /// The session that a handover may go on with; it stands where the peer wants to go on.
     private func session(for handover: Handover) throws(RSocketError) -> Connection {
-        guard !draining, let connection = find(handover.session), connection.session != nil, connection.isOpen,
+        guard !draining, let connection = connections.find(handover.session), connection.session != nil,
+            connection.isOpen,
             !connection.isExpelled, connection.certificate == handover.certificate,
             connection.isSecured == handover.isSecured
-        else { throw Shard.resumeRefusal("There is no such session, or not any more") }
+        else { throw Resumption.resumeRefusal("There is no such session, or not any more") }
         let received = connection.rsocket.received
         guard handover.firstAvailableClientPosition <= received else {
-            throw Shard.resumeRefusal("The client gave up what it sent from position \(received) on")
+            throw Resumption.resumeRefusal("The client gave up what it sent from position \(received) on")
         }
         let position = handover.lastReceivedServerPosition
         guard connection.output.rewind(to: position) else {
-            let fault = Shard.words(connection.output.fault(of: position))
-            throw Shard.resumeRefusal("The session cannot go on from position \(position), \(fault)")
+            let fault = Resumption.words(connection.output.fault(of: position))
+            throw Resumption.resumeRefusal("The session cannot go on from position \(position), \(fault)")
         }
         return connection
     }
@@ -237,15 +263,15 @@ final class Resumption: ShardPart {//@
         connection.isReading = true
         counters.resumptionsAccepted &+= 1
         log(.debug, "connection resumed", [("peer", connection.peer)])
-        event("connection-resumed", connection: connection, reason: nil)
+        events.event("connection-resumed", connection: connection, reason: nil)
         let received = connection.rsocket.received
         connection.output.connectionControl { FrameWriter.resumeOK(lastReceivedClientPosition: received, into: &$0) }
-        flush(connection)
+        connections.flush(connection)
         handover.rest.withUnsafeBytes { rest in
             connection.rsocket.feed(rest, now: now.monotonic)
-            take(connection, now: now)
+            inputs.take(connection, now: now)
         }
-        charge(connection)
+        connections.charge(connection)
     }
 
     /// Tells a peer that it cannot resume, by a connection of its own.
@@ -256,7 +282,7 @@ final class Resumption: ShardPart {//@
                 handle: handle, peer: handover.peer, address: address, face: .rsocket, limits: limits, pool: pool,
                 now: now.monotonic)
         }
-        fatal(connection, error, now: now)
+        connectionEnds.fatal(connection, error, now: now)
         return connection.id
     }
 

@@ -6,20 +6,20 @@ extension RSocketRequests {
     /// Lets a connection in by what its SETUP says, now or later.
     func logIn(_ connection: Connection, _ setup: Setup, now: Instant) {
         do throws(Refusal) {
-            try checkToken(setup.resumeToken)
+            try resumption.checkToken(setup.resumeToken)
             connection.resumeToken = setup.resumeToken.map { Array($0) }
-            if !access.isOpen, let credential = try Credential(setup) {
-                connection.ticket = ask(credential, connection, exchange: .max)
+            if !authorization.access.isOpen, let credential = try Credential(setup) {
+                connection.ticket = logins.ask(credential, connection, exchange: .max)
                 return
             }
-            guard let principal = unasked(connection) else {
-                return turnAway(connection, missing(connection), now: now)
+            guard let principal = authorization.unasked(connection.certificate) else {
+                return logins.turnAway(connection, logins.missing(connection), now: now)
             }
-            try welcome(connection, principal)
+            try logins.welcome(connection, principal)
         } catch {
             // Who has reached a limit is known.
-            if error.kind == .unauthenticated { refused(connection, error, .none) }
-            turnAway(connection, error, now: now)
+            if error.kind == .unauthenticated { logins.refused(connection, error, .none) }
+            logins.turnAway(connection, error, now: now)
         }
     }
 }

@@ -2,7 +2,16 @@
 
 import ForebayWire
 
-final class Authorization: ShardPart {//@
+final class Authorization: ShardPart {
+
+    init(_ context: ShardContext, access: AccessTable) {
+        self.access = access
+        super.init(context)
+    }
+
+    /// Who may do what; a reload sets another one.
+    var access: AccessTable
+
     /// - Parameter peer: address and port of who asks, for the log.
     /// - Throws: what to answer one who may not. A fire publish gets no answer, so the log tells of it as well.
     func expect(
@@ -15,7 +24,7 @@ final class Authorization: ShardPart {//@
             LogRecord(
                 level: .warning, message: "permission denied",
                 fields: who + [("permission", "\(permission)"), ("topic", topic), ("peer", peer)], isFrequent: true))
-        throw Shard.denial(permission, topic, of: principal)
+        throw Authorization.denial(permission, topic, of: principal)
     }
 
     static func denial(_ permission: Permission, _ topic: String, of principal: Principal) -> Refusal {
@@ -94,4 +103,15 @@ final class Authorization: ShardPart {//@
     private func isOwn(_ owner: Principal, _ principal: Principal) -> Bool {
         owner.user != nil && owner.user == principal.user
     }
+
+    /// Refuses names that no client may publish to.
+    func checkPublish(to name: String) throws(Refusal) {
+        if TopicName.isSystem(name) {
+            throw Refusal(.forbidden, "'\(name)' is the broker's own; clients cannot publish there.")
+        }
+        if let fault = TopicName.fault(name) { throw .invalid(fault) }
+    }
+
+    /// Who a connection is if nothing more is said; nil if that is not enough.
+    func unasked(_ certificate: PeerCertificate?) -> Principal? { access.unasked(certificate) }
 }

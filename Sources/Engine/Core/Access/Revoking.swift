@@ -1,14 +1,16 @@
 // Revoking: what ends when permissions are withdrawn, users removed, or tokens expire. What is still allowed goes on as
 // if nothing had happened.
 
-final class AccessReview: ShardPart {//@
-    /// From now on `access` says who may do what. Streams that it no longer allows end with REJECTED or
-    /// PERMISSION_DENIED; a connection of RSocket whose user is not let in any more ends behind them.
-    public func reload(_ access: AccessTable, now: Instant) {
-        moment = now
-        self.access = access
-        sweep(.permissions, now: now)
-        settle(now)
+final class AccessReview: ShardPart {
+    let streams: StreamTable
+    let authorization: Authorization
+    let ends: StreamEnds
+
+    init(_ context: ShardContext, _ streams: StreamTable, _ authorization: Authorization, _ ends: StreamEnds) {
+        self.streams = streams
+        self.authorization = authorization
+        self.ends = ends
+        super.init(context)
     }
 
     /// Looks at the first `count` streams of a connection, from the last of them on, at most `most`. Returns how many
@@ -39,10 +41,10 @@ final class AccessReview: ShardPart {//@
                 throw Refusal(.forbidden, "The user is no longer known here.")
             case .subscriber:
                 let subscriber = unsafeDowncast(stream, to: Subscriber.self)
-                try expectSubscribe(
+                try authorization.expectSubscribe(
                     to: subscriber.mirror.name, subscriber.options, of: principal, at: stream.connection.peer)
             case .publisher:
-                try expect(
+                try authorization.expect(
                     .publish, unsafeDowncast(stream, to: Publisher.self).name, of: principal, at: stream.connection.peer
                 )
             case .listing where principal === Principal.nobody:
@@ -52,7 +54,7 @@ final class AccessReview: ShardPart {//@
             }
             return false
         } catch {
-            revoke(stream, error, now: now)
+            ends.revoke(stream, error, now: now)
             return true
         }
     }

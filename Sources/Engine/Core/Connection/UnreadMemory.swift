@@ -67,21 +67,40 @@ struct UnreadMemory {
     private static func bits(_ count: Int) -> Int { Int.bitWidth - count.leadingZeroBitCount }
 }
 
-final class UnreadRelief: ShardPart {//@
+final class UnreadRelief: ShardPart {
+    let connections: ConnectionTable
+    let relief: MemoryRelief
+    let connectionEnds: ConnectionEnds
+    // Above
+    unowned(unsafe) var scheduler: Scheduler!
+
+    init(
+        _ context: ShardContext, _ connections: ConnectionTable, _ relief: MemoryRelief,
+        _ connectionEnds: ConnectionEnds
+    ) {
+        self.connections = connections
+        self.relief = relief
+        self.connectionEnds = connectionEnds
+        super.init(context)
+    }
+
+    /// Who is stuck in what topics let go of, while that takes too much memory.
+    private var unread: UnreadMemory?
+
     /// A tick has ended.
     func relieveUnread(now: Instant) {
         guard let unread else {
             guard isUnreadTooMuch else { return }
             self.unread = UnreadMemory()
-            return sweep(.countingUnread, now: now)
+            return scheduler.sweep(.countingUnread, now: now)
         }
         if unread.hasChosen {
-            if !isSweeping(.freeingUnread) { endFreeing(unread) }
+            if !scheduler.isSweeping(.freeingUnread) { endFreeing(unread) }
         } else if let counted = unread.counted {
             guard memory.refused > counted.refused || now.monotonic - counted.time >= Limits.second else { return }
             self.unread?.choose(leaving: Swift.min(memory.limit / UnreadMemory.rest, memory.unread / 2))
-            sweep(.freeingUnread, now: now)
-        } else if !isSweeping(.countingUnread) {
+            scheduler.sweep(.freeingUnread, now: now)
+        } else if !scheduler.isSweeping(.countingUnread) {
             self.unread?.counted = (now.monotonic, memory.refused)
         }
     }
@@ -98,7 +117,7 @@ final class UnreadRelief: ShardPart {//@
     /// Memory is used up, or what is kept of messages in other forms has others wait. Where publishes are refused, half
     /// as much is too much.
     var isUnreadTooMuch: Bool {
-        if isRefusing { return memory.unread > memory.limit / UnreadMemory.share / 2 }
+        if relief.isRefusing { return memory.unread > memory.limit / UnreadMemory.share / 2 }
         return memory.unread > memory.limit / UnreadMemory.share
             && (memory.used > memory.limit - memory.limit / UnreadMemory.reserve || !work.isFed)
     }
@@ -135,10 +154,23 @@ final class UnreadRelief: ShardPart {//@
         reached(.memory)
         if named <= share / UnreadMemory.worthCopying, pool.mayOwn(named) {
             connection.copyUnread()
-            return charge(connection)
+            return connections.charge(connection)
         }
         self.unread?.cutOff += 1
         // One that can be resumed lacks what was not kept of it, so it cannot go on either.
-        close(connection, reason: "it kept memory that others needed", now: now)
+        connectionEnds.close(connection, reason: "it kept memory that others needed", now: now)
+    }
+
+    /// So much is pending that others may not begin more: a client of HTTP/2 whose windows hold its answers back has as
+    /// long to take them as one that leaves them unread.
+    func limitHoldingBack(_ connection: Connection, now: Instant) {
+        guard let http = connection.http, http.session != nil else { return }
+        guard http.unwritten > Limits.unwrittenAnswers else { return http.holdsBack = nil }
+        guard let (since, done) = http.holdsBack, http.done - done <= UInt64(Limits.unwrittenAnswers) else {
+            return http.holdsBack = (now.monotonic, http.done)
+        }
+        guard now.monotonic - since >= limits.unreadTime else { return }
+        reached(.unreadTime)
+        connectionEnds.close(connection, reason: "it left its answers unread", now: now)
     }
 }

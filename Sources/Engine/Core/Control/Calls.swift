@@ -146,29 +146,61 @@ public struct ControlRequest: Sendable {
 /// A call that waits for its topic's owner.
 final class Call: BoundStream {}
 
-final class ControlCalls: ShardPart {//@
+final class ControlCalls: ShardPart {
+    let auditLog: AuditLog
+    let streams: StreamTable
+    let connections: ConnectionTable
+    let subscriptions: SubscriptionTable
+    let authorization: Authorization
+    let reading: Reading
+    let users: ConnectionUsers
+    let ends: StreamEnds
+    let ownership: TopicOwnership
+    let descriptions: Descriptions
+    let connectionEnds: ConnectionEnds
+
+    init(
+        _ context: ShardContext, _ auditLog: AuditLog, _ streams: StreamTable, _ connections: ConnectionTable,
+        _ subscriptions: SubscriptionTable, _ authorization: Authorization, _ reading: Reading,
+        _ users: ConnectionUsers, _ ends: StreamEnds, _ ownership: TopicOwnership, _ descriptions: Descriptions,
+        _ connectionEnds: ConnectionEnds
+    ) {
+        self.auditLog = auditLog
+        self.streams = streams
+        self.connections = connections
+        self.subscriptions = subscriptions
+        self.authorization = authorization
+        self.reading = reading
+        self.users = users
+        self.ends = ends
+        self.ownership = ownership
+        self.descriptions = descriptions
+        self.connectionEnds = connectionEnds
+        super.init(context)
+    }
+
     public static let version = "0.1.0"
 
     /// - Parameter request: nil asks for the broker.
     func call(_ connection: Connection, stream: UInt32, _ request: ControlRequest?, now: Instant) throws(Refusal) {
-        let principal = principal(of: connection, stream)
+        let principal = users.principal(of: connection, stream)
         var request = request
         if let call = request {
-            try expectCall(call, of: principal, at: connection.peer)
+            try authorization.expectCall(call, of: principal, at: connection.peer)
             request?.caller = Caller(user: principal.user, peer: connection.peer)
         }
         let bound = streams.insert { Call(kind: .call, connection: connection, stream: stream, handle: $0) }
         connection.attach(bound)
         guard let request else {
-            reply(describeBroker(for: principal, now: now), to: bound)
+            ends.reply(descriptions.describeBroker(for: principal, now: now), to: bound)
             return
         }
         let owner = request.home(among: shards)
         if owner == index {
-            answer(key(bound), perform(request, now: now))
+            answer(streams.key(bound), perform(request, now: now))
         } else {
-            forward(ControlRequest.weight, of: connection)
-            send(.call(key(bound), connection.id, request), to: owner)
+            reading.forward(ControlRequest.weight, of: connection)
+            send(.call(streams.key(bound), connection.id, request), to: owner)
         }
     }
 
@@ -179,8 +211,8 @@ final class ControlCalls: ShardPart {//@
         }
         guard let bound = streams[key.handle], bound.kind == .call else { return }
         switch result {
-        case .success(let description): reply(description, to: bound)
-        case .failure(let refusal): fail(bound, refusal)
+        case .success(let description): ends.reply(description, to: bound)
+        case .failure(let refusal): ends.fail(bound, refusal)
         }
     }
 
@@ -200,39 +232,39 @@ final class ControlCalls: ShardPart {//@
     private func perform(
         _ action: ControlRequest.Action, on name: String, by caller: Caller?, now: Instant
     ) throws(Refusal) -> Description {
-        let topic = try existing(name)
+        let topic = try ownership.existing(name)
         switch action {
         case .info: break
         case .complete:
             guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
-            audit(action, on: topic, by: caller)
+            auditLog.audit(action, on: topic, by: caller)
             topic.finish(.completed, now: now)
         case .fail(let message):
             guard topic.state.isLive else { throw topic.refusal(charge: 0)! }
-            audit(action, on: topic, by: caller)
+            auditLog.audit(action, on: topic, by: caller)
             topic.finish(.failed(message), now: now)
         case .delete:
             // As it was: by now it is nothing but a failure that its subscribers still have to hear of.
-            let description = describe(topic, now: now)
-            audit(action, on: topic, by: caller)
-            delete(topic, now: now)
+            let description = descriptions.describe(topic, now: now)
+            auditLog.audit(action, on: topic, by: caller)
+            ownership.delete(topic, now: now)
             return description
         }
-        return describe(topic, now: now)
+        return descriptions.describe(topic, now: now)
     }
 
     /// Returns the connection as it was.
     private func cutOff(
         _ id: ConnectionID, of shard: Int, by caller: Caller?, now: Instant
     ) throws(Refusal) -> Description {
-        guard shard == index, let connection = find(id) else {
+        guard shard == index, let connection = connections.find(id) else {
             throw Refusal(.notFound, "There is no connection \(shard)-\(id.index)-\(id.generation).")
         }
-        let description = describe(connection, now: now)
+        let description = descriptions.describe(connection, now: now)
         counters.refusals[.cutOff] &+= 1
-        audit(closing: connection, by: caller)
+        auditLog.audit(closing: connection, by: caller)
         let reason = "An operator closed this connection."
-        fatal(connection, ConnectionFault(.closed, reason), now: now)
+        connectionEnds.fatal(connection, ConnectionFault(.closed, reason), now: now)
         return description
     }
 
@@ -241,9 +273,9 @@ final class ControlCalls: ShardPart {//@
         guard let subscriber = subscriptions[id] else {
             throw Refusal(.notFound, "There is no subscription \(id).")
         }
-        let description = describe(subscriber, now: now)
-        audit(ending: subscriber, by: caller)
-        fail(subscriber, Refusal(.cutOff, "An operator ended this subscription."))
+        let description = descriptions.describe(subscriber, now: now)
+        auditLog.audit(ending: subscriber, by: caller)
+        ends.fail(subscriber, Refusal(.cutOff, "An operator ended this subscription."))
         return description
     }
 }

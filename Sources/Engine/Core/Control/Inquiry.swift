@@ -103,18 +103,38 @@ public struct SurveyPart: Sendable {
     public init(counters: ShardCounters) { self.counters = counters }
 }
 
-final class Surveys: ShardPart {//@
-    public func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer {
-        moment = now
+final class Surveys: ShardPart {
+    let streams: StreamTable
+    let connections: ConnectionTable
+    let topics: TopicTable
+    let views: ViewTable
+    let listings: Listings
+    let calls: ControlCalls
+    let statistics: BrokerStatistics
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ topics: TopicTable,
+        _ views: ViewTable, _ listings: Listings, _ calls: ControlCalls, _ statistics: BrokerStatistics
+    ) {
+        self.streams = streams
+        self.connections = connections
+        self.topics = topics
+        self.views = views
+        self.listings = listings
+        self.calls = calls
+        self.statistics = statistics
+        super.init(context)
+    }
+
+    func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer {
         switch inquiry {
         case .ping: return .present
         case .survey(let survey): return .survey(answer(survey, now: now))
         case .page(let list, let after, let most):
-            let (rows, next) = rows(of: list, after: Swift.max(0, after), most: most, for: .operator, now: now)
+            let (rows, next) = listings.rows(of: list, after: Swift.max(0, after), most: most, for: .operator, now: now)
             return .page(rows.map(\.json), next: next)
         case .control(let call):
-            defer { settle(now) }
-            switch perform(call, now: now) {
+            switch calls.perform(call, now: now) {
             case .success(let description): return .done(description?.json ?? "{}")
             case .failure(let refusal): return .refused(refusal)
             }
@@ -122,7 +142,7 @@ final class Surveys: ShardPart {//@
     }
 
     private func answer(_ survey: Survey, now: Instant) -> SurveyPart {
-        var part = SurveyPart(counters: currentCounters())
+        var part = SurveyPart(counters: statistics.currentCounters())
         let bound: Int
         switch survey.table {
         case .busiest: bound = topics.busiest.topics.count
@@ -148,14 +168,14 @@ final class Surveys: ShardPart {//@
         for topic in topics.busiest.topics[places] {
             top.add(topic, Rank(first: topic.activity.order, second: 0, name: topic.name, id: topic.epoch))
         }
-        part.topics = top.all().map { figures(of: $0, now: now) }
+        part.topics = top.all().map { TopicFigures($0, now: now) }
     }
 
     private func addTopics(_ places: Range<Int>, _ survey: Survey, to part: inout SurveyPart, now: Instant) {
         var top = FirstRows<TopicFigures>(most: survey.most, last: survey.last)
         for place in places {
             guard let topic = topics.topic(at: place) else { continue }
-            let figures = figures(of: topic, now: now)
+            let figures = TopicFigures(topic, now: now)
             part.topicSums.add(figures)
             guard survey.most > 0, survey.isWanted(topic.name) else { continue }
             part.found += 1
@@ -198,7 +218,7 @@ final class Surveys: ShardPart {//@
             part.found += 1
             top.add(subscriber, Rank(subscriber, behind: sums.behind, by: survey.order))
         }
-        part.subscriptions = top.all().map { figures(of: $0, now: now) }
+        part.subscriptions = top.all().map { SubscriptionFigures($0, connection: text($0.connection.id), now: now) }
         for view in views.values where survey.topics.contains(view.name) {
             part.byTopic[view.name, default: SubscriptionSums()].add(view.sums)
         }
@@ -219,8 +239,8 @@ final class Surveys: ShardPart {//@
         guard subscriber.hasJoined, subscriber.cursor.waiting > 0 else { return }
         sums.waiting = subscriber.cursor.waiting
         if credit.available == 0 { sums.waitingForCredit = 1 } else { sums.waitingForSocket = 1 }
-        (sums.lag, sums.age) = lag(of: subscriber, now: now)
-        sums.behind = behind(subscriber, now: now)
+        (sums.lag, sums.age) = subscriber.lag(now: now)
+        sums.behind = subscriber.behind(now: now)
         if sums.behind >= SubscriptionSums.slowness { sums.slow = 1 }
     }
 }

@@ -108,7 +108,34 @@ package struct Inspection {
     package init() {}
 }
 
-package final class Inspector: ShardPart {//@
+package final class Inspector: ShardPart {
+    let streams: StreamTable
+    let connections: ConnectionTable
+    let topics: TopicTable
+    let subscriptions: SubscriptionTable
+    let rateLimiter: RateLimiter
+    let reports: Reports
+    let forwarding: Forwarding
+    let views: ViewTable
+    let intake: PublishIntake
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ topics: TopicTable,
+        _ subscriptions: SubscriptionTable, _ rateLimiter: RateLimiter, _ reports: Reports, _ forwarding: Forwarding,
+        _ views: ViewTable, _ intake: PublishIntake
+    ) {
+        self.streams = streams
+        self.connections = connections
+        self.topics = topics
+        self.subscriptions = subscriptions
+        self.rateLimiter = rateLimiter
+        self.reports = reports
+        self.forwarding = forwarding
+        self.views = views
+        self.intake = intake
+        super.init(context)
+    }
+
     /// How many there are of what an engine of its own accord needs memory for.
     package struct Population: Equatable {
         package var connections = 0
@@ -212,7 +239,7 @@ package final class Inspector: ShardPart {//@
         expect(subscriptions.count, "subscriptions")
         expect(streams.count, "streams")
         expect(views.count, "views")
-        expect(remoteChannels.count, "channels")
+        expect(intake.channelCount, "channels")
         expect(rateLimiter.count, "meters")
         expect(forwarding.outgoingCount, "unsent batches")
         expect(topics.all.count { !TopicName.isSystem($0.name) }, "topics")

@@ -63,7 +63,31 @@ struct ListPages {
     }
 }
 
-final class Listings: ShardPart {//@
+final class Listings: ShardPart {
+    let streams: StreamTable
+    let connections: ConnectionTable
+    let topics: TopicTable
+    let authorization: Authorization
+    let responses: Responses
+    let ends: StreamEnds
+    let descriptions: Descriptions
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ connections: ConnectionTable, _ topics: TopicTable,
+        _ authorization: Authorization, _ responses: Responses, _ ends: StreamEnds, _ descriptions: Descriptions
+    ) {
+        self.streams = streams
+        self.connections = connections
+        self.topics = topics
+        self.authorization = authorization
+        self.responses = responses
+        self.ends = ends
+        self.descriptions = descriptions
+        super.init(context)
+    }
+
+    private var pages = ListPages()
+
     func openListing(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant
     ) throws(Refusal) {
@@ -85,7 +109,7 @@ final class Listings: ShardPart {//@
 
     func request(_ n: UInt32, of listing: Listing, now: Instant) {
         guard listing.credit.add(n) else {
-            fail(listing, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
+            ends.fail(listing, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
             return
         }
         proceed(listing, now: now)
@@ -96,7 +120,7 @@ final class Listings: ShardPart {//@
         while !listing.isFetching {
             var sent = 0
             while sent < listing.rows.count, listing.credit.available > 0, hasRoom(listing) {
-                sayRow(listing.rows[sent], to: listing)
+                responses.sayRow(listing.rows[sent], to: listing)
                 listing.credit.spend(1)
                 sent += 1
             }
@@ -108,8 +132,8 @@ final class Listings: ShardPart {//@
             guard listing.shard < shards else {
                 // Until its rows have left it is one of those that `listingsPerConnection` counts.
                 if listing.bodyCount > 0 { return wait(listing) }
-                sayCompleted(to: listing)
-                drop(listing)
+                responses.sayCompleted(to: listing)
+                ends.drop(listing)
                 return
             }
             listing.isFetching = true
@@ -196,18 +220,20 @@ final class Listings: ShardPart {//@
         case .topics:
             next = gather(topics.placeBound) { place in
                 guard let topic = topics.topic(at: place), principal.permissions.show(topic.name) else { return nil }
-                return describe(topic, now: now)
+                return descriptions.describe(topic, now: now)
             }
         case .subscriptions:
             next = gather(streams.bound) { place in
                 guard let stream = streams.at(place), stream.kind == .subscriber else { return nil }
                 let subscriber = unsafeDowncast(stream, to: Subscriber.self)
-                return mayList(subscriber, principal) ? describe(subscriber, now: now) : nil
+                return authorization.mayList(subscriber, principal) ? descriptions.describe(subscriber, now: now) : nil
             }
         case .connections:
             next = gather(connections.bound) { place in
-                guard let connection = connections.at(place), mayList(connection, principal) else { return nil }
-                return describe(connection, now: now)
+                guard let connection = connections.at(place), authorization.mayList(connection, principal) else {
+                    return nil
+                }
+                return descriptions.describe(connection, now: now)
             }
         }
         return (rows, next)

@@ -105,7 +105,16 @@ public struct LastLoss: Sendable {
     public var reason: PublishLoss
 }
 
-final class PublishLosses: ShardPart {//@
+final class PublishLosses: ShardPart {
+    let topics: TopicTable
+    let reports: Reports
+
+    init(_ context: ShardContext, _ topics: TopicTable, _ reports: Reports) {
+        self.topics = topics
+        self.reports = reports
+        super.init(context)
+    }
+
     /// Fire publishes to a topic that lives here were not taken.
     func dropped(_ loss: PublishLoss, of topic: Topic) {
         counters.publishesDropped[loss] &+= 1

@@ -56,6 +56,17 @@ public struct ShardCounters: Sendable {
 
     public init() {}
 
+    /// Somebody said who it is, or did not.
+    mutating func count(_ result: LoginResult) {
+        switch result {
+        case .accepted: loginsAccepted += 1
+        case .refused: loginsRefused += 1
+        case .slowed: loginsSlowed += 1
+        case .missing: loginsMissing += 1
+        case .denied: denied += 1
+        }
+    }
+
     public mutating func add(_ other: ShardCounters) {
         published &+= other.published
         delivered &+= other.delivered
@@ -163,7 +174,28 @@ struct Statistics {
 }
 
 /// Has `$SYS.stats` told of this shard, or tells it itself where this shard owns that topic.
-final class BrokerStatistics: ShardPart {//@
+final class BrokerStatistics: ShardPart {
+    let timers: Timers
+    let connections: ConnectionTable
+    let topics: TopicTable
+    let subscriptions: SubscriptionTable
+    let rateLimiter: RateLimiter
+    let events: Events
+
+    init(
+        _ context: ShardContext, _ timers: Timers, _ connections: ConnectionTable, _ topics: TopicTable,
+        _ subscriptions: SubscriptionTable, _ rateLimiter: RateLimiter, _ events: Events
+    ) {
+        self.timers = timers
+        self.connections = connections
+        self.topics = topics
+        self.subscriptions = subscriptions
+        self.rateLimiter = rateLimiter
+        self.events = events
+        statistics = Statistics(shards: context.shards)
+        super.init(context)
+    }
+
     private var statistics: Statistics
 
     /// The counters, with what there is now.
@@ -175,6 +207,10 @@ final class BrokerStatistics: ShardPart {//@
         return counters
     }
 
+    /// Another shard told its counters.
+    func take(_ counters: ShardCounters, from shard: Int) { statistics.take(counters, from: shard) }
+
+    /// A second has passed.
     func tell(now: Instant) {
         timers.nextStatistics = now.monotonic + Limits.second
         rateLimiter.sweep()
@@ -184,7 +220,7 @@ final class BrokerStatistics: ShardPart {//@
         let owner = owner(of: SystemTopic.stats)
         if owner == index {
             statistics.take(counters, from: index)
-            publishSystem(
+            events.publishSystem(
                 SystemTopic.stats, statistics.object(memory: memory.used, limit: memory.limit, now: now).bytes(),
                 now: now)
             if let loss = statistics.loss { effects.log.append(loss) }

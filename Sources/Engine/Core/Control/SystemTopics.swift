@@ -22,7 +22,16 @@ enum SystemTopic {
     }
 }
 
-final class Events: ShardPart {//@
+final class Events: ShardPart {
+    let reports: Reports
+    // Above
+    unowned(unsafe) var ownership: TopicOwnership!
+
+    init(_ context: ShardContext, _ reports: Reports) {
+        self.reports = reports
+        super.init(context)
+    }
+
     // Each event is one JSON object with `event`, `time_ns` and what it is about.
 
     func event(_ name: String, topic: String, epoch: UInt64) {
@@ -68,13 +77,13 @@ final class Events: ShardPart {//@
         if owner == index {
             publishSystem(SystemTopic.events, object.bytes(), now: moment)
         } else {
-            report(event: object.bytes(), to: owner)
+            reports.report(event: object.bytes(), to: owner)
         }
     }
 
     /// Appends to a topic of the broker's own, which this shard owns.
     func publishSystem(_ name: String, _ object: [UInt8], now: Instant) {
-        guard let topic = try? topic(named: name, for: nil, now: now) else { return }
+        guard let topic = try? ownership.topic(named: name, for: nil, now: now) else { return }
         object.withUnsafeBytes { payload in
             let charge = Log.charge(payload: payload.count, metadata: 0)
             topic.append(metadata: nil, payload: payload, charge: charge, now: now)

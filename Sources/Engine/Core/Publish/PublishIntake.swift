@@ -3,19 +3,37 @@
 import Bytes
 import Replay
 
-final class PublishIntake: ShardPart {//@
+final class PublishIntake: ShardPart {
+    let streams: StreamTable
+    let topics: TopicTable
+    let losses: PublishLosses
+    let notices: PublisherNotices
+    let ownership: TopicOwnership
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ topics: TopicTable, _ losses: PublishLosses,
+        _ notices: PublisherNotices, _ ownership: TopicOwnership
+    ) {
+        self.streams = streams
+        self.topics = topics
+        self.losses = losses
+        self.notices = notices
+        self.ownership = ownership
+        super.init(context)
+    }
+
     /// Channels of publishers on other shards.
     private var channels = PartitionedDictionary<StreamKey, Channel>()
 
     /// Opens a channel, or takes an acknowledged publish.
     func open(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
         do throws(Refusal) {
-            let topic = try topic(named: request.name, for: request.account, now: now)
+            let topic = try ownership.topic(named: request.name, for: request.account, now: now)
             topic.publish(key, request, now: now)
             if request.isChannel, let channel = topic.channels[key] { bind(channel, now: now) }
         } catch {
-            refusedPublish(error, of: request.name)
-            tell(key, .refused(error))
+            losses.refusedPublish(error, of: request.name)
+            notices.tell(key, .refused(error))
         }
     }
 
@@ -43,15 +61,19 @@ final class PublishIntake: ShardPart {//@
     func takeFire(_ batch: MessageBatch, name: String, _ account: Account?, now: Instant) {
         let topic: Topic
         do throws(Refusal) {
-            topic = try self.topic(named: name, for: account, now: now)
+            topic = try ownership.topic(named: name, for: account, now: now)
         } catch {
-            return dropped(PublishLoss(error), of: name, count: batch.count)
+            return losses.dropped(PublishLoss(error), of: name, count: batch.count)
         }
         batch.forEach { metadata, payload in
             topic.fire(metadata: metadata, payload: payload, now: now)
             return true
         }
     }
+
+    /// A channel of a publisher on another shard is over.
+    func remove(_ key: StreamKey) { channels[key] = nil }
+    var channelCount: Int { channels.count }
 
     /// The publisher's half of a channel on another shard, or its only publish, is over.
     func ended(_ key: StreamKey, of name: String, _ end: PublisherEnd, now: Instant) {

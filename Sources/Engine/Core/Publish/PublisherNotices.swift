@@ -2,14 +2,32 @@
 
 import Replay
 
-final class PublisherNotices: ShardPart {//@
+final class PublisherNotices: ShardPart {
+    let streams: StreamTable
+    let rateLimiter: RateLimiter
+    let responses: Responses
+    let ends: StreamEnds
+    // Above
+    unowned(unsafe) var intake: PublishIntake!
+
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ rateLimiter: RateLimiter, _ responses: Responses,
+        _ ends: StreamEnds
+    ) {
+        self.streams = streams
+        self.rateLimiter = rateLimiter
+        self.responses = responses
+        self.ends = ends
+        super.init(context)
+    }
+
     /// What a topic tells one of its publishers, wherever that is.
     func tell(_ key: StreamKey, _ notice: PublisherNotice) {
         if key.shard == index {
             hear(notice, key.handle)
         } else {
-            if case .refused = notice { remoteChannels[key] = nil }
-            if case .finished = notice { remoteChannels[key] = nil }
+            if case .refused = notice { intake.remove(key) }
+            if case .finished = notice { intake.remove(key) }
             effects.lateMail[key.shard].append(Mail(content: .notice(key, notice)))
         }
     }
@@ -29,15 +47,15 @@ final class PublisherNotices: ShardPart {//@
                 publisher.known = (sequence, accepted)
                 tellUntold(publisher)
             } else {
-                sayPublished(sequence, epoch: epoch, on: publisher.connection, stream: publisher.stream)
-                drop(publisher)
+                responses.sayPublished(sequence, epoch: epoch, on: publisher.connection, stream: publisher.stream)
+                ends.drop(publisher)
             }
         case .finished:
             finish(publisher)
         case .refused(let refusal):
             // The last chance to say how far the channel came.
             tellUntold(publisher, atOnce: true)
-            fail(publisher, refusal)
+            ends.fail(publisher, refusal)
         }
     }
 
@@ -51,7 +69,7 @@ final class PublisherNotices: ShardPart {//@
         }
         publisher.untold = nil
         publisher.credit.spend(1)
-        sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
+        responses.sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: false)
     }
 
     /// Tells credit. That of a call whose answers are unread adds up: a peer that sends without ever reading would have
@@ -62,7 +80,7 @@ final class PublisherNotices: ShardPart {//@
         let n = UInt64(rateLimiter.affordable(publisher, Int(clamping: publisher.untoldCredit), now: moment))
         guard n > 0 else { return }
         publisher.untoldCredit -= n
-        sayGranted(n, to: publisher)
+        responses.sayGranted(n, to: publisher)
     }
 
     /// Whether a call's peer has to read earlier answers first; it is told its credit then.
@@ -87,11 +105,11 @@ final class PublisherNotices: ShardPart {//@
     /// All of a channel is acknowledged; the broker's half completes, with the last acknowledgement if there is credit.
     private func finish(_ publisher: Publisher) {
         if let news = publisher.untold, publisher.credit.available > 0 {
-            sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: true)
+            responses.sayAcknowledged(news.sequence, accepted: news.accepted, to: publisher, complete: true)
         } else {
-            sayFinished(to: publisher)
+            responses.sayFinished(to: publisher)
         }
-        drop(publisher)
+        ends.drop(publisher)
     }
 
     /// The message that may have been parked has found its place.

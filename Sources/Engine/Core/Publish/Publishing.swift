@@ -4,15 +4,43 @@ import Bytes
 import ForebayWire
 import Replay
 
-final class Publishing: ShardPart {//@
-    // From the peer
+final class Publishing: ShardPart {
+    let streams: StreamTable
+    let topics: TopicTable
+    let rateLimiter: RateLimiter
+    let relief: MemoryRelief
+    let forwarding: Forwarding
+    let losses: PublishLosses
+    let authorization: Authorization
+    let reading: Reading
+    let users: ConnectionUsers
+    let responses: Responses
+    let ends: StreamEnds
+    let notices: PublisherNotices
+    let ownership: TopicOwnership
+    let intake: PublishIntake
 
-    /// Refuses names that no client may publish to.
-    func checkPublish(to name: String) throws(Refusal) {
-        if TopicName.isSystem(name) {
-            throw Refusal(.forbidden, "'\(name)' is the broker's own; clients cannot publish there.")
-        }
-        if let fault = TopicName.fault(name) { throw .invalid(fault) }
+    init(
+        _ context: ShardContext, _ streams: StreamTable, _ topics: TopicTable, _ rateLimiter: RateLimiter,
+        _ relief: MemoryRelief, _ forwarding: Forwarding, _ losses: PublishLosses, _ authorization: Authorization,
+        _ reading: Reading, _ users: ConnectionUsers, _ responses: Responses, _ ends: StreamEnds,
+        _ notices: PublisherNotices, _ ownership: TopicOwnership, _ intake: PublishIntake
+    ) {
+        self.streams = streams
+        self.topics = topics
+        self.rateLimiter = rateLimiter
+        self.relief = relief
+        self.forwarding = forwarding
+        self.losses = losses
+        self.authorization = authorization
+        self.reading = reading
+        self.users = users
+        self.responses = responses
+        self.ends = ends
+        self.notices = notices
+        self.ownership = ownership
+        self.intake = intake
+        super.init(context)
     }
 
     /// A fire publish, which is never answered.
@@ -22,16 +50,16 @@ final class Publishing: ShardPart {//@
     ) throws(Refusal) {
         let size = Swift.max(1, payload.count + (metadata?.count ?? 0))
         if rateLimiter.isLimited, let meter = connection.meter, !rateLimiter.take(size, meter, now: now) {
-            return dropped(.rate, of: target)
+            return losses.dropped(.rate, of: target)
         }
         if target.owner == index {
-            try topic(of: target, for: connection.meter?.account, now: now).fire(
+            try ownership.topic(of: target, for: connection.meter?.account, now: now).fire(
                 metadata: metadata, payload: payload, now: now)
         } else {
             if let refusal = relief.forwardRefusal(to: target.name) { throw refusal }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
-            forward(message.weight, of: connection)
+            reading.forward(message.weight, of: connection)
             send(
                 .fire(name: target.name, connection.id, shard: index, message, connection.meter?.account),
                 to: target.owner)
@@ -48,13 +76,13 @@ final class Publishing: ShardPart {//@
             try checkParked(size, of: connection)
             let isPaid =
                 !rateLimiter.isLimited
-                || meter(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
+                || users.meter(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
             if isPaid, target.owner == index {
-                let topic = try topic(of: target, for: meter(connection, stream)?.account, now: now)
+                let topic = try ownership.topic(of: target, for: users.meter(connection, stream)?.account, now: now)
                 if topic.commits == nil,
                     let sequence = try topic.place(metadata: metadata, payload: payload, now: now)
                 {
-                    sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
+                    responses.sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
                     connection.close(stream: stream)
                     return
                 }
@@ -72,7 +100,7 @@ final class Publishing: ShardPart {//@
         do throws(Refusal) {
             try body()
         } catch {
-            refusedPublish(error, of: topic)
+            losses.refusedPublish(error, of: topic)
             throw error
         }
     }
@@ -83,14 +111,14 @@ final class Publishing: ShardPart {//@
         complete: Bool, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer?, now: Instant
     ) throws(Refusal) {
         try countingRefusals(of: name) { () throws(Refusal) in
-            try checkPublish(to: name)
-            try expect(.publish, name, of: principal(of: connection, stream), at: connection.peer)
+            try authorization.checkPublish(to: name)
+            try authorization.expect(.publish, name, of: users.principal(of: connection, stream), at: connection.peer)
             try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
             // The first message needs no credit, so it is paid for as a single one is.
             let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Publisher.unknownSize
             let isPaid =
                 !rateLimiter.isLimited
-                || meter(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
+                || users.meter(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
             if !isPaid, let refusal = relief.parkRefusal(of: name) { throw refusal }
             openPublisher(
                 connection, stream: stream, name: name, owner: owner(of: name), options: options, initialN: initialN,
@@ -144,10 +172,10 @@ final class Publishing: ShardPart {//@
     /// Asks the topic's owner.
     func submit(_ publisher: Publisher, _ request: PublishRequest, now: Instant) {
         if publisher.owner == index {
-            open(key(publisher), request, now: now)
+            intake.open(streams.key(publisher), request, now: now)
         } else {
-            forward(request.message.weight, of: publisher.connection)
-            send(.publish(key(publisher), request), to: publisher.owner)
+            reading.forward(request.message.weight, of: publisher.connection)
+            send(.publish(streams.key(publisher), request), to: publisher.owner)
         }
     }
 
@@ -179,8 +207,8 @@ final class Publishing: ShardPart {//@
             // Those that were gathered singly came before.
             sendOutgoing(publisher)
             let batch = FrameBatch(run)
-            forward(batch.weight, of: publisher.connection)
-            send(.frames(key(publisher), publisher.connection.id, batch), to: publisher.owner)
+            reading.forward(batch.weight, of: publisher.connection)
+            send(.frames(streams.key(publisher), publisher.connection.id, batch), to: publisher.owner)
         } else if let channel = publisher.channel {
             channel.topic.items(channel, run, now: now)
         }
@@ -194,19 +222,19 @@ final class Publishing: ShardPart {//@
             if let channel = publisher.channel {
                 channel.topic.ended(channel, end, now: now)
             } else {
-                topics[publisher.name]?.withdraw(key(publisher), now: now)
+                topics[publisher.name]?.withdraw(streams.key(publisher), now: now)
             }
         } else {
-            send(.publisherEnded(key(publisher), name: publisher.name, end), to: publisher.owner)
+            send(.publisherEnded(streams.key(publisher), name: publisher.name, end), to: publisher.owner)
         }
     }
 
     /// The peer asks for more acknowledgements.
     func request(_ n: UInt32, of publisher: Publisher) {
         guard publisher.credit.add(n) else {
-            return revoke(publisher, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."), now: moment)
+            return ends.revoke(publisher, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."), now: moment)
         }
-        tellUntold(publisher)
+        notices.tellUntold(publisher)
     }
 
     /// Messages that were gathered for other shards in this turn.
@@ -216,14 +244,14 @@ final class Publishing: ShardPart {//@
 
     private func sendOutgoing(_ publisher: Publisher) {
         guard publisher.outgoing.count > 0 else { return }
-        forward(publisher.outgoing.weight, of: publisher.connection)
-        send(.items(key(publisher), publisher.connection.id, publisher.outgoing), to: publisher.owner)
+        reading.forward(publisher.outgoing.weight, of: publisher.connection)
+        send(.items(streams.key(publisher), publisher.connection.id, publisher.outgoing), to: publisher.owner)
         publisher.outgoing.removeAll()
     }
 
     /// Its stream is over.
     func forget(_ publisher: Publisher) {
-        settleParked(publisher)
+        notices.settleParked(publisher)
         leaveTokens(publisher)
         if publisher.isChannel { publisher.connection.publishers -= 1 }
         publisher.channel = nil

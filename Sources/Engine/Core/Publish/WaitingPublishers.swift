@@ -9,7 +9,7 @@ extension Publishing: RateLimitedPublishers {
         var pending = request
         pending.message = MessageBatch()
         publisher.pending = pending
-        rateLimiter.wait(key(publisher), request.message, meter, now: now)
+        rateLimiter.wait(streams.key(publisher), request.message, meter, now: now)
     }
 
     /// A channel's first message has come before its opening could go on.
@@ -21,12 +21,12 @@ extension Publishing: RateLimitedPublishers {
             try checkParked(size, of: publisher.connection)
             if let refusal = relief.parkRefusal(of: publisher.name) { throw refusal }
         } catch {
-            refusedPublish(error, of: publisher.name)
-            return revoke(publisher, error, now: now)
+            losses.refusedPublish(error, of: publisher.name)
+            return ends.revoke(publisher, error, now: now)
         }
         guard publisher.early.count == 0, publisher.parkedBytes == 0 else {
             let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
-            return revoke(publisher, Refusal(.beyondCredit, sent), now: now)
+            return ends.revoke(publisher, Refusal(.beyondCredit, sent), now: now)
         }
         publisher.early.append(metadata: metadata, payload: payload)
         memory.addPending(publisher.early.bytes.count)
@@ -47,7 +47,7 @@ extension Publishing: RateLimitedPublishers {
             return false
         }
         publisher.pending = nil
-        publisher.meter?.parked.withdraw(key(publisher))
+        publisher.meter?.parked.withdraw(streams.key(publisher))
         dropEarly(publisher)
         // Its end is the topic's all the same.
         guard request.options.completesTopic || request.options.lossFailsTopic else { return false }
@@ -60,13 +60,15 @@ extension Publishing: RateLimitedPublishers {
     func leaveTokens(_ publisher: Publisher) {
         if publisher.pending != nil {
             publisher.pending = nil
-            publisher.meter?.parked.withdraw(key(publisher))
+            publisher.meter?.parked.withdraw(streams.key(publisher))
         }
         if publisher.early.count > 0 { dropEarly(publisher) }
         rateLimiter.end(publisher)
     }
 
     // What the rate limiter decides
+
+    func hasUnread(_ publisher: Publisher) -> Bool { notices.hasUnread(publisher) }
 
     func proceed(_ key: StreamKey, _ message: MessageBatch, now: Instant) {
         guard let stream = streams[key.handle], stream.kind == .publisher else { return }
@@ -94,13 +96,13 @@ extension Publishing: RateLimitedPublishers {
 
     func grant(_ count: Int, to publisher: Publisher) {
         publisher.untoldCredit -= UInt64(count)
-        sayGranted(UInt64(count), to: publisher)
+        responses.sayGranted(UInt64(count), to: publisher)
     }
 
     func refuse(_ key: StreamKey, _ refusal: Refusal, _ loss: PublishLoss, now: Instant) {
         guard let stream = streams[key.handle], stream.kind == .publisher else { return }
         let publisher = unsafeDowncast(stream, to: Publisher.self)
-        refusedPublish(loss, of: publisher.name)
-        revoke(publisher, refusal, now: now)
+        losses.refusedPublish(loss, of: publisher.name)
+        ends.revoke(publisher, refusal, now: now)
     }
 }

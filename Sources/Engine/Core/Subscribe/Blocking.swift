@@ -2,10 +2,19 @@
 
 import Replay
 
-final class Blocking: ShardPart {//@
+final class Blocking: ShardPart {
+    let timers: Timers
+    // Above
+    unowned(unsafe) var delivery: Delivery!
+
+    init(_ context: ShardContext, _ timers: Timers) {
+        self.timers = timers
+        super.init(context)
+    }
+
     /// A `block` subscription that stays full without progress gives way. One that messages wait for is looked at again
     /// when it may have been full for too long.
-    private func tick(_ subscriber: Subscriber, now: Instant) {
+    func tick(_ subscriber: Subscriber, now: Instant) {
         let time = now.monotonic
         subscriber.excuse(timers.stoodStill, now: time)
         noteFullness(of: subscriber, now: time)
@@ -19,7 +28,7 @@ final class Blocking: ShardPart {//@
             return timers.blockers.schedule(subscriber, by: since.addingClamped(limits.blockLimit))
         }
         subscriber.cursor.fail(.blockedTooLong)
-        deliver(subscriber, now: now)
+        delivery.deliver(subscriber, now: now)
     }
 
     /// Messages wait for a `block` subscription, or did.

@@ -3,12 +3,26 @@
 
 import Replay
 
-final class Delivery: ShardPart {//@
+final class Delivery: ShardPart {
+    let timers: Timers
+    let sender: MessageSender
+    let blocking: Blocking
+    // Above
+    unowned(unsafe) var history: HistoryReading!
+    unowned(unsafe) var subscribing: Subscribing!
+
+    init(_ context: ShardContext, _ timers: Timers, _ sender: MessageSender, _ blocking: Blocking) {
+        self.timers = timers
+        self.sender = sender
+        self.blocking = blocking
+        super.init(context)
+    }
+
     /// Hands over what may be handed over now, applies the overflow policy to the rest, and ends the subscription if
     /// its end is due.
     func deliver(_ subscriber: Subscriber, quantum: Int = .max, now: Instant) {
-        let isWaiting = send(to: subscriber, quantum: quantum, now: now)
-        if subscriber.lacksHistory { askForHistory(subscriber) }
+        let isWaiting = sender.send(to: subscriber, quantum: quantum, now: now)
+        if subscriber.lacksHistory { history.askForHistory(subscriber) }
         subscriber.cursor.settle()
         note(subscriber, now: now)
         if isWaiting, !subscriber.isHungry {
@@ -17,9 +31,9 @@ final class Delivery: ShardPart {//@
             if subscriber.connection.session != nil { timers.touch(subscriber.connection) }
         }
         if let end = subscriber.cursor.takeEnd() {
-            finish(subscriber, end, now: now)
+            subscribing.finish(subscriber, end, now: now)
         } else {
-            endIfSpent(subscriber)
+            sender.endIfSpent(subscriber)
         }
     }
 
@@ -34,6 +48,9 @@ final class Delivery: ShardPart {//@
         if subscriber.behindSince == nil { subscriber.behindSince = now.monotonic }
         subscriber.mirror.noteMove(of: subscriber, oldest: subscriber.cursor.cursor.value)
     }
+
+    /// Messages wait for a `block` subscription, or did.
+    func noteWaiting(_ subscriber: Subscriber) { blocking.noteWaiting(subscriber) }
 
     /// What a subscription has lost since this was last done goes into the counters.
     func countLosses(of subscriber: Subscriber) {

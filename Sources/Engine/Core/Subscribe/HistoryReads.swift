@@ -63,7 +63,16 @@ extension HistoryRequest {
     fileprivate func covers(_ sequence: SequenceNumber) -> Bool { first <= sequence && sequence < end }
 }
 
-final class HistoryReading: ShardPart {//@
+final class HistoryReading: ShardPart {
+    let delivery: Delivery
+    let views: ViewTable
+
+    init(_ context: ShardContext, _ delivery: Delivery, _ views: ViewTable) {
+        self.delivery = delivery
+        self.views = views
+        super.init(context)
+    }
+
     /// Subscriptions that are delivered to as soon as their history is there, before others have their turn.
     private static let atOnce = 64
 
@@ -77,19 +86,20 @@ final class HistoryReading: ShardPart {//@
     private func askForHistory(_ view: Mirror) {
         // Where memory is short one piece at a time is brought to this shard; the others wait for a tick.
         while views.readsUnderWay == 0 || memory.used <= memory.limit {
-            guard let request = view.reads.next(view, ready: makeLater) else { return }
+            guard let request = view.reads.next(view, ready: { work.makeLater(for: $0) }) else { return }
             views.readsUnderWay += 1
             effects.store.append(.read(request))
         }
-        while let subscriber = view.reads.giveUp() { makeWhenThereIsMemory(for: subscriber) }
+        while let subscriber = view.reads.giveUp() {
+            reached(.memory)
+            work.makeWhenThereIsMemory(for: subscriber)
+        }
     }
 
     /// What the store has of the messages that `Effects.store` asked for. A topic that nobody subscribes to any more is
     /// ignored.
-    public func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
-        moment = now
+    func answer(_ request: HistoryRequest, _ answer: HistoryAnswer, now: Instant) {
         views.readsUnderWay -= 1
-        defer { settle(now) }
         guard let view = views[epoch: request.topic], let subscribers = view.reads.answered(request) else { return }
         switch answer {
         case .found(let messages):
@@ -100,7 +110,11 @@ final class HistoryReading: ShardPart {//@
             for subscriber in subscribers where subscriber.isMember { subscriber.cursor.evict(before: end) }
         }
         for (count, subscriber) in subscribers.enumerated() where subscriber.isMember {
-            if count < Shard.atOnce { deliver(subscriber, now: now) } else { makeLater(for: subscriber) }
+            if count < HistoryReading.atOnce {
+                delivery.deliver(subscriber, now: now)
+            } else {
+                work.makeLater(for: subscriber)
+            }
         }
         askForHistory(view)
     }

@@ -31,8 +31,8 @@ final class Mirror {
     /// Bytes that the topic's log may hold, by which settings.
     private var limit: (bytes: Int, generation: Int)
     var byteLimit: Int {
-        let generation = shard.context.settingsGeneration
-        if limit.generation != generation { limit = (shard.limits.retention(of: name).bytes, generation) }
+        let generation = views.context.settingsGeneration
+        if limit.generation != generation { limit = (views.limits.retention(of: name).bytes, generation) }
         return limit.bytes
     }
     /// What a recent message was charged, in bytes.
@@ -61,19 +61,19 @@ final class Mirror {
     /// Its place among the views with messages in other forms; -1 while it is not among them.
     var formsPlace = -1
 
-    /// Outlives its views.
-    unowned(unsafe) let shard: Shard
+    /// All views of the shard.
+    let views: ViewTable
 
     /// - Parameters:
     ///   - log: the owner's own, where it is this shard.
     ///   - end: that of its messages that are committed.
-    init(name: String, owner: Int, shard: Shard, log: Log? = nil, end: SequenceNumber = .first) {
+    init(name: String, owner: Int, views: ViewTable, log: Log? = nil, end: SequenceNumber = .first) {
         self.name = name
         self.owner = owner
-        self.shard = shard
+        self.views = views
         self.log = log ?? Log()
         sharesLog = log != nil
-        limit = (shard.limits.retention(of: name).bytes, shard.context.settingsGeneration)
+        limit = (views.limits.retention(of: name).bytes, views.context.settingsGeneration)
         round = AdvanceRound(end: end)
     }
 
@@ -116,11 +116,11 @@ final class Mirror {
         // The head of a shared log must not go before the owner has heard of the newcomer.
         if sharesLog, needed < told?.needed ?? .init(.max) {
             told?.needed = needed
-            shard.topics[epoch: epoch]?.hold(needed, for: shard.index)
+            views.topics[epoch: epoch]?.hold(needed, for: views.index)
         }
         // Nor may what is published behind it in the same read take room that it does not leave.
         if sharesLog, subscriber.cursor.overflow == .block, let progress = progress() {
-            shard.topics[epoch: epoch]?.heard(progress, from: shard.index, now: shard.moment)
+            views.topics[epoch: epoch]?.heard(progress, from: views.index, now: views.moment)
         }
         markDirty()
     }
@@ -155,12 +155,12 @@ final class Mirror {
         }
         floors.remove(subscriber.blocker)
         horizons.remove(subscriber.blocker)
-        shard.timers.blockers.cancel(subscriber)
+        views.timers.blockers.cancel(subscriber)
     }
 
     /// Has the owner on another shard told. What it was to be told before this is out of date.
     func report(_ progress: MirrorProgress) {
-        if pending == nil { shard.reports.add(self) }
+        if pending == nil { views.reports.add(self) }
         pending = progress
     }
 
@@ -182,7 +182,7 @@ final class Mirror {
     @inline(__always)
     func noteRuns() {
         guard formsPlace < 0 else { return }
-        shard.relief.add(self)
+        views.relief.add(self)
     }
 
     /// Those that no connection names can be made again. Returns whether there are others.
@@ -196,7 +196,7 @@ final class Mirror {
     func removeRuns() {
         entries.removeAll()
         guard formsPlace >= 0 else { return }
-        shard.relief.remove(self)
+        views.relief.remove(self)
     }
 
     // The log moves on
@@ -211,18 +211,18 @@ final class Mirror {
             lost = advance.lost
             let places = needs.places(below: lost.value)
             for place in places { members[place].cursor.evict(before: lost) }
-            shard.work.spent += places.count / Work.membersPerUnit
+            views.work.spent += places.count / Work.membersPerUnit
         }
         retained = advance.retained
         typical = advance.typical
         state = advance.state
-        if advance.isDeleted { shard.views.removeName(of: self) }
+        if advance.isDeleted { views.removeName(of: self) }
         if !sharesLog {
             log.advance(to: advance.end, charged: advance.charged, fresh: advance.fresh)
             if isStored { log.evict(before: advance.resident) }
         }
         round.begin(upTo: advance.end, count: members.count)
-        goOn(most: shard.slice, now: now)
+        goOn(most: views.slice, now: now)
     }
 
     /// Brings up to `most` members up to the end; the shard comes again where others are left.
@@ -234,12 +234,12 @@ final class Mirror {
             // What it was not told of may be gone already.
             if lost > round.completed { subscriber.cursor.evict(before: lost) }
             tellEnd(to: subscriber)
-            shard.deliver(subscriber, now: now)
+            views.delivery.deliver(subscriber, now: now)
         }
         round.pause()
-        if round.isUnderWay { shard.advanceLater(self) }
+        if round.isUnderWay { views.work.advanceLater(self) }
         markDirty()
-        shard.work.spent += visited / Work.membersPerUnit
+        views.work.spent += visited / Work.membersPerUnit
     }
 
     /// The head of the log goes for want of bytes.
@@ -250,9 +250,9 @@ final class Mirror {
         let losers = needs.places(below: sequence.value).map { members[$0] }
         for subscriber in losers {
             subscriber.cursor.evict(before: sequence)
-            shard.deliver(subscriber, now: now)
+            views.delivery.deliver(subscriber, now: now)
         }
-        shard.work.spent += losers.count / Work.membersPerUnit
+        views.work.spent += losers.count / Work.membersPerUnit
         markDirty()
     }
 
@@ -271,20 +271,20 @@ final class Mirror {
 
     // What the owner is told
 
-    func markDirty() { shard.views.markDirty(self) }
+    func markDirty() { views.markDirty(self) }
 
     /// A subscription has got what it gets now.
     /// - Parameter oldest: the oldest message that waits for it, or `MinimumTree.none`.
     @inline(__always)
     func noteMove(of subscriber: Subscriber, oldest: UInt64) {
         if needs.set(subscriber.member, oldest) { markDirty() }
-        shard.timers.touch(self)
+        views.timers.touch(self)
         if subscriber.blocker >= 0 { noteMove(ofBlocker: subscriber) }
     }
 
     private func noteMove(ofBlocker subscriber: Subscriber) {
         let floor = subscriber.cursor.floor
-        if floor != nil || subscriber.fullSince != nil { shard.noteWaiting(subscriber) }
+        if floor != nil || subscriber.fullSince != nil { views.delivery.noteWaiting(subscriber) }
         // Both: the one that limits the bytes may be another than the one that limits the messages.
         if floors.set(subscriber.blocker, floor?.value ?? MinimumTree.none) { markDirty() }
         if horizons.set(subscriber.blocker, subscriber.cursor.horizon?.value ?? MinimumTree.none) { markDirty() }

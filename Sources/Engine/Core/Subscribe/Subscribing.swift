@@ -4,20 +4,41 @@ import Bytes
 import ForebayWire
 import Replay
 
-final class Subscribing: ShardPart {//@
-    // From the peer
+final class Subscribing: ShardPart {
+    let auditLog: AuditLog
+    let streams: StreamTable
+    let topics: TopicTable
+    let subscriptions: SubscriptionTable
+    let events: Events
+    let authorization: Authorization
+    let reading: Reading
+    let users: ConnectionUsers
+    let responses: Responses
+    let delivery: Delivery
+    let views: ViewTable
+    let ends: StreamEnds
+    let ownership: TopicOwnership
 
-    func subscribe(
-        _ connection: Connection, stream: UInt32, initialN: UInt32, _ route: Route,
-        now: Instant
-    ) throws(Refusal) {
-        if let list = BrokerList(rawValue: route.name) {
-            try route.expect([], for: route.name)
-            try openListing(connection, stream: stream, initialN: initialN, list, now: now)
-            return
-        }
-        try subscribe(
-            connection, stream: stream, initialN: initialN, to: route.name, SubscribeOptions(route), now: now)
+    init(
+        _ context: ShardContext, _ auditLog: AuditLog, _ streams: StreamTable, _ topics: TopicTable,
+        _ subscriptions: SubscriptionTable, _ events: Events, _ authorization: Authorization, _ reading: Reading,
+        _ users: ConnectionUsers, _ responses: Responses, _ delivery: Delivery, _ views: ViewTable, _ ends: StreamEnds,
+        _ ownership: TopicOwnership
+    ) {
+        self.auditLog = auditLog
+        self.streams = streams
+        self.topics = topics
+        self.subscriptions = subscriptions
+        self.events = events
+        self.authorization = authorization
+        self.reading = reading
+        self.users = users
+        self.responses = responses
+        self.delivery = delivery
+        self.views = views
+        self.ends = ends
+        self.ownership = ownership
+        super.init(context)
     }
 
     func subscribe(
@@ -26,12 +47,13 @@ final class Subscribing: ShardPart {//@
     ) throws(Refusal) {
         try SystemTopic.check(name, options)
         if let fault = TopicName.fault(TopicName.isSystem(name) ? "SYS" : name) { throw .invalid(fault) }
-        try expectSubscribe(to: name, options, of: principal(of: connection, stream), at: connection.peer)
+        try authorization.expectSubscribe(
+            to: name, options, of: users.principal(of: connection, stream), at: connection.peer)
         var credit = Credit(mode: options.demand)
         guard credit.add(initialN) else {
             throw .invalid("REQUEST_STREAM with an initial n of 0 is not allowed; ask for 1 or more.")
         }
-        let meter = meter(connection, stream)
+        let meter = users.meter(connection, stream)
         try subscriptions.take(for: meter?.account)
         let mirror: Mirror
         do throws(Refusal) {
@@ -63,10 +85,10 @@ final class Subscribing: ShardPart {//@
             isValid = subscriber.early.add(n)
         }
         guard isValid else {
-            fail(subscriber, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
+            ends.fail(subscriber, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
             return
         }
-        if subscriber.hasJoined { deliver(subscriber, now: now) }
+        if subscriber.hasJoined { delivery.deliver(subscriber, now: now) }
     }
 
     // The view is there
@@ -81,15 +103,15 @@ final class Subscribing: ShardPart {//@
         let cursor = Subscription(
             start: start, window: window, buffer: options.buffer, overflow: options.overflow, credit: subscriber.early)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
-            fail(subscriber, Refusal(.gap, Shard.gap(options, mirror, window, isOtherEpoch: isOtherEpoch)))
+            ends.fail(subscriber, Refusal(.gap, Subscribing.gap(options, mirror, window, isOtherEpoch: isOtherEpoch)))
             return
         }
         subscriber.join(at: cursor)
         mirror.add(subscriber)
         mirror.tellEnd(to: subscriber)
-        sayJoined(to: subscriber)
-        event("subscribed", subscriber: subscriber)
-        deliver(subscriber, now: now)
+        responses.sayJoined(to: subscriber)
+        events.event("subscribed", subscriber: subscriber)
+        delivery.deliver(subscriber, now: now)
     }
 
     private static func gap(
@@ -129,21 +151,21 @@ final class Subscribing: ShardPart {//@
     func finish(_ subscriber: Subscriber, _ end: End, now: Instant) {
         let lost = subscriber.cursor.droppedSinceDelivery
         let dropped = counted(lost, "message was", "messages were")
-        let gap = subscriber.hasUntoldGap ? Shard.gap(subscriber) : ""
+        let gap = subscriber.hasUntoldGap ? Subscribing.gap(subscriber) : ""
         let note = gap + (lost > 0 ? " (\(dropped) dropped since the last one delivered)" : "")
         switch end {
         case .completed:
-            sayCompleted(to: subscriber, lost: lost)
+            responses.sayCompleted(to: subscriber, lost: lost)
             subscriber.end = "the topic completed"
-            drop(subscriber)
+            ends.drop(subscriber)
         case .topicFailed:
             var reason = "unknown"
             if case .failed(let text) = subscriber.mirror.state { reason = text }
-            fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
+            ends.fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
         case .overflow(let cause):
             if cause == .blockedTooLong {
                 reached(.blockLimit)
-                warn(ofBlocking: subscriber)
+                auditLog.warn(ofBlocking: subscriber)
             }
             let text =
                 switch cause {
@@ -152,19 +174,19 @@ final class Subscribing: ShardPart {//@
                 case .blockedTooLong:
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
                 }
-            event("overflow", subscriber: subscriber)
-            fail(subscriber, Refusal(.overflow, "overflow: \(text)\(note)"))
+            events.event("overflow", subscriber: subscriber)
+            ends.fail(subscriber, Refusal(.overflow, "overflow: \(text)\(note)"))
         }
     }
 
     func forget(_ subscriber: Subscriber) {
-        countLosses(of: subscriber)
+        delivery.countLosses(of: subscriber)
         work.spent += Work.ending
         subscriber.connection.subscriptions -= 1
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
         subscriptions.remove(subscriber)
         let mirror = subscriber.mirror
-        if subscriber.hasJoined { event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
+        if subscriber.hasJoined { events.event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
         mirror.remove(subscriber)
         if mirror.isEmpty { mirror.markDirty() }
     }
@@ -178,15 +200,15 @@ final class Subscribing: ShardPart {//@
         if let view = views[name] { return view }
         let owner = owner(of: name)
         guard owner == index else {
-            let mirror = Mirror(name: name, owner: owner, shard: self)
+            let mirror = Mirror(name: name, owner: owner, views: views)
             views.insert(mirror)
             // To subscribe and cancel again and again is to be no more work for the owner than it can deal with.
-            forward(MessageBatch.envelope, of: connection)
+            reading.forward(MessageBatch.envelope, of: connection)
             send(.attach(name: name, shard: index, account, connection.id), to: owner)
             return mirror
         }
-        let topic = try topic(named: name, for: account, now: now)
-        let mirror = Mirror(name: name, owner: owner, shard: self, log: topic.log, end: topic.committed)
+        let topic = try ownership.topic(named: name, for: account, now: now)
+        let mirror = Mirror(name: name, owner: owner, views: views, log: topic.log, end: topic.committed)
         mirror.epoch = topic.epoch
         mirror.state = topic.visibleState
         mirror.lost = topic.lost
@@ -219,7 +241,7 @@ final class Subscribing: ShardPart {//@
     func attachRefused(_ name: String, _ refusal: Refusal) {
         guard let mirror = views[name] else { return }
         views.removeName(of: mirror)
-        for subscriber in mirror.refused() { fail(subscriber, refusal) }
+        for subscriber in mirror.refused() { ends.fail(subscriber, refusal) }
     }
 
     /// Tells the owner how far the view is, or that nobody here looks at it any more.
@@ -237,9 +259,28 @@ final class Subscribing: ShardPart {//@
         mirror.release()
         let past = MirrorPast(dropped: mirror.dropped, delivered: mirror.delivered)
         if mirror.owner == index {
-            unlink(mirror.epoch, index, past, now: now)
+            ownership.unlink(mirror.epoch, index, past, now: now)
         } else {
             send(.detach(epoch: mirror.epoch, shard: index, past), to: mirror.owner)
         }
+    }
+
+    /// Gives credit to a stream of this shard, for the user that opened it. There is nothing to describe in the answer.
+    func give(
+        _ n: UInt32, to id: SubscriptionID, of user: String?, now: Instant
+    ) -> Result<Description?, Refusal> {
+        guard let subscriber = subscriptions[id] else {
+            return .failure(
+                Refusal(
+                    .notFound,
+                    "There is no subscription \(id.text); its id is valid as long as its stream is open."))
+        }
+        guard subscriber.principal.user == user else {
+            counters.denied += 1
+            return .failure(
+                Refusal(.forbidden, "The subscription is another user's; ask with the credentials that opened it."))
+        }
+        request(n, of: subscriber, now: now)
+        return .success(nil)
     }
 }

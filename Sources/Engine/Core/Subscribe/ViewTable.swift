@@ -1,10 +1,30 @@
 // ViewTable: a shard's views of topics – by name while they can be joined, and by epoch once the owner has answered –
 // and those that the input at work changed.
 
-final class ViewTable {
+final class ViewTable: ShardPart {
+    let timers: Timers
+    let topics: TopicTable
+    let relief: MemoryRelief
+    let reports: Reports
+    let delivery: Delivery
+
+    init(
+        _ context: ShardContext, _ timers: Timers, _ topics: TopicTable, _ relief: MemoryRelief, _ reports: Reports,
+        _ delivery: Delivery
+    ) {
+        self.timers = timers
+        self.topics = topics
+        self.relief = relief
+        self.reports = reports
+        self.delivery = delivery
+        super.init(context)
+    }
+
     private var byName = PartitionedDictionary<String, Mirror>()
     private var byEpoch = PartitionedDictionary<UInt64, Mirror>()
     private var dirty: [Mirror] = []
+    /// Members of a view that are brought a message before others have their turn; a simulation has few.
+    var slice = Mirror.slice
     /// Pieces of history that the store was asked for and has not brought.
     var readsUnderWay = 0
 
@@ -43,6 +63,14 @@ final class ViewTable {
         guard byEpoch[view.epoch] === view else { return false }
         byEpoch[view.epoch] = nil
         return true
+    }
+
+    /// The shard is gone.
+    func removeAll() {
+        for view in byEpoch.values { view.release() }
+        byName = PartitionedDictionary()
+        byEpoch = PartitionedDictionary()
+        dirty = []
     }
 
     // What an input touched

@@ -97,7 +97,7 @@ extension Topic {
     }
 
     private func acknowledge(_ key: StreamKey, at sequence: SequenceNumber) {
-        shard.tell(key, .acknowledged(sequence: sequence, epoch: epoch, accepted: 1))
+        ownership.notices.tell(key, .acknowledged(sequence: sequence, epoch: epoch, accepted: 1))
     }
 
     /// The store has the messages before `end`.
@@ -116,7 +116,7 @@ extension Topic {
         noteUse(now)
         guard isOver else { return }
         if let refusal = refusal(charge: 0) { refusePublishers(refusal) }
-        shard.forgetIfUnused(self)
+        ownership.forgetIfUnused(self)
     }
 
     /// All of a channel is committed: what waited for that is due.
@@ -124,7 +124,7 @@ extension Topic {
         if let refusal = channel.refusal {
             channel.refusal = nil
             tellNews(channel)
-            shard.tell(channel.key, .refused(refusal))
+            ownership.notices.tell(channel.key, .refused(refusal))
         } else if channel.isComplete, !channel.isParked, !channel.isRemoved {
             finish(channel, now: now)
         }

@@ -29,6 +29,16 @@ final class MemoryRelief {
         self.topics = topics
     }
 
+    /// Publishes were refused for want of memory between the last two ticks, on any thread.
+    private(set) var isRefusing = false
+    private var refusedBefore: UInt64 = 0
+
+    /// A tick has ended.
+    func noteRefusals() {
+        isRefusing = memory.refused > refusedBefore
+        refusedBefore = memory.refused
+    }
+
     // Refusals
 
     /// Why a topic takes nothing now; nil unless memory is short and it cannot give up enough of its own.
@@ -169,7 +179,7 @@ extension Topic {
         let within = log.firstWithin(memory: most)
         let first = Swift.min(within, room.floor ?? within)
         let waiting = Swift.max(log.head, mirrors.reduce(first) { Swift.min($0, $1.progress.needed) })
-        if waiting < first { shard.warn(ofShedding: first - waiting, of: name) }
+        if waiting < first { ownership.auditLog.warn(ofShedding: first - waiting, of: name) }
         lose(before: first, to: .memory, now: now)
         log.releaseLastChunk()
         log.limitChunks(to: share / 4)

@@ -4,13 +4,50 @@ import Bytes
 import ForebayWire
 import Replay
 
-final class TopicOwnership: ShardPart {//@
+final class TopicOwnership: ShardPart {
+    let timers: Timers
+    let auditLog: AuditLog
+    let topics: TopicTable
+    let rateLimiter: RateLimiter
+    let relief: MemoryRelief
+    let losses: PublishLosses
+    let events: Events
+    let views: ViewTable
+    let notices: PublisherNotices
+
+    init(
+        _ context: ShardContext, _ timers: Timers, _ auditLog: AuditLog, _ topics: TopicTable,
+        _ rateLimiter: RateLimiter, _ relief: MemoryRelief, _ losses: PublishLosses, _ events: Events,
+        _ views: ViewTable, _ notices: PublisherNotices
+    ) {
+        self.timers = timers
+        self.auditLog = auditLog
+        self.topics = topics
+        self.rateLimiter = rateLimiter
+        self.relief = relief
+        self.losses = losses
+        self.events = events
+        self.views = views
+        self.notices = notices
+        super.init(context)
+    }
+
     /// The topic of that name, made if there is none, and counted for the user who is the first to use it.
     func topic(named name: String, for account: Account?, now: Instant) throws(Refusal) -> Topic {
         if let topic = topics[name] { return topic }
         let topic = try topics.make(name, for: account, by: self)
-        schedule(topic, now: now.monotonic)
-        event("topic-created", topic: name, epoch: topic.epoch)
+        timers.schedule(topic, now: now.monotonic)
+        events.event("topic-created", topic: name, epoch: topic.epoch)
+        return topic
+    }
+
+    /// The topic of a target that lives here, made if there is none.
+    func topic(
+        of target: PublishTarget, for account: @autoclosure () -> Account?, now: Instant
+    ) throws(Refusal) -> Topic {
+        if let place = target.place, let topic = topics[place] { return topic }
+        let topic = try topic(named: target.name, for: account(), now: now)
+        target.place = topic.place
         return topic
     }
 
@@ -48,7 +85,7 @@ final class TopicOwnership: ShardPart {//@
     }
 
     /// Moves a view on, here or on another shard.
-    func tellMirror(_ shard: Int, topic: Topic, advance: LogAdvance, now: Instant) {
+    func tellView(_ shard: Int, topic: Topic, advance: LogAdvance, now: Instant) {
         if shard == index {
             guard let mirror = views[epoch: topic.epoch] else { return }
             mirror.advance(advance, now: now)
@@ -60,7 +97,7 @@ final class TopicOwnership: ShardPart {//@
         }
     }
 
-    func tellLocalMirror(topic: Topic, lostBefore sequence: SequenceNumber, now: Instant) {
+    func tellOwnView(topic: Topic, lostBefore sequence: SequenceNumber, now: Instant) {
         guard let mirror = views[epoch: topic.epoch], mirror.sharesLog else { return }
         mirror.lose(before: sequence, now: now)
     }
@@ -69,7 +106,7 @@ final class TopicOwnership: ShardPart {//@
     func delete(_ topic: Topic, now: Instant) {
         topic.delete(now: now)
         remove(topic)
-        event("topic-deleted", topic: topic.name, epoch: topic.epoch)
+        events.event("topic-deleted", topic: topic.name, epoch: topic.epoch)
     }
 
     func remove(_ topic: Topic) {

@@ -52,7 +52,7 @@ extension Topic {
     func trim(before sequence: SequenceNumber) {
         guard stored?.trim(before: sequence) == true else { return }
         log.evict(before: sequence)
-        shard.effects.store.append(.trim(topic: epoch, before: sequence))
+        ownership.effects.store.append(.trim(topic: epoch, before: sequence))
     }
 
     /// Messages leave memory but for the newest `most` bytes of it, what is not committed, and what `block`

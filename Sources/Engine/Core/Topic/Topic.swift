@@ -88,21 +88,21 @@ final class Topic: Timed {
     /// Handed over by shards that are no longer linked.
     var pastDelivered: UInt64 = 0
 
-    /// Outlives its topics; checked references cost too much on the path of a message.
-    unowned(unsafe) let shard: Shard
+    /// The owner of all topics of the shard.
+    let ownership: TopicOwnership
 
-    init(name: String, epoch: UInt64, place: Handle, shard: Shard, now: UInt64) {
+    init(name: String, epoch: UInt64, place: Handle, ownership: TopicOwnership, now: UInt64) {
         self.name = name
         self.epoch = epoch
         madeAt = now
         activity = Activity(madeAt: now)
         self.place = place
-        self.shard = shard
-        retention = shard.limits.retention(of: name)
-        parked = ParkedQueue(budget: shard.memory)
+        self.ownership = ownership
+        retention = ownership.limits.retention(of: name)
+        parked = ParkedQueue(budget: ownership.memory)
         idleSince = now
         lastUsed = now
-        guard shard.limits.isStored(name) else { return }
+        guard ownership.limits.isStored(name) else { return }
         commits = CommitLine(end: log.end)
         stored = StoredLog()
         updateRoom()
@@ -134,7 +134,7 @@ final class Topic: Timed {
                 .tooLarge,
                 "The message takes \(charge) bytes of the topic's log, which holds \(retention.bytes); send less.")
         }
-        return shard.relief.refusal(for: self)
+        return ownership.relief.refusal(for: self)
     }
 
     /// A fire publish: only into room that nobody reserved.
@@ -152,7 +152,7 @@ final class Topic: Timed {
         } catch {
             loss = PublishLoss(error)
         }
-        shard.dropped(loss, of: self)
+        ownership.losses.dropped(loss, of: self)
     }
 
     /// Appends a single message if there is room that nobody reserved or waits for already; nil if there is not.
@@ -171,12 +171,12 @@ final class Topic: Timed {
         var refused = isMessage ? nil : refusal(charge: 0)
         request.message.forEach { metadata, payload in
             let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
-            refused = refusal(charge: charge) ?? (hasPlace(charge) ? nil : shard.relief.parkRefusal(of: name))
+            refused = refusal(charge: charge) ?? (hasPlace(charge) ? nil : ownership.relief.parkRefusal(of: name))
             return false
         }
         if let refused {
-            shard.refusedPublish(refused, of: self)
-            shard.tell(key, .refused(refused))
+            ownership.losses.refusedPublish(refused, of: self)
+            ownership.notices.tell(key, .refused(refused))
             return
         }
         if request.isChannel {
@@ -191,7 +191,7 @@ final class Topic: Timed {
         markDirty()
         guard isMessage else { return }
         parked.append(
-            ParkedPublish(key: key, message: request.message, deadline: now.monotonic + shard.limits.parkTime))
+            ParkedPublish(key: key, message: request.message, deadline: now.monotonic + ownership.limits.parkTime))
         if parked.count == 1 { serveParked(now: now) }
     }
 
@@ -242,13 +242,13 @@ final class Topic: Timed {
         channel.awaitsFirst = false
         if let refusal = refusal(charge: charge) { return reject(channel, refusal) }
         guard hasPlace(charge) || channel.outstanding > 0 && !isFarBeyond(charge) else {
-            if let refusal = shard.relief.parkRefusal(of: name) { return reject(channel, refusal) }
+            if let refusal = ownership.relief.parkRefusal(of: name) { return reject(channel, refusal) }
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             channel.isParked = true
             line.update(channel)
             parked.append(
-                ParkedPublish(key: channel.key, message: message, deadline: now.monotonic + shard.limits.parkTime))
+                ParkedPublish(key: channel.key, message: message, deadline: now.monotonic + ownership.limits.parkTime))
             return true
         }
         if channel.reserved > channel.outstanding || freeRoom <= 0 { release(1, of: channel) }
@@ -268,7 +268,7 @@ final class Topic: Timed {
             return
         }
         spend(run.count, of: channel)
-        log.append(run, timestamp: now.wall, budget: shard.memory)
+        log.append(run, timestamp: now.wall, budget: ownership.memory)
         room.observe(charge: charge, count: run.count, largest: largest)
         appended(run.count, now: now)
         accepted(channel, run.count, upTo: log.end.advanced(by: -1))
@@ -279,7 +279,7 @@ final class Topic: Timed {
         metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int,
         now: Instant
     ) -> SequenceNumber {
-        let sequence = log.append(metadata: metadata, payload: payload, timestamp: now.wall, budget: shard.memory)
+        let sequence = log.append(metadata: metadata, payload: payload, timestamp: now.wall, budget: ownership.memory)
         room.observe(charge: charge)
         appended(1, now: now)
         return sequence
@@ -289,9 +289,9 @@ final class Topic: Timed {
     private func appended(_ count: Int, now: Instant) {
         if let horizon = room.horizon, log.end > horizon {
             overshoot += UInt64(Swift.min(count, log.end - horizon))
-            shard.counters.overshoot += UInt64(Swift.min(count, log.end - horizon))
+            ownership.counters.overshoot += UInt64(Swift.min(count, log.end - horizon))
         }
-        shard.counters.published += UInt64(count)
+        ownership.counters.published += UInt64(count)
         lastUsed = now.monotonic
         if idleSince != nil { idleSince = now.monotonic }
         markDirty()
@@ -302,17 +302,17 @@ final class Topic: Timed {
     func reject(_ channel: Channel, _ refusal: Refusal) -> Bool {
         tellNews(channel)
         remove(channel)
-        shard.refusedPublish(refusal, of: self)
+        ownership.losses.refusedPublish(refusal, of: self)
         if channel.uncommitted > 0 {
             channel.refusal = refusal
         } else {
-            shard.tell(channel.key, .refused(refusal))
+            ownership.notices.tell(channel.key, .refused(refusal))
         }
-        if channel.options.lossFailsTopic { finish(.failed("the publisher was rejected"), now: shard.moment) }
+        if channel.options.lossFailsTopic { finish(.failed("the publisher was rejected"), now: ownership.moment) }
         return false
     }
 
-    func markDirty() { shard.topics.markDirty(self) }
+    func markDirty() { ownership.topics.markDirty(self) }
 
     func noteUse(_ now: Instant) {
         lastUsed = now.monotonic

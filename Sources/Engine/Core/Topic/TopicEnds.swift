@@ -33,7 +33,7 @@ extension Topic {
         guard channel.uncommitted == 0 else { return line.update(channel) }
         tellNews(channel)
         remove(channel)
-        shard.tell(channel.key, .finished)
+        ownership.notices.tell(channel.key, .finished)
         if channel.options.completesTopic { finish(.completed, now: now) }
         noteUse(now)
     }
@@ -54,7 +54,7 @@ extension Topic {
     func finish(_ end: TopicState, now: Instant) {
         guard state.isLive else { return }
         shut(end, now: now)
-        shard.event("topic-" + end.name, topic: name, epoch: epoch)
+        ownership.events.event("topic-" + end.name, topic: name, epoch: epoch)
     }
 
     /// A topic that has ended already fails now all the same for those who have not been told the end.
@@ -83,15 +83,15 @@ extension Topic {
     func refuseSomePublishers() {
         guard let refused else { return }
         for _ in 0..<Work.endings {
-            shard.work.spent += Work.ending
+            ownership.work.spent += Work.ending
             if let waiting = parked.first {
                 parked.removeFirst()
                 if let channel = channels[waiting.key] {
                     channel.isParked = false
                     _ = reject(channel, refused)
                 } else {
-                    shard.refusedPublish(refused, of: self)
-                    shard.tell(waiting.key, .refused(refused))
+                    ownership.losses.refusedPublish(refused, of: self)
+                    ownership.notices.tell(waiting.key, .refused(refused))
                 }
             } else if let channel = channels.any {
                 _ = reject(channel, refused)
@@ -99,12 +99,13 @@ extension Topic {
                 return self.refused = nil
             }
         }
-        shard.refuseLater(self)
+        ownership.work.refuseLater(self)
     }
 
     func tellNews(_ channel: Channel) {
         guard channel.hasNews else { return }
         channel.hasNews = false
-        shard.tell(channel.key, .acknowledged(sequence: channel.last, epoch: epoch, accepted: channel.accepted))
+        ownership.notices.tell(
+            channel.key, .acknowledged(sequence: channel.last, epoch: epoch, accepted: channel.accepted))
     }
 }

@@ -17,11 +17,11 @@ extension Topic {
         serveParked(now: now)
         tellNews()
         if parked.isEmpty { grant(now: now) }
-        if let new = commits?.takeNew(of: log, epoch: epoch) { shard.effects.store.append(.append(new)) }
+        if let new = commits?.takeNew(of: log, epoch: epoch) { ownership.effects.store.append(.append(new)) }
         noteBlocking(now)
         noteIdleness(now)
-        if activity.note(published: published, now: now.monotonic), !isDeleted { shard.topics.noteBusier(self) }
-        shard.schedule(self, now: now.monotonic)
+        if activity.note(published: published, now: now.monotonic), !isDeleted { ownership.topics.noteBusier(self) }
+        ownership.timers.schedule(self, now: now.monotonic)
     }
 
     /// All channels, in the same order in every run.
@@ -47,7 +47,7 @@ extension Topic {
     private func noteBlocking(_ now: Instant) {
         let isBlocked = (room.horizon != nil || !parked.isEmpty) && blockedCount > 0
         guard isBlocked != (blockedSince != nil) else { return }
-        shard.topics.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
+        ownership.topics.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
         blocked = blocked(now: now.monotonic)
         blockedSince = isBlocked ? now.monotonic : nil
     }
@@ -76,7 +76,7 @@ extension Topic {
 
     /// Tells the view on this shard of what was appended since it was told; false if there is nothing to tell.
     func advanceOwnView(now: Instant) -> Bool {
-        guard let index = mirrors.firstIndex(where: { $0.shard == shard.index }), mirrors[index].told < committed
+        guard let index = mirrors.firstIndex(where: { $0.shard == ownership.index }), mirrors[index].told < committed
         else { return false }
         tellMirror(at: index, now: now)
         return true
@@ -88,9 +88,9 @@ extension Topic {
         mirrors[index].told = end
         mirrors[index].isEnded = isOver
         // A view on this shard reads the log itself.
-        let isOwn = link.shard == shard.index
+        let isOwn = link.shard == ownership.index
         let fresh = isOwn ? [] : log.pieces(from: Swift.max(link.told, log.head), upTo: end)
-        shard.tellMirror(
+        ownership.tellView(
             link.shard, topic: self,
             advance: LogAdvance(
                 end: end, charged: log.charged(before: end), fresh: fresh, retained: retained, lost: lost,
@@ -103,7 +103,7 @@ extension Topic {
     func evict(now: Instant) {
         evictUnneeded()
         let within = stored?.firstWithin(retention.bytes, log) ?? log.firstWithin(retention.bytes)
-        if stored != nil { unload(to: shard.limits.resident) }
+        if stored != nil { unload(to: ownership.limits.resident) }
         guard within > oldest else { return }
         lose(before: Swift.min(within, room.floor ?? within), now: now)
     }
@@ -117,13 +117,13 @@ extension Topic {
     func lose(before sequence: SequenceNumber, to limit: LimitReached = .retainBytes, now: Instant) {
         guard sequence > oldest else { return }
         lost = sequence
-        if limit == .memory { shed = (sequence, shard.memory.used) }
-        shard.reached(limit)
+        if limit == .memory { shed = (sequence, ownership.memory.used) }
+        ownership.reached(limit)
         log.evict(before: sequence)
         trim(before: sequence)
-        shard.tellLocalMirror(topic: self, lostBefore: sequence, now: now)
+        ownership.tellOwnView(topic: self, lostBefore: sequence, now: now)
         // At once, or a shard would go on holding what is gone until the next message; one that lags hears it then.
-        for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == committed {
+        for index in mirrors.indices where mirrors[index].shard != ownership.index && mirrors[index].told == committed {
             tellMirror(at: index, now: now)
         }
     }
@@ -160,11 +160,11 @@ extension Topic {
         guard state.isLive, refused == nil, line.count > 0 else { return }
         var free = freeRoom
         guard free > 0 else { return }
-        awaitsMemory = shard.relief.refusal(for: self) != nil
+        awaitsMemory = ownership.relief.refusal(for: self) != nil
         if awaitsMemory { return }
         let most = room.largestGrant(
-            messages: Swift.min(shard.limits.grant, shard.rateLimiter.rates.largestGrant),
-            bytes: Swift.min(shard.limits.grantBytes, retention.bytes / 4))
+            messages: Swift.min(ownership.limits.grant, ownership.rateLimiter.rates.largestGrant),
+            bytes: Swift.min(ownership.limits.grantBytes, retention.bytes / 4))
         let share = Swift.min(most, Swift.max(1, free / (line.count + (parked.isEmpty ? 0 : 1))))
         for _ in 0..<line.count {
             guard free > 0, let channel = line.next(most / 2) else { return }
@@ -184,7 +184,7 @@ extension Topic {
             room.reserved += count
             free -= count
             line.update(channel)
-            shard.tell(channel.key, .granted(UInt32(granted)))
+            ownership.notices.tell(channel.key, .granted(UInt32(granted)))
         }
     }
 
@@ -215,7 +215,7 @@ extension Topic {
             due = Swift.min(due, now + Swift.max(Timers.interval, retention.age / AgeMarks.count))
         }
         guard let idleSince, !TopicName.isSystem(name) else { return due }
-        return Swift.min(due, idleSince.addingClamped(shard.limits.topicIdle))
+        return Swift.min(due, idleSince.addingClamped(ownership.limits.topicIdle))
     }
 
     /// Views that were linked to this topic tell how far they are.
@@ -264,6 +264,12 @@ extension Topic {
         tellForgotten(now: now)
     }
 
+    /// Takes on what the settings say of it now.
+    func retain(now: Instant) {
+        retain(ownership.limits.retention(of: name), now: now)
+        markDirty()
+    }
+
     /// Takes new figures on. What was let go under the former ones does not come back; what is too much now goes at
     /// once, and is lost where someone waited for it.
     func retain(_ retention: Retention, now: Instant) {
@@ -280,7 +286,7 @@ extension Topic {
 
     /// Views on other shards hold chunks too. Those that are yet to be told of messages hear of it then.
     func tellForgotten(now: Instant) {
-        for index in mirrors.indices where mirrors[index].shard != shard.index && mirrors[index].told == committed {
+        for index in mirrors.indices where mirrors[index].shard != ownership.index && mirrors[index].told == committed {
             tellMirror(at: index, now: now)
         }
     }
@@ -288,7 +294,7 @@ extension Topic {
     /// What publishers have to leave room for: `block` subscriptions, and a store that has not committed everything.
     func updateRoom() {
         var floor = commits?.committed
-        var horizon = floor?.advanced(by: shard.limits.uncommitted)
+        var horizon = floor?.advanced(by: ownership.limits.uncommitted)
         for link in mirrors {
             if let its = link.progress.horizon { horizon = Swift.min(horizon ?? its, its) }
             if let its = link.progress.floor { floor = Swift.min(floor ?? its, its) }
@@ -302,8 +308,8 @@ extension Topic {
             count += 1
             parked.removeFirst()
             markDirty()
-            shard.reached(.parkTime)
-            let seconds = shard.limits.parkTime / Limits.second
+            ownership.reached(.parkTime)
+            let seconds = ownership.limits.parkTime / Limits.second
             let refusal = Refusal(
                 .blocked,
                 "The topic '\(name)' had no room for \(seconds) s: a blocking subscription is full. Try again later.")
@@ -311,8 +317,8 @@ extension Topic {
                 channel.isParked = false
                 _ = reject(channel, refusal)
             } else {
-                shard.refusedPublish(refusal, of: self)
-                shard.tell(waiting.key, .refused(refusal))
+                ownership.losses.refusedPublish(refusal, of: self)
+                ownership.notices.tell(waiting.key, .refused(refusal))
             }
         }
         return count

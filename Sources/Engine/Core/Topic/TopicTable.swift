@@ -49,12 +49,13 @@ final class TopicTable {
     // Making and removing
 
     /// A new topic, counted for the user who is the first to use it.
-    func make(_ name: String, for account: Account?, by shard: Shard) throws(Refusal) -> Topic {
+    func make(_ name: String, for account: Account?, by ownership: TopicOwnership) throws(Refusal) -> Topic {
         assert(named[name] == nil)
         let account = TopicName.isSystem(name) ? nil : account
         try count(for: account)
         let topic = places.insert { place in
-            Topic(name: name, epoch: context.random(), place: place, shard: shard, now: context.moment.monotonic)
+            Topic(
+                name: name, epoch: context.random(), place: place, ownership: ownership, now: context.moment.monotonic)
         }
         topic.account = account
         _ = held.insert { place in
@@ -116,6 +117,16 @@ final class TopicTable {
         let topic = dirty.popLast()
         topic?.isDirty = false
         return topic
+    }
+
+    /// The shard is gone.
+    func removeAll() {
+        named = PartitionedDictionary()
+        byEpoch = PartitionedDictionary()
+        places = Slab()
+        held = Slab()
+        dirty = []
+        busiest = BusiestTopics()
     }
 
     // Figures

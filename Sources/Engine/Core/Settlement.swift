@@ -1,0 +1,50 @@
+// Settlement: before an input is dealt with, everything that it touched is settled. Topics advance their views, views tell
+// their owners how far they are, connections that have room again are fed; each of these may touch others.
+
+import Replay
+
+final class Settlement: ShardPart {
+    let connections: ConnectionTable
+    let topics: TopicTable
+    let rateLimiter: RateLimiter
+    let reports: Reports
+    let views: ViewTable
+    let subscribing: Subscribing
+    let publishing: Publishing
+    let feeding: OutputFeeding
+
+    init(
+        _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ rateLimiter: RateLimiter,
+        _ reports: Reports, _ views: ViewTable, _ subscribing: Subscribing, _ publishing: Publishing,
+        _ feeding: OutputFeeding
+    ) {
+        self.connections = connections
+        self.topics = topics
+        self.rateLimiter = rateLimiter
+        self.reports = reports
+        self.views = views
+        self.subscribing = subscribing
+        self.publishing = publishing
+        self.feeding = feeding
+        super.init(context)
+    }
+
+    /// No input takes anywhere near so many rounds.
+    private static let mostRounds = 1 << 20
+
+    /// Carries on until nothing that the input touched is unsettled.
+    func settle(_ now: Instant) {
+        rateLimiter.putTokensBack()
+        publishing.sendOutgoing()
+        var rounds = 0
+        while topics.hasDirty || views.hasDirty || connections.hasRoomy {
+            rounds += 1
+            assert(rounds < Settlement.mostRounds, "topics and views touch each other for ever")
+            pool.look()
+            while let connection = connections.nextRoomy() { feeding.feedRoomy(connection, now: now) }
+            while let topic = topics.nextDirty() { topic.settle(now: now) }
+            while let view = views.nextDirty() { subscribing.report(view, now: now) }
+        }
+        if reports.isDue { reports.sendDue() }
+    }
+}
