@@ -63,6 +63,11 @@ public final class Shard {
     public func readLimit(of id: ConnectionID) -> Int { parts.tables.connections.readLimit(of: id) }
     /// What a connection sent is not dealt with yet: nothing more is to be read from it.
     public func isBehind(_ id: ConnectionID) -> Bool { parts.tables.connections.isBehind(id) }
+    /// Members of a view that are brought a message before others have their turn; a simulation has few.
+    package var slice: Int {
+        get { parts.output.views.slice }
+        set { parts.output.views.slice = newValue }
+    }
     package var inspector: Inspector { parts.turn.inspector }
 
     /// The shard that a topic lives on, by its name.

@@ -1,5 +1,5 @@
-// ShardParts: all parts of a shard. They are made lowest first, each with the parts below it that it calls; what a part has
-// to say to one above it goes by a reference that is set when all are there.
+// ShardParts: all parts of a shard. They are made lowest first, each with the parts below it that it calls. What a part
+// has to say to one above it goes by a reference that is set when all are there: `connect` lists them.
 
 final class ShardParts {
     let tables: Tables
@@ -236,11 +236,11 @@ extension ShardParts {
             settlement = Settlement(
                 context, tables.connections, tables.topics, tables.rateLimiter, tables.reports, output.views,
                 requests.subscribing, requests.publishing, protocols.feeding)
+            accessReview = AccessReview(context, tables.streams, tables.authorization, output.ends)
             scheduler = Scheduler(
                 context, tables.connections, tables.topics, tables.authorization, output.users, output.delivery,
                 output.views, output.ends, output.ownership, requests.connectionEnds, protocols.inputs,
                 protocols.resumption, accessReview, unreadRelief, settlement)
-            accessReview = AccessReview(context, tables.streams, tables.authorization, output.ends)
             ticker = Ticker(
                 context, tables.timers, tables.topics, tables.rateLimiter, tables.relief, tables.events,
                 output.blocking, output.ownership, requests.publishing, requests.statistics, protocols.feeding,

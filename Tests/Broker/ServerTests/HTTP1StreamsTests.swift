@@ -69,7 +69,7 @@ struct HTTP1StreamsTests {
         let turned = try TurnedLoop()
         let readers = try (0..<50).map { _ in try turned.connect() }
         for reader in readers { try reader.send(HTTP1StreamsTests.stream) }
-        try turned.turn { turned.loop.shard.subscriptions.count == 50 && turned.loop.http1.count == 0 }
+        try turned.turn { turned.loop.shard.parts.tables.subscriptions.count == 50 && turned.loop.http1.count == 0 }
         let writer = try turned.connect()
         try writer.send("POST /v1/topics/t/messages \(HTTP1StreamsTests.host)Content-Length: 1\r\n\r\nx")
         try turned.turn { turned.loop.http1.count == 1 && turned.loop.connections.count == 51 }
@@ -86,7 +86,7 @@ struct HTTP1StreamsTests {
         }
         for reader in readers { reader.disconnect() }
         try turned.turn { turned.loop.connections.count == 1 }
-        #expect(turned.loop.shard.subscriptions.count == 0)
+        #expect(turned.loop.shard.parts.tables.subscriptions.count == 0)
         try turned.stop()
         #expect(turned.context.connections.value == 0)
     }
@@ -100,10 +100,10 @@ struct HTTP1StreamsTests {
         let turned = try TurnedLoop()
         let reader = try turned.connect()
         try reader.send("GET /v1/topics/t/messages \(HTTP1StreamsTests.host)\(rest)")
-        try turned.turn { turned.loop.shard.subscriptions.count == 1 && turned.loop.http1.count == 0 }
+        try turned.turn { turned.loop.shard.parts.tables.subscriptions.count == 1 && turned.loop.http1.count == 0 }
         #expect(turned.loop.connections.count == 1)
         reader.reset()
-        try turned.turn { turned.loop.connections.count == 0 && turned.loop.shard.subscriptions.count == 0 }
+        try turned.turn { turned.loop.connections.count == 0 && turned.loop.shard.parts.tables.subscriptions.count == 0 }
         try turned.stop()
     }
 

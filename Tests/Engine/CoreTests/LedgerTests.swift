@@ -282,7 +282,7 @@ private final class Scenario {
         broker.advance(seconds: 25)
         for shard in broker.shards {
             #expect(shard.subscriptions.count == 0 && shard.connections.count == 0 && shard.streams.count == 0)
-            #expect(shard.views.count == 0 && shard.remoteChannels.isEmpty)
+            #expect(shard.views.count == 0 && shard.parts.requests.intake.channels.isEmpty)
             #expect(shard.topics.all.allSatisfy { TopicName.isSystem($0.name) })
             #expect(shard.rateLimiter.count == 0 && shard.effects.mail.allSatisfy(\.isEmpty))
         }
@@ -298,7 +298,9 @@ private final class Scenario {
         for shard in broker.shards {
             for place in 0..<shard.connections.bound { if let it = shard.connections.at(place) { check(it) } }
             for topic in shard.topics.all { check(topic, on: shard) }
-            for channel in shard.remoteChannels.values { #expect(channel.topic.channels[channel.key] === channel) }
+            for channel in shard.parts.requests.intake.channels.values {
+                #expect(channel.topic.channels[channel.key] === channel)
+            }
             for mirror in shard.views.attached {
                 let owner = broker.shards[mirror.owner].topics[epoch: mirror.epoch]
                 #expect(owner?.mirrors.contains { $0.shard == shard.index } == true && !mirror.isEmpty)
@@ -333,7 +335,7 @@ private final class Scenario {
         let bound = connection?.http?.exchange(of: account.stream)?.bound
         let known = connection?.rsocket.handle(of: account.stream).flatMap { shard.streams.at(Int($0)) }
         guard let stream = bound ?? known else { return nil }
-        return broker.shards.lazy.flatMap(\.topics.all).compactMap { $0.channels[shard.key(stream)] }.first
+        return broker.shards.lazy.flatMap(\.topics.all).compactMap { $0.channels[shard.streams.key(stream)] }.first
     }
 
     private func check(_ connection: Connection) {

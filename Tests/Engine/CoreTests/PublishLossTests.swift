@@ -130,7 +130,7 @@ import Testing
         let count = 4 * Work.endings
         for stream in 0..<count { client.channel("t", "x", stream: UInt32(2 * stream + 1)) }
         let old = try #require(shard.topics["t"])
-        shard.delete(old, now: broker.now)
+        shard.parts.output.ownership.delete(old, now: broker.now)
         broker.connect().publish("t", "x")
         broker.runAll()
         let new = try #require(shard.topics["t"])

@@ -179,7 +179,8 @@ import Testing
         }
         guard let subscriber = peer.exchange(stream)?.subscriber else { return #expect(Bool(false)) }
         func size(_ sequence: UInt64) -> Int? {
-            shard.entrySize(of: SequenceNumber(sequence), as: .record(.eventStream, epoch: 7), for: subscriber)
+            shard.parts.output.entryDelivery.entrySize(
+                of: SequenceNumber(sequence), as: .record(.eventStream, epoch: 7), for: subscriber)
         }
         shard.beginTurn()
         #expect(size(1).map { $0 > 100_000 } == true)

@@ -90,7 +90,7 @@ import Testing
         broker.memory.limit = 1
         func given() -> Int { connections(shard).count { $0.session != nil && $0.output.unacknowledged == 0 } }
         #expect(given() == 0)
-        shard.giveUpUnacknowledged(now: broker.now)
+        shard.parts.protocols.resumption.giveUpUnacknowledged(now: broker.now)
         #expect(shard.hasWork && given() > 0 && given() <= Work.sweep)
         broker.runAll()
         #expect(given() == 100)
@@ -101,13 +101,13 @@ import Testing
         let broker = TestBroker()
         let shard = broker.shards[0]
         let client = broker.connect()
-        let count = Shard.tickSlice + 100
+        let count = Ticker.slice + 100
         for index in 0..<count { client.subscribe("topic\(index)", stream: UInt32(2 * index + 1)) }
         broker.advance(seconds: 1)
         for index in 0..<count { client.fire("topic\(index)", "x") }
         func touched() -> Int { shard.views.named.count { $0.isTouched && !TopicName.isSystem($0.name) } }
         let before = touched()
-        #expect(before > Shard.tickSlice)
+        #expect(before > Ticker.slice)
         broker.now.monotonic += Timers.interval
         shard.fire(now: broker.now)
         #expect(touched() > 0 && touched() < before)

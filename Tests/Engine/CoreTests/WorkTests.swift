@@ -199,7 +199,11 @@ import Testing
         for stream in 0..<1000 { client.channel("t", "x", stream: UInt32(2 * stream + 1)) }
         let topic = try #require(shard.topics["t"])
         _ = client.received()
-        if isDeleted { shard.delete(topic, now: broker.now) } else { topic.finish(.completed, now: broker.now) }
+        if isDeleted {
+            shard.parts.output.ownership.delete(topic, now: broker.now)
+        } else {
+            topic.finish(.completed, now: broker.now)
+        }
         #expect(shard.hasWork && topic.channels.count >= 1000 - 2 * Work.endings)
         // One that is not told yet finds out when it goes on.
         let other = broker.connect()
@@ -221,7 +225,7 @@ import Testing
         #expect(shard.isBehind(flood.id))
         let before = shard.counters.subscriptionsOpened
         let connection = try #require(shard.find(flood.id))
-        shard.fatal(
+        shard.parts.requests.connectionEnds.fatal(
             connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
         broker.runAll()
         #expect(shard.counters.subscriptionsOpened == before && !shard.hasWork)
@@ -235,7 +239,7 @@ import Testing
         _ = client.received()
         let connection = try #require(shard.find(client.id))
         let topic = try #require(shard.topics["t"])
-        shard.fatal(
+        shard.parts.requests.connectionEnds.fatal(
             connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
         #expect(shard.hasWork && topic.channels.count > 0)
         topic.finish(.completed, now: broker.now)
@@ -307,10 +311,10 @@ import Testing
             while shard.hasWork { shard.goOn(now: broker.now) }
         }
         #expect(shard.effects.mail[owner].count <= 2)
-        #expect(shard.reports.charged <= 3 * Reports.eventBytes && shard.counters.limits[.events] > 0)
-        #expect(broker.memory.used - before >= shard.reports.charged)
+        #expect(shard.parts.tables.reports.charged <= 3 * Reports.eventBytes && shard.counters.limits[.events] > 0)
+        #expect(broker.memory.used - before >= shard.parts.tables.reports.charged)
         broker.runAll()
-        #expect(shard.reports.charged == 0)
+        #expect(shard.parts.tables.reports.charged == 0)
     }
 
     /// What is on its way to another shard is memory of the broker, and nothing is sent on when that is full.

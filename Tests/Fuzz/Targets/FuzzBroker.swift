@@ -133,7 +133,9 @@ final class FuzzBroker {
     private func answer(_ request: LoginRequest, _ outcome: LoginOutcome) {
         for shard in shards where request.ticket.number != 0 {
             // A ticket is known to its own shard alone.
-            if shard.find(request.ticket.connection) != nil { shard.authenticated(request.ticket, outcome, now: now) }
+            if shard.parts.tables.connections.find(request.ticket.connection) != nil {
+                shard.authenticated(request.ticket, outcome, now: now)
+            }
         }
         run()
     }
@@ -239,8 +241,8 @@ final class FuzzBroker {
         let most = limits.memory + limits.memory / MemoryRelief.overshoot + Chunk.largest + 64 * Block.size
         mustHold(memory.used <= most, "\(memory.used) bytes are used, \(limits.memory) are allowed")
         for shard in shards {
-            for place in 0..<shard.connections.bound {
-                if let connection = shard.connections.at(place) { check(connection) }
+            for place in 0..<shard.parts.tables.connections.bound {
+                if let connection = shard.parts.tables.connections.at(place) { check(connection) }
             }
         }
     }
@@ -264,14 +266,20 @@ final class FuzzBroker {
         run()
         advance(13)
         for shard in shards {
-            mustHold(shard.connections.count == 0, "\(shard.connections.count) connections are left")
-            mustHold(shard.streams.count == 0 && shard.subscriptions.count == 0, "streams are left")
-            mustHold(shard.subscriptions.streamCount == 0 && shard.remoteChannels.isEmpty, "ids or channels are left")
-            mustHold(shard.views.count == 0, "views are left")
-            mustHold(shard.topics.all.allSatisfy { TopicName.isSystem($0.name) }, "topics are left")
+            mustHold(
+                shard.parts.tables.connections.count == 0,
+                "\(shard.parts.tables.connections.count) connections are left")
+            mustHold(
+                shard.parts.tables.streams.count == 0 && shard.parts.tables.subscriptions.count == 0, "streams are left"
+            )
+            mustHold(
+                shard.parts.tables.subscriptions.streamCount == 0 && shard.parts.requests.intake.channels.isEmpty,
+                "ids or channels are left")
+            mustHold(shard.parts.output.views.count == 0, "views are left")
+            mustHold(shard.parts.tables.topics.all.allSatisfy { TopicName.isSystem($0.name) }, "topics are left")
         }
         mustHold(quotas.isUnused, "quotas are taken by nobody")
-        let rest = shards.flatMap(\.topics.all).reduce(0) { $0 + $1.log.memory }
+        let rest = shards.flatMap(\.parts.tables.topics.all).reduce(0) { $0 + $1.log.memory }
         let spare = shards.count * BlockPool.spares * Block.size
         mustHold(memory.used <= rest + spare, "\(memory.used) bytes are left")
     }
@@ -299,7 +307,7 @@ class FuzzPeer {
     }
 
     /// As lists and calls name it; empty if the broker did not take it.
-    var name: String { id.map(broker.shards[shard].text) ?? "" }
+    var name: String { id.map(broker.shards[shard].context.text) ?? "" }
 
     func send(_ bytes: UnsafeRawBufferPointer) { broker.receive(bytes, on: self) }
     func send(_ bytes: [UInt8]) { bytes.withUnsafeBytes { send($0) } }

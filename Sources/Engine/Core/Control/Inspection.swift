@@ -239,7 +239,7 @@ package final class Inspector: ShardPart {
         expect(subscriptions.count, "subscriptions")
         expect(streams.count, "streams")
         expect(views.count, "views")
-        expect(intake.channelCount, "channels")
+        expect(intake.channels.count, "channels")
         expect(rateLimiter.count, "meters")
         expect(forwarding.outgoingCount, "unsent batches")
         expect(topics.all.count { !TopicName.isSystem($0.name) }, "topics")

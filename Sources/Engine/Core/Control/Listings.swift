@@ -86,7 +86,7 @@ final class Listings: ShardPart {
         super.init(context)
     }
 
-    private var pages = ListPages()
+    private(set) var pages = ListPages()
 
     func openListing(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant

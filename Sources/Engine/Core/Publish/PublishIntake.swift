@@ -23,7 +23,7 @@ final class PublishIntake: ShardPart {
     }
 
     /// Channels of publishers on other shards.
-    private var channels = PartitionedDictionary<StreamKey, Channel>()
+    private(set) var channels = PartitionedDictionary<StreamKey, Channel>()
 
     /// Opens a channel, or takes an acknowledged publish.
     func open(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
@@ -73,7 +73,6 @@ final class PublishIntake: ShardPart {
 
     /// A channel of a publisher on another shard is over.
     func remove(_ key: StreamKey) { channels[key] = nil }
-    var channelCount: Int { channels.count }
 
     /// The publisher's half of a channel on another shard, or its only publish, is over.
     func ended(_ key: StreamKey, of name: String, _ end: PublisherEnd, now: Instant) {

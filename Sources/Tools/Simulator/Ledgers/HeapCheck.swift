@@ -27,7 +27,7 @@ final class HeapCheck {
     private let referee: Referee
     private let fixed: Int
     /// The most that there were at once, as tables do not shrink.
-    private var population = Shard.Population()
+    private var population = Inspector.Population()
     private var http2 = 0
     /// Bytes, at most so far.
     private(set) var most = 0
@@ -47,8 +47,8 @@ final class HeapCheck {
         guard live > most else { return }
         most = live
         guard live > fixed else { return }
-        var now = Shard.Population()
-        for shard in broker.shards { shard.add(to: &now) }
+        var now = Inspector.Population()
+        for shard in broker.shards { shard.inspector.add(to: &now) }
         population.connections = Swift.max(population.connections, now.connections)
         population.streams = Swift.max(population.streams, now.streams)
         population.topics = Swift.max(population.topics, now.topics)

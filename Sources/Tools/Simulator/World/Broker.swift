@@ -99,7 +99,7 @@ final class Broker {
     /// All memory that is referred to by shards and by mail between them.
     var tally: MemoryTally {
         var tally = MemoryTally()
-        for shard in shards { shard.add(to: &tally) }
+        for shard in shards { shard.inspector.add(to: &tally) }
         for case .mail(let batch) in inboxes.joined() {
             for mail in batch { mail.add(to: &tally) }
         }

@@ -49,7 +49,7 @@ final class Examiner {
     }
 
     func examine(_ shard: Int, isBatch: Bool) {
-        let inspection = broker.shards[shard].inspect()
+        let inspection = broker.shards[shard].inspector.inspect()
         inspections[shard] = inspection
         for topic in inspection.topics where !topic.name.hasPrefix("$SYS.") {
             examine(topic, shard, isBatch: isBatch)
@@ -128,7 +128,7 @@ final class Examiner {
         ledger.kept = topic.kept
         ledger.forgotten = topic.forgotten
         for sequence in Swift.max(before, topic.head)..<Swift.max(topic.end, before, topic.head) {
-            guard let (payload, charge) = broker.shards[shard].message(sequence, of: topic.epoch) else {
+            guard let (payload, charge) = broker.shards[shard].inspector.message(sequence, of: topic.epoch) else {
                 referee.fail("message \(sequence) of '\(topic.name)' is within its log and not there")
                 return
             }

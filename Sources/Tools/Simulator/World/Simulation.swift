@@ -337,12 +337,12 @@ public final class Simulation {
         pass(seconds: 22 + (plan.has(.resume) ? Double(plan.limits.resumeTime / Limits.second) : 0))
         guard referee.fault == nil else { return }
         for (index, shard) in broker.shards.enumerated() {
-            let left = shard.leftovers()
+            let left = shard.inspector.leftovers()
             referee.expect(left.isEmpty, "shard \(index) still has \(left.joined(separator: ", ")) when all have left")
         }
         referee.expect(
             broker.quotas.isAtRest, "connections, subscriptions or topics are still counted when all have left")
-        let most = broker.shards.reduce(0) { $0 + $1.standingMemory }
+        let most = broker.shards.reduce(0) { $0 + $1.inspector.standingMemory }
         referee.expect(
             broker.memory.used <= most, "\(broker.memory.used) bytes are in use when all have left, and \(most) at most"
         )
