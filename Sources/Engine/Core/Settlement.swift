@@ -8,6 +8,7 @@ final class Settlement: ShardPart {
     let topics: TopicTable
     let rateLimiter: RateLimiter
     let reports: Reports
+    let forwarding: Forwarding
     let views: ViewTable
     let subscribing: Subscribing
     let publishing: Publishing
@@ -15,13 +16,15 @@ final class Settlement: ShardPart {
 
     init(
         _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ rateLimiter: RateLimiter,
-        _ reports: Reports, _ views: ViewTable, _ subscribing: Subscribing, _ publishing: Publishing,
+        _ reports: Reports, _ forwarding: Forwarding, _ views: ViewTable, _ subscribing: Subscribing,
+        _ publishing: Publishing,
         _ feeding: OutputFeeding
     ) {
         self.connections = connections
         self.topics = topics
         self.rateLimiter = rateLimiter
         self.reports = reports
+        self.forwarding = forwarding
         self.views = views
         self.subscribing = subscribing
         self.publishing = publishing
@@ -32,8 +35,20 @@ final class Settlement: ShardPart {
     /// No input takes anywhere near so many rounds.
     private static let mostRounds = 1 << 20
 
+    /// The input touched nothing.
+    @inline(__always)
+    var isSettled: Bool {
+        !topics.hasDirty && !views.hasDirty && !connections.hasRoomy && !reports.isDue && !rateLimiter.hasTaken
+            && forwarding.outgoingCount == 0
+    }
+
     /// Carries on until nothing that the input touched is unsettled.
+    @inline(__always)
     func settle(_ now: Instant) {
+        if !isSettled { goOn(now) }
+    }
+
+    private func goOn(_ now: Instant) {
         rateLimiter.putTokensBack()
         publishing.sendOutgoing()
         var rounds = 0

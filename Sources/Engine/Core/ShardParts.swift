@@ -234,8 +234,8 @@ extension ShardParts {
         {
             unreadRelief = UnreadRelief(context, tables.connections, tables.relief, requests.connectionEnds)
             settlement = Settlement(
-                context, tables.connections, tables.topics, tables.rateLimiter, tables.reports, output.views,
-                requests.subscribing, requests.publishing, protocols.feeding)
+                context, tables.connections, tables.topics, tables.rateLimiter, tables.reports, tables.forwarding,
+                output.views, requests.subscribing, requests.publishing, protocols.feeding)
             accessReview = AccessReview(context, tables.streams, tables.authorization, output.ends)
             scheduler = Scheduler(
                 context, tables.connections, tables.topics, tables.authorization, output.users, output.delivery,

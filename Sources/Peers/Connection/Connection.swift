@@ -188,6 +188,14 @@ final class Connection: Timed {
         return due
     }
 
+    /// Nothing of it waits for its peer to read, or for room, but what is in its output.
+    @inline(__always)
+    var isAtEase: Bool {
+        guard case .open = phase else { return false }
+        return http == nil && session == nil && isReading && !isHeld && !hasUntold && hungry.isEmpty
+            && waitingListings.isEmpty && output.unreadAnswers == 0
+    }
+
     func attach(_ stream: BoundStream) {
         stream.place = streams.count
         streams.append(stream)

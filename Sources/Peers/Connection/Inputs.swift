@@ -262,6 +262,10 @@ final class ConnectionInputs: ShardPart {
         if count > 0 { connection.unreadSince = nil }
         connection.bytesOut &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
+        if connection.isAtEase {
+            if !connection.output.isEmpty { connections.flush(connection) }
+            return
+        }
         let http1 = connection.http?.http1
         if count > 0 { http1?.quietSince = now.monotonic }
         if case .closing = connection.phase, connection.isWritten {

@@ -7,6 +7,10 @@ extension Output {
     /// The next bytes to write, in order; not always all there are. Returns how many of `pieces` were set. They are
     /// valid until the next input or `gather` of any connection of the shard; `wrote` comes next.
     mutating func gather(into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
+        if isSimple {
+            pieces[0] = UnsafeRawBufferPointer(start: segments[0].start, count: segments[0].count)
+            return 1
+        }
         var set = 0
         func add(_ bytes: UnsafeRawBufferPointer) {
             guard let start = bytes.baseAddress, bytes.count > 0 else { return }
@@ -55,8 +59,24 @@ extension Output {
         return set
     }
 
+    /// All that is to be written is one segment, which goes as it lies: the common case at low rates.
+    @inline(__always)
+    private var isSimple: Bool {
+        segments.count == 1 && first == 0 && inFlight == 0 && control.isEmpty && keepalive.isEmpty && kept == nil
+            && !segments[0].isPatched
+    }
+
     /// The socket took the first `written` of the gathered bytes.
     mutating func wrote(_ written: Int, blocked: Bool) {
+        if !blocked, isSimple, written == count {
+            count = 0
+            sent &+= UInt64(written)
+            removeLast()
+            if sent >= answersEnd { answers = 0 }
+            self.blocked = false
+            if segmentMemory > 0 { chargeSegments() }
+            return
+        }
         if let keeping { return wrote(written, blocked: blocked, of: keeping) }
         var rest = inFlight > 0 ? takeInFlight(written) : written
         if inFlight == 0 {

@@ -77,6 +77,9 @@ final class RateLimiter {
         return false
     }
 
+    /// Tokens were taken for the turn at work.
+    var hasTaken: Bool { !touched.isEmpty }
+
     /// Puts back what was taken for this turn and not used.
     @inline(__always)
     func putTokensBack() { if !touched.isEmpty { putBack() } }

@@ -284,7 +284,7 @@ final class Mirror {
 
     private func noteMove(ofBlocker subscriber: Subscriber) {
         let floor = subscriber.cursor.floor
-        if floor != nil || subscriber.fullSince != nil { views.delivery.noteWaiting(subscriber) }
+        if subscriber.cursor.waiting > 0 || subscriber.fullSince != nil { views.delivery.noteWaiting(subscriber) }
         // Both: the one that limits the bytes may be another than the one that limits the messages.
         if floors.set(subscriber.blocker, floor?.value ?? MinimumTree.none) { markDirty() }
         if horizons.set(subscriber.blocker, subscriber.cursor.horizon?.value ?? MinimumTree.none) { markDirty() }
