@@ -13,6 +13,7 @@ final class Scheduler: ShardPart {
     let connectionEnds: ConnectionEnds
     let inputs: ConnectionInputs
     let resumption: Resumption
+    let connectionTicks: ConnectionTicks
     let accessReview: AccessReview
     let unreadRelief: UnreadRelief
     let settlement: Settlement
@@ -21,7 +22,8 @@ final class Scheduler: ShardPart {
         _ context: ShardContext, _ connections: ConnectionTable, _ topics: TopicTable, _ authorization: Authorization,
         _ users: ConnectionUsers, _ delivery: Delivery, _ views: ViewTable, _ ends: StreamEnds,
         _ ownership: TopicOwnership, _ connectionEnds: ConnectionEnds, _ inputs: ConnectionInputs,
-        _ resumption: Resumption, _ accessReview: AccessReview, _ unreadRelief: UnreadRelief, _ settlement: Settlement
+        _ resumption: Resumption, _ connectionTicks: ConnectionTicks, _ accessReview: AccessReview,
+        _ unreadRelief: UnreadRelief, _ settlement: Settlement
     ) {
         self.connections = connections
         self.topics = topics
@@ -34,6 +36,7 @@ final class Scheduler: ShardPart {
         self.connectionEnds = connectionEnds
         self.inputs = inputs
         self.resumption = resumption
+        self.connectionTicks = connectionTicks
         self.accessReview = accessReview
         self.unreadRelief = unreadRelief
         self.settlement = settlement
@@ -108,7 +111,7 @@ final class Scheduler: ShardPart {
             case .unacknowledged: connections.at(sweep.place).map { resumption.giveUpUnacknowledged(of: $0, now: now) }
             case .countingUnread: connections.at(sweep.place).map { unreadRelief.countUnread(of: $0) }
             case .freeingUnread: connections.at(sweep.place).map { unreadRelief.freeUnread(of: $0, now: now) }
-            case .holdingBack: connections.at(sweep.place).map { unreadRelief.limitHoldingBack($0, now: now) }
+            case .holdingBack: connections.at(sweep.place).map { connectionTicks.limitHoldingBack($0, now: now) }
             case .permissions:
                 guard let connection = connections.at(sweep.place) else { break }
                 if sweep.streams == nil { users.reload(connection, &sweep.review) }

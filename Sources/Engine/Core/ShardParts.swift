@@ -240,7 +240,7 @@ extension ShardParts {
             scheduler = Scheduler(
                 context, tables.connections, tables.topics, tables.authorization, output.users, output.delivery,
                 output.views, output.ends, output.ownership, requests.connectionEnds, protocols.inputs,
-                protocols.resumption, accessReview, unreadRelief, settlement)
+                protocols.resumption, protocols.connectionTicks, accessReview, unreadRelief, settlement)
             ticker = Ticker(
                 context, tables.timers, tables.topics, tables.rateLimiter, tables.relief, tables.events,
                 output.blocking, output.ownership, requests.publishing, requests.statistics, protocols.feeding,

@@ -1,6 +1,6 @@
-// Ticker: what happens with time alone. A few times a second each shard looks at what is due: connections that something
-// happened to since the last tick, connections and topics whose time has come, views that publishers wait for. It does
-// so in slices, between which others have their turn; what is at rest is not looked at.
+// Ticker: what happens with time alone. A few times a second each shard looks at what is due: connections that
+// something happened to since the last tick, connections and topics whose time has come, views that publishers wait
+// for. It does so in slices, between which others have their turn; what is at rest is not looked at.
 
 import ForebayWire
 import Replay

@@ -190,4 +190,17 @@ final class ConnectionTicks: ShardPart {
         }
         if let expires = http.login?.principal.expires, now.wall >= expires { http.login = nil }
     }
+
+    /// So much is pending that others may not begin more: a client of HTTP/2 whose windows hold its answers back has as
+    /// long to take them as one that leaves them unread.
+    func limitHoldingBack(_ connection: Connection, now: Instant) {
+        guard let http = connection.http, http.session != nil else { return }
+        guard http.unwritten > Limits.unwrittenAnswers else { return http.holdsBack = nil }
+        guard let (since, done) = http.holdsBack, http.done - done <= UInt64(Limits.unwrittenAnswers) else {
+            return http.holdsBack = (now.monotonic, http.done)
+        }
+        guard now.monotonic - since >= limits.unreadTime else { return }
+        reached(.unreadTime)
+        connectionEnds.close(connection, reason: "it left its answers unread", now: now)
+    }
 }

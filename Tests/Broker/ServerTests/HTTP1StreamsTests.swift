@@ -103,7 +103,9 @@ struct HTTP1StreamsTests {
         try turned.turn { turned.loop.shard.parts.tables.subscriptions.count == 1 && turned.loop.http1.count == 0 }
         #expect(turned.loop.connections.count == 1)
         reader.reset()
-        try turned.turn { turned.loop.connections.count == 0 && turned.loop.shard.parts.tables.subscriptions.count == 0 }
+        try turned.turn {
+            turned.loop.connections.count == 0 && turned.loop.shard.parts.tables.subscriptions.count == 0
+        }
         try turned.stop()
     }
 

@@ -160,17 +160,4 @@ final class UnreadRelief: ShardPart {
         // One that can be resumed lacks what was not kept of it, so it cannot go on either.
         connectionEnds.close(connection, reason: "it kept memory that others needed", now: now)
     }
-
-    /// So much is pending that others may not begin more: a client of HTTP/2 whose windows hold its answers back has as
-    /// long to take them as one that leaves them unread.
-    func limitHoldingBack(_ connection: Connection, now: Instant) {
-        guard let http = connection.http, http.session != nil else { return }
-        guard http.unwritten > Limits.unwrittenAnswers else { return http.holdsBack = nil }
-        guard let (since, done) = http.holdsBack, http.done - done <= UInt64(Limits.unwrittenAnswers) else {
-            return http.holdsBack = (now.monotonic, http.done)
-        }
-        guard now.monotonic - since >= limits.unreadTime else { return }
-        reached(.unreadTime)
-        connectionEnds.close(connection, reason: "it left its answers unread", now: now)
-    }
 }
