@@ -16,6 +16,9 @@ public final class Shard {
 
     let context: ShardContext
     let parts: ShardParts
+    // Those that each write takes, without a way to them.
+    private let inputs: ConnectionInputs
+    private let settlement: Settlement
 
     /// - Parameters:
     ///   - index: this shard's place among `count`.
@@ -30,6 +33,8 @@ public final class Shard {
         context = ShardContext(
             index: index, shards: count, limits: limits, memory: memory, quotas: quotas, seed: seed, now: now)
         parts = ShardParts(context, access: access)
+        inputs = parts.protocols.inputs
+        settlement = parts.turn.settlement
     }
 
     deinit { parts.dismantle() }
@@ -39,7 +44,7 @@ public final class Shard {
     private func input<Result>(_ now: Instant, _ body: (ShardParts) -> Result) -> Result {
         context.moment = now
         let result = body(parts)
-        parts.turn.settlement.settle(now)
+        settlement.settle(now)
         return result
     }
 
@@ -203,13 +208,13 @@ public final class Shard {
     /// until the next input or `gather` for any connection: write them, and tell `wrote`, before that.
     /// Returns the number of pieces; 0 when there is nothing to write.
     public func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
-        parts.protocols.inputs.gather(id, into: pieces)
+        inputs.gather(id, into: pieces)
     }
 
     /// `count` of the gathered bytes were taken by the socket. `blocked`: it takes no more until it is writable again;
     /// call `writable` then.
     public func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
-        input(now) { $0.protocols.inputs.wrote(count, blocked: blocked, on: id, now: now) }
+        input(now) { _ in inputs.wrote(count, blocked: blocked, on: id, now: now) }
     }
 
     /// A socket that was blocked takes bytes again.

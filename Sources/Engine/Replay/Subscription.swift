@@ -123,6 +123,7 @@ public struct Subscription: ~Copyable, Sendable {
     package var waitingMessages: [SequenceRange] { waitingRanges.all }
 
     /// Up to where it was told that the topic goes.
+    @inlinable @inline(__always)
     package var told: SequenceNumber { arrived }
 
     /// The newest message that waits; nil if none does.
@@ -205,8 +206,11 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     /// The first `count` messages of `deliverable` were handed over to the connection.
-    public mutating func handOver(_ count: Int) {
-        let range = deliverable
+    public mutating func handOver(_ count: Int) { handOver(count, of: deliverable) }
+
+    /// As `handOver`, for who has just asked for `deliverable`.
+    public mutating func handOver(_ count: Int, of range: SequenceRange) {
+        assert(range == deliverable)
         precondition(count >= 0 && count <= range.count, "only what is deliverable can be handed over")
         guard count > 0 else { return }
         let n = UInt64(count)

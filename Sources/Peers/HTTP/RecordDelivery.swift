@@ -50,7 +50,7 @@ extension EntryDelivery {
             plain.last.sequence = range.lower.value + UInt64(count) - 1
             plain.lastSign = now.monotonic
             given += bytes.count
-            subscriber.cursor.handOver(count)
+            subscriber.cursor.handOver(count, of: range)
             http.weigh(exchange)
             http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)

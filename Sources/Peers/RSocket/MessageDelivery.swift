@@ -35,10 +35,12 @@ final class MessageDelivery: ShardPart {
                 count = handOverFrames(piece.chunk, position, most, room: room, to: subscriber)
             }
             guard count > 0 else { return true }
-            subscriber.cursor.handOver(count)
+            subscriber.cursor.handOver(count, of: range)
             counters.delivered &+= UInt64(count)
             subscriber.mirror.delivered &+= UInt64(count)
             connections.flush(connection)
+            // Nothing can be left: at low rates that is not asked for again.
+            if count == range.count, range.upper == subscriber.cursor.told { return false }
         }
         return false
     }

@@ -33,14 +33,27 @@ final class Log {
     /// Its chunks were made here.
     private var isOwner = false
 
-    init(
-        head: SequenceNumber = SequenceNumber(1), end: SequenceNumber = SequenceNumber(1), charged: UInt64 = 0,
-        pieces: [LogPiece] = []
-    ) {
-        self.head = head
-        self.end = end
-        self.charged = charged
-        self.pieces = pieces
+    /// An empty one, of a topic that begins.
+    init() {
+        head = .first
+        end = .first
+        charged = 0
+    }
+
+    /// A view's log begins with what the topic's owner has.
+    func begin(_ view: TopicView) {
+        assert(pieces.isEmpty && !isOwner)
+        head = view.head
+        end = view.end
+        charged = view.charged
+        pieces = view.pieces
+    }
+
+    /// Gives up all messages: nobody looks at this view any more.
+    func removeAll() {
+        letGo(pieces.count)
+        pieces = []
+        history.evict(before: end)
     }
 
     deinit {

@@ -13,7 +13,7 @@ final class Mirror {
     let owner: Int
     /// Not known before the owner has answered.
     var epoch: UInt64 = 0
-    private(set) var log: Log
+    let log: Log
     /// The log is the owner's own; the owner appends and evicts.
     let sharesLog: Bool
     /// A store has what the log does not hold.
@@ -84,8 +84,8 @@ final class Mirror {
     // Joining and leaving
 
     /// The owner has answered with the topic's log. Returns those who waited for that, in the order of their coming.
-    func attach(_ log: Log) -> [Subscriber] {
-        self.log = log
+    func attach(_ view: TopicView) -> [Subscriber] {
+        log.begin(view)
         round = AdvanceRound(end: log.end)
         isAttached = true
         defer { waiting = [] }
@@ -174,7 +174,7 @@ final class Mirror {
     func release() {
         // They refer to the view.
         reads = HistoryReads()
-        log = Log()
+        if !sharesLog { log.removeAll() }
         removeRuns()
     }
 

@@ -233,8 +233,7 @@ final class Subscribing: ShardPart {
         mirror.isStored = view.isStored
         mirror.typical = view.typical
         views.attach(mirror)
-        let log = Log(head: view.head, end: view.end, charged: view.charged, pieces: view.pieces)
-        for subscriber in mirror.attach(log) { join(subscriber, now: now) }
+        for subscriber in mirror.attach(view) { join(subscriber, now: now) }
         mirror.markDirty()
     }
 
