@@ -16,10 +16,24 @@ class BoundStream {
     var meter: Meter?
     /// A subscription or a channel; the others end with their answer.
     var isLasting: Bool {
-        kind == .subscriber || kind == .publisher && unsafeDowncast(self, to: Publisher.self).isChannel
+        kind == .subscriber || kind == .publisher && asPublisher.isChannel
     }
     /// Its place in `connection.streams`.
     var place = 0
+
+    // It, as what its kind says that it is.
+    var asSubscriber: Subscriber {
+        assert(kind == .subscriber)
+        return unsafeDowncast(self, to: Subscriber.self)
+    }
+    var asPublisher: Publisher {
+        assert(kind == .publisher)
+        return unsafeDowncast(self, to: Publisher.self)
+    }
+    var asListing: Listing {
+        assert(kind == .listing)
+        return unsafeDowncast(self, to: Listing.self)
+    }
 
     init(kind: Kind, connection: Connection, stream: UInt32, handle: Handle) {
         self.kind = kind

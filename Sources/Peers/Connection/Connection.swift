@@ -135,7 +135,7 @@ final class Connection: Timed {
     var standing: (delivered: UInt64, waiting: UInt64) {
         var standing = (delivered: UInt64(0), waiting: UInt64(0))
         for stream in streams where stream.kind == .subscriber {
-            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+            let subscriber = stream.asSubscriber
             guard subscriber.hasJoined else { continue }
             standing.delivered &+= subscriber.cursor.delivered
             standing.waiting &+= UInt64(subscriber.cursor.waiting)
@@ -192,7 +192,7 @@ final class Connection: Timed {
     @inline(__always)
     var isAtEase: Bool {
         guard case .open = phase else { return false }
-        return http == nil && session == nil && isReading && !isHeld && !hasUntold && hungry.isEmpty
+        return (http?.isAtEase ?? true) && session == nil && isReading && !isHeld && !hasUntold && hungry.isEmpty
             && waitingListings.isEmpty && output.unreadAnswers == 0
     }
 

@@ -262,7 +262,7 @@ final class ConnectionInputs: ShardPart {
         if count > 0 { connection.unreadSince = nil }
         connection.bytesOut &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
-        if connection.isAtEase {
+        if !blocked, connection.isAtEase {
             if !connection.output.isEmpty { connections.flush(connection) }
             return
         }

@@ -65,7 +65,7 @@ final class OutputFeeding: ShardPart {
     func feedCrowded(_ http: HTTPFace, now: Instant) {
         while let exchange = http.nextCrowded(limit: http.mostBeyond(limits.beyondWindows)) {
             guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
-            delivery.deliver(unsafeDowncast(bound, to: Subscriber.self), now: now)
+            delivery.deliver(bound.asSubscriber, now: now)
         }
     }
 

@@ -26,7 +26,7 @@ final class StreamEnds: ShardPart {
         switch stream.kind {
         case .subscriber:
             responses.sayFailed(refusal, to: stream)
-            unsafeDowncast(stream, to: Subscriber.self).end = refusal.message
+            stream.asSubscriber.end = refusal.message
         case .listing: responses.sayFailed(refusal, to: stream)
         case .publisher, .call: responses.sayRefused(refusal, on: stream.connection, stream: stream.stream)
         }
@@ -36,7 +36,7 @@ final class StreamEnds: ShardPart {
     /// The same where a publisher's topic does not know yet: it is told as if the publisher had cancelled.
     func revoke(_ stream: BoundStream, _ refusal: Refusal, now: Instant) {
         if stream.kind == .publisher {
-            publishing.ended(unsafeDowncast(stream, to: Publisher.self), .cancelled, now: now)
+            publishing.ended(stream.asPublisher, .cancelled, now: now)
         }
         fail(stream, refusal)
     }
@@ -52,9 +52,9 @@ final class StreamEnds: ShardPart {
         stream.connection.detach(stream)
         streams.remove(stream.handle)
         switch stream.kind {
-        case .subscriber: subscribing.forget(unsafeDowncast(stream, to: Subscriber.self))
-        case .publisher: publishing.forget(unsafeDowncast(stream, to: Publisher.self))
-        case .listing: listings.forget(unsafeDowncast(stream, to: Listing.self))
+        case .subscriber: subscribing.forget(stream.asSubscriber)
+        case .publisher: publishing.forget(stream.asPublisher)
+        case .listing: listings.forget(stream.asListing)
         case .call: break
         }
     }
@@ -68,13 +68,13 @@ final class StreamEnds: ShardPart {
             if stream.kind == .subscriber {
                 // `forget` counts what it costs.
                 if let end = connection.end {
-                    unsafeDowncast(stream, to: Subscriber.self).end = "its connection ended: \(end)"
+                    stream.asSubscriber.end = "its connection ended: \(end)"
                 }
             } else {
                 work.spent += Work.ending
             }
             if stream.kind == .publisher {
-                publishing.ended(unsafeDowncast(stream, to: Publisher.self), .lost, now: now)
+                publishing.ended(stream.asPublisher, .lost, now: now)
             }
             // The owner may have answered at once and so have dropped it.
             if streams[stream.handle] === stream { drop(stream) }

@@ -21,6 +21,6 @@ final class StreamTable: ShardPart {
     /// The publisher that a key of this shard names; nil if it is gone.
     func publisher(_ handle: Handle) -> Publisher? {
         guard let stream = table[handle], stream.kind == .publisher else { return nil }
-        return unsafeDowncast(stream, to: Publisher.self)
+        return stream.asPublisher
     }
 }

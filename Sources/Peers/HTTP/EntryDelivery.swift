@@ -109,15 +109,7 @@ final class EntryDelivery: ShardPart {
             let tail = SubscribeTail(
                 outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
                 epoch: mirror.epoch, dropped: dropped)
-            exchange.body.append { out in
-                tail.writePrefix(entries: bytes.count, to: out.reserve(GRPCFraming.prefix))
-                out.commit(GRPCFraming.prefix)
-            }
-            exchange.body.append(bytes, of: run)
-            exchange.body.append { out in
-                tail.write(to: out.reserve(tail.size))
-                out.commit(tail.size)
-            }
+            append(bytes, of: run, tail, to: exchange)
             http.weigh(exchange)
             given += bytes.count
             http.bodyAvailable(exchange)
@@ -126,5 +118,27 @@ final class EntryDelivery: ShardPart {
             connections.flush(connection)
         }
         return false
+    }
+
+    /// Puts a response behind the body. Where its entries are short they are copied, so that all of it is one piece: to
+    /// send three costs more.
+    private func append(
+        _ bytes: UnsafeRawBufferPointer, of run: EntryRun, _ tail: SubscribeTail, to exchange: Exchange
+    ) {
+        let isShort = bytes.count < Output.worthASegment
+        exchange.body.append { out in
+            tail.writePrefix(entries: bytes.count, to: out.reserve(GRPCFraming.prefix))
+            out.commit(GRPCFraming.prefix)
+            guard isShort else { return }
+            out.append(bytes)
+            tail.write(to: out.reserve(tail.size))
+            out.commit(tail.size)
+        }
+        if isShort { return }
+        exchange.body.append(bytes, of: run)
+        exchange.body.append { out in
+            tail.write(to: out.reserve(tail.size))
+            out.commit(tail.size)
+        }
     }
 }

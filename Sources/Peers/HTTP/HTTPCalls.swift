@@ -90,9 +90,9 @@ final class HTTPCalls: ShardPart {
             return
         }
         switch bound.kind {
-        case .subscriber: sender.endIfSpent(unsafeDowncast(bound, to: Subscriber.self))
+        case .subscriber: sender.endIfSpent(bound.asSubscriber)
         case .publisher where exchange.method == .publish:
-            publishing.ended(unsafeDowncast(bound, to: Publisher.self), .completed, now: now)
+            publishing.ended(bound.asPublisher, .completed, now: now)
         case .publisher, .call, .listing: break
         }
     }
@@ -148,7 +148,7 @@ final class HTTPCalls: ShardPart {
             guard let bound = exchange.bound else {
                 throw GRPCError(.invalidArgument, "The first message of Subscribe is open: send that first.")
             }
-            subscribing.request(n, of: unsafeDowncast(bound, to: Subscriber.self), now: now)
+            subscribing.request(n, of: bound.asSubscriber, now: now)
         }
     }
 
@@ -180,7 +180,7 @@ final class HTTPCalls: ShardPart {
             guard peers.published.payload.count <= limits.payload else {
                 throw httpResponses.tooLarge(peers.published.payload.count)
             }
-            let publisher = unsafeDowncast(bound, to: Publisher.self)
+            let publisher = bound.asPublisher
             publishing.item(publisher, metadata: metadata, payload: peers.published.payload, now: now)
         }
     }
@@ -230,8 +230,8 @@ final class HTTPCalls: ShardPart {
     /// - Parameter reason: why, where it was not the client that wanted it.
     func leave(_ exchange: Exchange, _ end: PublisherEnd, reason: String? = nil, now: Instant) {
         guard let bound = exchange.bound else { return }
-        if let reason, bound.kind == .subscriber { unsafeDowncast(bound, to: Subscriber.self).end = reason }
-        if bound.kind == .publisher { publishing.ended(unsafeDowncast(bound, to: Publisher.self), end, now: now) }
+        if let reason, bound.kind == .subscriber { bound.asSubscriber.end = reason }
+        if bound.kind == .publisher { publishing.ended(bound.asPublisher, end, now: now) }
         if streams[bound.handle] === bound { ends.drop(bound) }
     }
 

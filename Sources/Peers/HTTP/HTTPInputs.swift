@@ -71,7 +71,7 @@ final class HTTPInputs: ShardPart {
             guard let exchange = http.exchange(at: handle) else { return }
             exchange.isStalled = false
             if let bound = exchange.bound, bound.kind == .subscriber {
-                let subscriber = unsafeDowncast(bound, to: Subscriber.self)
+                let subscriber = bound.asSubscriber
                 if subscriber.hasJoined { delivery.deliver(subscriber, now: now) }
             }
             connections.flush(connection)

@@ -53,12 +53,12 @@ final class RSocketRequests: ShardPart {
         case .request(let stream, let kind, let initialN, let complete, let content):
             request(connection, stream, kind, initialN: initialN, complete: complete, content, now: now)
         case .payload(_, let handle, let next, let complete, let content):
-            guard let publisher = stream(handle, .publisher).map({ unsafeDowncast($0, to: Publisher.self) }) else {
+            guard let publisher = stream(handle, .publisher).map({ $0.asPublisher }) else {
                 return
             }
             payload(publisher, next: next, complete: complete, content, now: now)
         case .payloads(let run, let handle):
-            guard let publisher = stream(handle, .publisher).map({ unsafeDowncast($0, to: Publisher.self) }) else {
+            guard let publisher = stream(handle, .publisher).map({ $0.asPublisher }) else {
                 return
             }
             publishing.items(publisher, run, now: now)
@@ -212,11 +212,11 @@ final class RSocketRequests: ShardPart {
         guard let bound = self.stream(handle, nil) else { return }
         switch bound.kind {
         case .subscriber:
-            subscribing.request(n, of: unsafeDowncast(bound, to: Subscriber.self), now: now)
+            subscribing.request(n, of: bound.asSubscriber, now: now)
         case .publisher:
-            publishing.request(n, of: unsafeDowncast(bound, to: Publisher.self))
+            publishing.request(n, of: bound.asPublisher)
         case .listing:
-            listings.request(n, of: unsafeDowncast(bound, to: Listing.self), now: now)
+            listings.request(n, of: bound.asListing, now: now)
         case .call:
             break
         }
@@ -225,7 +225,7 @@ final class RSocketRequests: ShardPart {
     /// The peer ended a stream.
     private func leave(_ stream: BoundStream, _ end: PublisherEnd, now: Instant) {
         if stream.kind == .publisher {
-            publishing.ended(unsafeDowncast(stream, to: Publisher.self), end, now: now)
+            publishing.ended(stream.asPublisher, end, now: now)
         }
         if streams[stream.handle] === stream { ends.drop(stream) }
     }

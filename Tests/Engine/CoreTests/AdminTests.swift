@@ -149,7 +149,7 @@ import Testing
     }
 
     private func listings(_ client: GRPCClient) -> [Listing] {
-        connection(client).streams.filter { $0.kind == .listing }.map { unsafeDowncast($0, to: Listing.self) }
+        connection(client).streams.filter { $0.kind == .listing }.map { $0.asListing }
     }
 
     /// A list holds a page, and some rows for its stream; nothing beyond.

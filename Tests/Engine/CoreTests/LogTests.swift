@@ -170,7 +170,11 @@ import Testing
         let budget = MemoryBudget(limit: .max)
         let log = Log()
         fill(log, Array(repeating: 50, count: 100), budget: budget)
-        let view = Log(head: log.head, end: log.end, charged: log.charged, pieces: log.allPieces)
+        let view = Log()
+        view.begin(
+            TopicView(
+                epoch: 1, state: .live, head: log.head, end: log.end, charged: log.charged, pieces: log.allPieces,
+                retained: log.head, lost: log.head, isStored: false, typical: 0))
         let told = log.end
         fill(log, Array(repeating: 60, count: 5000), budget: budget)
         #expect(view.end == told)

@@ -40,12 +40,12 @@ final class AccessReview: ShardPart {
             case .subscriber where isGone, .publisher where isGone:
                 throw Refusal(.forbidden, "The user is no longer known here.")
             case .subscriber:
-                let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+                let subscriber = stream.asSubscriber
                 try authorization.expectSubscribe(
                     to: subscriber.mirror.name, subscriber.options, of: principal, at: stream.connection.peer)
             case .publisher:
                 try authorization.expect(
-                    .publish, unsafeDowncast(stream, to: Publisher.self).name, of: principal, at: stream.connection.peer
+                    .publish, stream.asPublisher.name, of: principal, at: stream.connection.peer
                 )
             case .listing where principal === Principal.nobody:
                 throw Refusal(.unauthenticated, "The user is no longer known here.")

@@ -204,7 +204,7 @@ final class Surveys: ShardPart {
         var behind: [Group: UInt64] = [:]
         for place in places {
             guard let stream = streams.at(place), stream.kind == .subscriber else { continue }
-            let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+            let subscriber = stream.asSubscriber
             var sums = SubscriptionSums()
             add(subscriber, to: &sums, now: now)
             part.subscriptionSums.add(sums)

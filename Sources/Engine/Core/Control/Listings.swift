@@ -104,7 +104,7 @@ final class Listings: ShardPart {
             Listing(list: list, credit: credit, connection: connection, stream: stream, handle: $0)
         }
         connection.attach(bound)
-        proceed(unsafeDowncast(bound, to: Listing.self), now: now)
+        proceed(bound.asListing, now: now)
     }
 
     func request(_ n: UInt32, of listing: Listing, now: Instant) {
@@ -225,7 +225,7 @@ final class Listings: ShardPart {
         case .subscriptions:
             next = gather(streams.bound) { place in
                 guard let stream = streams.at(place), stream.kind == .subscriber else { return nil }
-                let subscriber = unsafeDowncast(stream, to: Subscriber.self)
+                let subscriber = stream.asSubscriber
                 return authorization.mayList(subscriber, principal) ? descriptions.describe(subscriber, now: now) : nil
             }
         case .connections:

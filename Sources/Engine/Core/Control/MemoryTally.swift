@@ -76,7 +76,7 @@ extension Inspector {
         }
         for place in 0..<streams.bound {
             guard let stream = streams.at(place), stream.kind == .publisher else { continue }
-            tally.add(parked: unsafeDowncast(stream, to: Publisher.self).early.bytes.count)
+            tally.add(parked: stream.asPublisher.early.bytes.count)
         }
         for mail in effects.mail.joined() { mail.add(to: &tally) }
         for mail in effects.lateMail.joined() { mail.add(to: &tally) }

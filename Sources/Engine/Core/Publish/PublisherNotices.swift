@@ -34,7 +34,7 @@ final class PublisherNotices: ShardPart {
 
     func hear(_ notice: PublisherNotice, _ handle: Handle) {
         guard let stream = streams[handle], stream.kind == .publisher else { return }
-        let publisher = unsafeDowncast(stream, to: Publisher.self)
+        let publisher = stream.asPublisher
         switch notice {
         case .granted(let n):
             settleParked(publisher)
@@ -97,8 +97,8 @@ final class PublisherNotices: ShardPart {
         guard connection.hasUntold, connection.output.controlCount < limits.acknowledgementBacklog else { return }
         connection.hasUntold = false
         for stream in connection.streams where stream.kind == .publisher {
-            tellGranted(unsafeDowncast(stream, to: Publisher.self))
-            tellUntold(unsafeDowncast(stream, to: Publisher.self))
+            tellGranted(stream.asPublisher)
+            tellUntold(stream.asPublisher)
         }
     }
 

@@ -153,7 +153,7 @@ final class Publishing: ShardPart {
                 name: name, owner: owner, isChannel: options != nil, parkedBytes: size, credit: credit,
                 connection: connection, stream: stream, handle: handle)
         }
-        let publisher = unsafeDowncast(bound, to: Publisher.self)
+        let publisher = bound.asPublisher
         connection.attach(publisher)
         connection.parkedBytes += size
         connection.parkedCount += 1

@@ -72,7 +72,7 @@ extension Publishing: RateLimitedPublishers {
 
     func proceed(_ key: StreamKey, _ message: MessageBatch, now: Instant) {
         guard let stream = streams[key.handle], stream.kind == .publisher else { return }
-        proceed(unsafeDowncast(stream, to: Publisher.self), message, now: now)
+        proceed(stream.asPublisher, message, now: now)
     }
 
     /// What waited for tokens has them.
@@ -101,7 +101,7 @@ extension Publishing: RateLimitedPublishers {
 
     func refuse(_ key: StreamKey, _ refusal: Refusal, _ loss: PublishLoss, now: Instant) {
         guard let stream = streams[key.handle], stream.kind == .publisher else { return }
-        let publisher = unsafeDowncast(stream, to: Publisher.self)
+        let publisher = stream.asPublisher
         losses.refusedPublish(loss, of: publisher.name)
         ends.revoke(publisher, refusal, now: now)
     }

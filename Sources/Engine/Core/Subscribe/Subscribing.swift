@@ -68,7 +68,7 @@ final class Subscribing: ShardPart {
                 id: id, options: options, mirror: mirror, credit: credit, connection: connection, stream: stream,
                 handle: handle, now: now.monotonic)
         }
-        let subscriber = unsafeDowncast(bound, to: Subscriber.self)
+        let subscriber = bound.asSubscriber
         connection.attach(subscriber)
         connection.subscriptions += 1
         subscriptions.insert(subscriber)
