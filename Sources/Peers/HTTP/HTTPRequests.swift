@@ -318,8 +318,8 @@ extension Shard {
             try checkPublish(to: topic)
             try expect(.publish, topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             try publish(
-                exchange.connection, stream: exchange.stream, to: target(named: topic), metadata: metadata,
-                payload: peers.published.payload, now: now)
+                exchange.connection, stream: exchange.stream, to: target(named: topic, of: exchange.connection),
+                metadata: metadata, payload: peers.published.payload, now: now)
         } catch {
             finish(exchange, error)
         }

@@ -198,7 +198,7 @@ extension Shard {
         exchange.isTaking = true
         do throws(Refusal) {
             try publish(
-                exchange.connection, stream: exchange.stream, to: target(named: call.topic),
+                exchange.connection, stream: exchange.stream, to: target(named: call.topic, of: exchange.connection),
                 metadata: peers.carriedMetadata.isEmpty ? nil : peers.carriedMetadata.readable,
                 payload: plain.content.readable,
                 now: now)

@@ -138,8 +138,15 @@ extension Shard {
         return target
     }
 
-    /// The same by the name of a topic that may be published to, which as a route names itself.
-    func target(named name: String) -> PublishTarget {
+    /// The same for a request over HTTP whose topic may be published to.
+    func target(named name: String, of connection: Connection) -> PublishTarget {
+        let target = self.target(named: name)
+        if !connection.allowedTargets.contains(target) { connection.allowedTargets.insert(target) }
+        return target
+    }
+
+    /// By the name of a topic, which as a route names itself.
+    private func target(named name: String) -> PublishTarget {
         var route = name
         return route.withUTF8 { bytes in
             guard let tags = try? RouteTags(UnsafeRawBufferPointer(bytes), form: .plain) else {

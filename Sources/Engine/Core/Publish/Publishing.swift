@@ -139,7 +139,7 @@ extension Shard {
         connection.attach(publisher)
         connection.parkedBytes += size
         connection.parkedCount += 1
-        if publisher.isChannel { connection.publishers += 1 }
+        if publisher.isChannel { connection.add(channel: publisher) }
         let request = PublishRequest(
             name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,
             connection: connection.id, message: message, complete: complete, account: publisher.meter?.account)
@@ -285,7 +285,7 @@ extension Shard {
     func forget(_ publisher: Publisher) {
         settleParked(publisher)
         leaveTokens(publisher)
-        if publisher.isChannel { publisher.connection.publishers -= 1 }
+        if publisher.isChannel { publisher.connection.remove(channel: publisher) }
         publisher.channel = nil
     }
 }
