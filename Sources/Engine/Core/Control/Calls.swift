@@ -200,7 +200,7 @@ extension Shard {
     private func perform(
         _ action: ControlRequest.Action, on name: String, by caller: Caller?, now: Instant
     ) throws(Refusal) -> Description {
-        let topic = try existing(name)
+        let topic = try existing(name, now: now)
         switch action {
         case .info: break
         case .complete:
