@@ -63,7 +63,9 @@ let commandTable: [CommandSpec] = [
         id: .topicFail, path: ["topic", "fail"], operands: ["NAME"],
         summary: "fail a topic: subscribers get what is buffered, then the failure",
         options: [
-            OptionSpec(name: "message", value: "TEXT", kind: .text, help: "what subscribers are told")
+            OptionSpec(
+                name: "message", value: "TEXT", kind: .text,
+                help: "what subscribers are told; default 'failed by request'")
         ],
         examples: [("forebay topic fail host.vmstat --message 'sensor gone'", "")]),
     CommandSpec(
