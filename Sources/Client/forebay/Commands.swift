@@ -113,7 +113,7 @@ let commandTable: [CommandSpec] = [
                 help: "what comes first: behind (default), waiting, dropped, credit or topic"),
             OptionSpec(
                 name: "once", kind: .flag,
-                help: "print one picture, for a program or a pipe, and end; with --json an object"),
+                help: "print one picture, COLUMNS (default 160) wide, and end; with --json an object"),
         ] + Reconnection.options,
         examples: [("forebay top", "until q"), ("forebay top --once | head -20", "a picture for a report")]),
     CommandSpec(
