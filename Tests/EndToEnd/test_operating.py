@@ -1,0 +1,61 @@
+"""What the admin listener shows an operator while something is wrong: who is held back, and that the broker is not to
+blame for what is not its fault."""
+
+import json
+import signal
+
+import pytest
+
+import access
+from admin import Admin, until
+from common import *
+
+pytestmark = pytest.mark.rsocket
+TOKENS = {"feed": {"publish": [">"]}, "ops": {"control": [">", "$SYS.>"]}}
+
+
+class Operated:
+    def __init__(self, start, folder, **settings):
+        users = [{"name": name, "token": access.token_hash(name), **permissions}
+                 for name, permissions in TOKENS.items()]
+        self.settings, self.folder = settings | {"users": users}, folder
+        self.broker = start("-c", str(access.write(folder, self.settings)), "--admin", "127.0.0.1:0")
+        self.admin = Admin(self.broker)
+        self.admin.session.headers["authorization"] = "Bearer ops"
+
+    def peer(self, user: str):
+        return access.rsocket(self.broker, access.bearer(user))
+
+    def stats(self) -> dict:
+        return self.admin.json("api/v1/stats")
+
+    def reload(self, **settings):
+        access.write(self.folder, self.settings | settings)
+        self.broker.process.send_signal(signal.SIGHUP)
+
+    def logged(self, message: str) -> list[dict]:
+        lines = [json.loads(line) for line in list(self.broker.log)]
+        return [line for line in lines if line["message"] == message]
+
+
+@pytest.fixture
+def operated(start, tmp_path):
+    made = []
+
+    def one(**settings):
+        made.append(Operated(start, tmp_path, **settings))
+        return made[-1]
+
+    yield one
+    for this in made:
+        this.broker.stop()
+
+
+def test_a_reload_that_was_refused_is_seen_until_one_is_not(operated):
+    this = operated()
+    assert this.stats()["reload_refused"] is False
+    this.reload(retian=5)
+    until(lambda: this.stats()["reload_refused"], "it is seen")
+    this.reload()
+    until(lambda: not this.stats()["reload_refused"], "it is over")
+    assert len(this.logged("reload refused")) == 1 and this.stats()["log_lines_lost"] == 0
