@@ -51,6 +51,20 @@ def operated(start, tmp_path):
         this.broker.stop()
 
 
+def test_who_is_refused_has_not_broken_the_protocol(operated):
+    this = operated()
+    for _ in range(3):
+        with pytest.raises(access.Rejected):
+            this.peer("nobody")
+    stats = until(lambda: (seen := this.stats())["logins_refused"] == 3 and seen, "they are counted")
+    assert stats["protocol_errors"] == 0 and stats["denied"] == 0
+    feed = this.peer("feed")
+    this.reload(users=[one for one in this.settings["users"] if one["name"] != "feed"])
+    assert feed.frame(0).code == 0x101, "the user is no longer known"
+    assert this.stats()["protocol_errors"] == 0
+    feed.close()
+
+
 def test_a_reload_that_was_refused_is_seen_until_one_is_not(operated):
     this = operated()
     assert this.stats()["reload_refused"] is False

@@ -144,6 +144,13 @@ final class Connection: Timed {
         }
         return standing
     }
+    /// Its last error is on its way, or has gone.
+    var hasEnded: Bool {
+        switch phase {
+        case .new, .open: false
+        case .closing, .closed: true
+        }
+    }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
 
     /// The thread stood still for so long in all, until `until` last: that does not count against the peer.

@@ -72,9 +72,9 @@ extension Shard {
     func endExpired(_ connection: Connection, now: Instant) {
         guard let http = connection.http else {
             if let expires = connection.principal?.expires, now.wall >= expires {
-                fatal(connection, ConnectionFault(.failed, LoginOutcome.expiredRefusal.message), now: now)
+                fatal(connection, ConnectionFault(.withdrawn, LoginOutcome.expiredRefusal.message), now: now)
             } else if connection.isExpelled, connection.isWritten {
-                fatal(connection, ConnectionFault(.failed, "The user is no longer known here."), now: now)
+                fatal(connection, ConnectionFault(.withdrawn, "The user is no longer known here."), now: now)
             }
             return
         }

@@ -349,12 +349,10 @@ extension Shard {
     /// Tells the peer what was wrong with the connection, and closes it when that is written.
     /// - Parameter answer: says so to one that speaks another protocol.
     func fatal(
-        _ connection: Connection, _ error: RSocketError, now: Instant, answer: ((inout ByteBuffer) -> Void)? = nil
+        _ connection: Connection, _ error: RSocketError, now: Instant, isProtocolError: Bool = true,
+        answer: ((inout ByteBuffer) -> Void)? = nil
     ) {
-        switch connection.phase {
-        case .new, .open: break
-        case .closing, .closed: return
-        }
+        guard !connection.hasEnded else { return }
         if connection.isDetached { return close(connection, reason: error.message, now: now) }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         forgetSession(of: connection)
@@ -369,7 +367,8 @@ extension Shard {
         if let answer { connection.output.connectionControl(answer) } else { sayFatal(error, on: connection) }
         connection.output.isSealed = connection.http == nil
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
-        if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }
+        let isCounted = isProtocolError && ![.connectionClose, .rejectedResume, .rejectedSetup].contains(error.code)
+        if isCounted { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }
         updateReading(connection)
         if connection.http?.endsUntold == true { return close(connection, reason: error.message, now: now) }

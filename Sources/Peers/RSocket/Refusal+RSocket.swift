@@ -59,7 +59,7 @@ extension RSocketError {
             case .rejectedSetup: .rejectedSetup
             case .invalidSetup: .invalidSetup
             case .closed: .connectionClose
-            case .failed: .connectionError
+            case .failed, .withdrawn: .connectionError
             }
         self.init(code: code, message: fault.message, scope: .connection)
     }
@@ -68,6 +68,6 @@ extension RSocketError {
 extension Shard {
     /// The connection is over for this reason; it is closed once the peer has been told.
     func fatal(_ connection: Connection, _ fault: ConnectionFault, now: Instant) {
-        fatal(connection, RSocketError(fault), now: now)
+        fatal(connection, RSocketError(fault), now: now, isProtocolError: fault.kind != .withdrawn)
     }
 }
