@@ -71,6 +71,9 @@ extension Shard {
         let targets = connection.publishTopics
         object.add("publishes_to", json: "[\(targets.names.map { "\"\($0)\"" }.joined(separator: ","))]")
         object.add("publishes_to_more", targets.hasMore)
+        if let meter = connection.meter, meter.isWaiting, connection.publishers + connection.parkedCount > 0 {
+            object.add("waits_for", rateLimiter.shortage(meter, now: now).name)
+        }
         object.add("bytes_in", connection.bytesIn)
         object.add("bytes_out", connection.bytesOut)
         object.add("output", connection.output.count)

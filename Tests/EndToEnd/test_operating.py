@@ -65,6 +65,24 @@ def test_who_is_refused_has_not_broken_the_protocol(operated):
     feed.close()
 
 
+def test_who_is_held_back_by_its_rate_is_named(operated, topic):
+    this = operated(**{"publish-rate": 5})
+    feed, other = this.peer("feed"), this.peer("ops")
+    for _ in range(40):  # Eight seconds' worth.
+        feed.channel(topic, b"1")
+
+    def row(peer) -> dict:
+        rows = this.admin.json("api/v1/connections")["items"]
+        return next(row for row in rows if row["peer"] == peer.peer)
+
+    until(lambda: row(feed).get("waits_for") == "publish-rate", "it waits")
+    assert row(feed)["publishes_to"] == [topic] and "waits_for" not in row(other)
+    (told,) = this.logged("publishing slowed")
+    assert (told["level"], told["limit"], told["user"]) == ("info", "publish-rate", "feed")
+    for one in (feed, other):
+        one.close()
+
+
 def test_a_reload_that_was_refused_is_seen_until_one_is_not(operated):
     this = operated()
     assert this.stats()["reload_refused"] is False

@@ -56,6 +56,7 @@ enum Table {
         Column(title: "SUBS", field: "subscriptions", kind: .count),
         Column(title: "PUBS", field: "publishers", kind: .count),
         Column(title: "IN", field: "bytes_in", kind: .bytes), Column(title: "OUT", field: "bytes_out", kind: .bytes),
+        Column(title: "WAITS FOR", field: "waits_for", isOptional: true),
         Column(title: "PUBLISHES TO", field: "publishes_to", kind: .names, isOptional: true),
     ]
     /// Names that are shown of a list.
