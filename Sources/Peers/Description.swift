@@ -22,9 +22,11 @@ enum Description: Sendable {
 }
 
 final class Descriptions: ShardPart {
+    let rateLimiter: RateLimiter
     let authorization: Authorization
 
-    init(_ context: ShardContext, _ authorization: Authorization) {
+    init(_ context: ShardContext, _ rateLimiter: RateLimiter, _ authorization: Authorization) {
+        self.rateLimiter = rateLimiter
         self.authorization = authorization
         super.init(context)
     }
@@ -75,6 +77,12 @@ final class Descriptions: ShardPart {
         object.add("streams", connection.streams.count)
         object.add("subscriptions", connection.subscriptions)
         object.add("publishers", connection.publishers)
+        let targets = connection.publishTopics
+        object.add("publishes_to", json: "[\(targets.names.map { "\"\($0)\"" }.joined(separator: ","))]")
+        object.add("publishes_to_more", targets.hasMore)
+        if let meter = connection.meter, meter.isWaiting, connection.publishers + connection.parkedCount > 0 {
+            object.add("waits_for", rateLimiter.shortage(meter, now: now).name)
+        }
         object.add("bytes_in", connection.bytesIn)
         object.add("bytes_out", connection.bytesOut)
         object.add("output", connection.output.count)
@@ -90,6 +98,27 @@ extension Connection {
     /// Who it is; over HTTP, who has shown credentials last. Nil: nobody has.
     var owner: Principal? { http?.login?.principal ?? principal }
     var user: String? { owner?.user }
+
+    /// Topics that are listed of those that it publishes to, at most.
+    static let listedTopics = 8
+    /// Channels that are looked at for them: a list of many connections must not take long.
+    static let listedChannels = 64
+
+    /// Topics that it publishes to: those of its channels, then those of its latest single messages.
+    var publishTopics: (names: [String], hasMore: Bool) {
+        var topics = (names: [String](), hasMore: channels.count > Connection.listedChannels)
+        func add(_ name: String) {
+            if topics.names.contains(name) { return }
+            if topics.names.count == Connection.listedTopics {
+                topics.hasMore = true
+            } else {
+                topics.names.append(name)
+            }
+        }
+        for channel in channels.prefix(Connection.listedChannels) { add(channel.name) }
+        allowedTargets.forEach { add($0.name) }
+        return topics
+    }
 
     /// What it speaks, as far as that is known; `http` has not shown yet which version.
     enum Spoken: String { case rsocket, http2, http1, http }

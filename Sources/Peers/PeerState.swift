@@ -29,8 +29,15 @@ final class PeerState: ShardPart {
         PlainFace(limits: limits.ofPlain, cors: limits.http.cors, hosts: limits.http.hosts)
     }
 
-    /// Where a single publish goes, by the name of a topic that may be published to, which as a route names itself.
-    func target(named name: String) -> PublishTarget {
+    /// Where a single publish over HTTP goes, whose topic may be published to.
+    func target(named name: String, of connection: Connection) -> PublishTarget {
+        let target = self.target(named: name)
+        if !connection.allowedTargets.contains(target) { connection.allowedTargets.insert(target) }
+        return target
+    }
+
+    /// By the name of a topic, which as a route names itself.
+    private func target(named name: String) -> PublishTarget {
         var route = name
         return route.withUTF8 { bytes in
             guard let tags = try? RouteTags(UnsafeRawBufferPointer(bytes), form: .plain) else {

@@ -91,6 +91,29 @@ def test_connections_are_listed(a, b, topic):
     assert mine[0]["bytes_in"] > 0 and mine[0]["bytes_out"] > 0 and mine[0]["age_ms"] >= 0
 
 
+def test_connections_tell_where_they_publish(a, b, topic):
+    def row():
+        (mine,) = [one for one in b.listing("$SYS.connections") if one["peer"] == a.peer]
+        return mine["publishes_to"], mine["publishes_to_more"]
+
+    assert row() == ([], False)
+    a.publish(f"{topic}.single", b"1", b"2")
+    eventually(row, lambda got: got == ([f"{topic}.single"], False))
+    channels = []
+    for index in range(2):
+        channels.append(a.channel(f"{topic}.{index}", b"1"))
+        channels[-1].acknowledged(1)
+    assert row() == ([f"{topic}.0", f"{topic}.1", f"{topic}.single"], False)
+    for index in range(2, 9):
+        channels.append(a.channel(f"{topic}.{index}", b"1"))
+        channels[-1].acknowledged(1)
+    names, has_more = row()
+    assert names == [f"{topic}.{index}" for index in range(8)] and has_more
+    for channel in channels:
+        channel.complete()
+    eventually(row, lambda got: got == ([f"{topic}.single"], False))
+
+
 def test_a_lost_connection_is_listed_no_more(connect, b):
     lost = connect()
     lost.barrier("x")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from admin import Admin
 from common import *
 
 
@@ -60,6 +61,23 @@ def test_fail_by_control(a, b, topic):
     a.joined(topic, 1)
     b.control("$SYS.topic.fail", name=topic, message="switched off, 100%")
     assert sub.end() == failed("switched off, 100%")
+
+
+@pytest.mark.parametrize("message", [{}, {"message": ""}])
+def test_fail_by_control_without_a_message(a, b, topic, message):
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    assert b.control("$SYS.topic.fail", name=topic, **message)["error"] == "failed by request"
+    assert sub.end() == failed("failed by request")
+
+
+@pytest.mark.rsocket
+def test_fail_by_an_operator_without_a_message(begin, topic):
+    broker = begin("--admin", "127.0.0.1:0")
+    admin, peer = Admin(broker), broker.peer()
+    for name, query in ((topic, ""), (topic + ".x", "?message=")):
+        peer.publish(name, b"x")
+        assert admin.post(f"api/v1/topics/{name}/fail{query}").json()["error"] == "failed by request"
 
 
 def lose(peer, channel):

@@ -78,6 +78,39 @@ def test_descriptors_run_out(begin):
     broker.stop()
 
 
+BAD_REQUEST = b"GET / HTTP/9.9\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("port, sent", [("address", b""), ("address", b"\0\0\7garbage"), ("http", b""),
+                                        ("http", BAD_REQUEST), ("http", b"\x16garbage")])
+def test_an_operator_is_served_in_a_flood_with_few_descriptors(start, port, sent):
+    """The clients stay, read nothing, and come back as soon as they are cut off."""
+    broker = start("--admin", "127.0.0.1:0", launcher=["prlimit", "--nofile=300"])
+    flood, served, most = [], [], 0
+    try:
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            for _ in range(100):
+                one = socket.create_connection(getattr(broker, port), timeout=DEADLINE)
+                with contextlib.suppress(OSError):
+                    one.sendall(sent)
+                flood.append(one)
+            for one in flood[:-600]:
+                one.close()
+            del flood[:-600]
+            most = max(most, descriptors(broker.pid))
+            asked = time.monotonic()
+            answer = requests.get("http://%s:%d/api/v1/connections" % broker.admin, timeout=DEADLINE)
+            assert answer.status_code == 200
+            served.append(time.monotonic() - asked)
+        assert max(served) < 1, served
+        assert most > 60, "the flood was one"
+    finally:
+        for one in flood:
+            one.close()
+        broker.stop()
+
+
 @pytest.mark.parametrize("failures", [1, 20])
 def test_the_machine_runs_out_of_descriptors(start, tmp_path, failures):
     """That is not the broker's own limit, and another advice helps. With one failure the connection gets a file that

@@ -15,9 +15,28 @@ import access
 import raw
 from common import *
 from faults import processor_time
-from http2 import END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, Wire, frame
+from http2 import END_HEADERS, END_STREAM, HEADERS, REFUSED_STREAM, Wire, data, frame
 
 pytestmark = pytest.mark.rsocket
+
+
+def test_a_body_that_is_not_complete_counts_as_a_power_of_two(start):
+    """Two of 40,000 bytes are all of 128 KiB; four of 32,768 are, too."""
+    broker = start("--max-unfinished", "128K", "--max-payload", "64K")
+    for size, most in [(40_000, 2), (32_768, 4)]:
+        with contextlib.closing(Wire(broker.http)) as wire:
+            streams = [1 + 2 * i for i in range(most + 1)]
+            for stream in streams:
+                head = wire.request("POST", "/v1/topics/t.bodies/messages")
+                wire.send(frame(HEADERS, END_HEADERS, stream, head))
+                for at in range(0, size, 16_384):
+                    wire.send(data(stream, bytes(min(size - at, 16_384))))
+                wire.roundtrip()
+                if stream != streams[-1]:
+                    assert not wire.answers, (size, stream)
+            wire.until(lambda this: streams[-1] in this.answers)
+            assert wire.answers[streams[-1]].headers[":status"] == "429"
+    broker.stop()
 
 
 class Limited:

@@ -105,6 +105,7 @@ const showHealth = (stats) => {
   else if (stats.last_drop_ms < REMEMBERED / 1e6) health("alert", dropWords(limits, bytes(stats.memory_limit)));
   else if (limits.length > 0) health("alert", `limit reached: ${limits.join(", ")}`);
   else if (stats.memory > 0.9 * stats.memory_limit) health("alert", `memory is nearly full: ${held}`);
+  else if (stats.reload_refused) health("alert", "the last reload was refused; the log says why");
   else health("good", "healthy");
 };
 

@@ -67,14 +67,13 @@ final class Acceptor {
         for (index, listener) in listeners.enumerated() {
             try poller.add(listener.socket, token: Token.listener(UInt32(index)).rawValue, interest: .read)
         }
-        let openFiles = Int(clamping: try Machine.raiseOpenFiles())
-        refused = RefusedSockets(openFiles: openFiles, connections: context.connections.limit)
+        refused = RefusedSockets(limit: context.files.refused)
         scratch = .allocate(byteCount: Acceptor.discarded, alignment: 16)
         self.listeners = listeners
         self.context = context
         self.drainTime = drainTime
         self.poller = poller
-        spare.refill()
+        spare.refill(below: context.files.admin.lowerBound)
     }
 
     deinit {
@@ -113,7 +112,7 @@ final class Acceptor {
             if drainDeadline == nil { try watch(.read) }
         }
         refused.expire(now: now)
-        spare.refill()
+        spare.refill(below: context.files.admin.lowerBound)
         // Those that have been sent an answer may still have to read it.
         if idleShards == context.inboxes.count, !refused.isLingering {
             outcome = outcome ?? .drained(undelivered: undelivered)
@@ -179,6 +178,14 @@ final class Acceptor {
             if let code = shortage {
                 shortage = nil
                 failures.count(SystemError.text(of: code) + advice(code))
+                context.connections.note(.files)
+                refuse(fd, peer.description, at: listener, .files, now: now)
+                continue
+            }
+            if context.files.admin.contains(fd) {
+                // Those that read their refusal take few of the admin listener's files, however many come.
+                if refused.count >= FileShares.borrowed { _ = refused.giveWay() }
+                failures.count(SystemError.text(of: EMFILE) + advice(EMFILE))
                 context.connections.note(.files)
                 refuse(fd, peer.description, at: listener, .files, now: now)
                 continue

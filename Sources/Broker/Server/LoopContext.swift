@@ -50,6 +50,8 @@ struct LoopContext: Sendable {
     /// Nil without an admin listener.
     var admin: Inbox<AdminItem>?
     var connections: ConnectionCount
+    /// How the limit on open files is divided.
+    var files = FileShares.unlimited
     /// Who looks at credentials; without it they cannot be looked at.
     var logins: LoginService?
     /// Who may do what at the start.

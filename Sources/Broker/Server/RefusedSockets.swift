@@ -34,11 +34,6 @@ struct RefusedSockets {
         lingering = LingerQueue(limit: limit)
     }
 
-    /// Leaves the broker most of the files that connections do not take: the admin listener has to answer in a flood.
-    init(openFiles: Int, connections: Int) {
-        self.init(limit: min(RefusedSockets.limit, max(16, (openFiles - connections) / 8)))
-    }
-
     var count: Int { waiting.count + lingering.count }
     /// Some have been sent an answer that they may still have to read.
     var isLingering: Bool { lingering.count > 0 }

@@ -43,8 +43,13 @@ extension Loaded {
 final class ReloadCount: Sendable {
     private let accepted = Atomic<UInt64>(0)
     private let refused = Atomic<UInt64>(0)
+    private let lastWasRefused = Atomic<Bool>(false)
+
+    /// The file holds what is not in force.
+    var isLastRefused: Bool { lastWasRefused.load(ordering: .relaxed) }
 
     func note(isAccepted: Bool) {
+        lastWasRefused.store(!isAccepted, ordering: .relaxed)
         if isAccepted { accepted.add(1, ordering: .relaxed) } else { refused.add(1, ordering: .relaxed) }
     }
 

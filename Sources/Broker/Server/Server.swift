@@ -107,8 +107,11 @@ public final class Server: Sendable {
             let context = LoopContext(
                 limits: limits, memory: MemoryBudget(limit: configuration.limits.memory),
                 inboxes: inboxes, acceptor: try Inbox(), admin: admin.inbox,
-                connections: ConnectionCount(limit: configuration.limits.connections), logins: service,
-                access: configuration.access.table, log: log, tls: configuration.tls)
+                connections: ConnectionCount(limit: configuration.limits.connections),
+                files: FileShares(
+                    of: Int(clamping: try Machine.raiseOpenFiles()),
+                    connections: configuration.limits.connections, threads: configuration.threads),
+                logins: service, access: configuration.access.table, log: log, tls: configuration.tls)
             let finished: Wakeup = try Wakeup()
             let failure = Flag()
             for index in inboxes.indices { shards.append(try Server.startShard(index, context)) }

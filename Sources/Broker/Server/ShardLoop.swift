@@ -20,7 +20,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
     private(set) var figures = LoopFigures()
     var poller: Poller
     var connections = ConnectionTable()
-    var lingering = LingerQueue()
+    var lingering: LingerQueue
     let buffer: UnsafeMutableRawBufferPointer
     private let pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>
     /// The connections to write to, and how many of them have had their turn; the engine collects others meanwhile.
@@ -62,6 +62,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         self.context = context
         self.poller = poller
         self.shard = shard
+        lingering = LingerQueue(limit: context.files.lingering)
         buffer = .allocate(byteCount: Limits.readQuantum, alignment: 16)
         pieces = .allocate(capacity: Socket.piecesLimit)
     }

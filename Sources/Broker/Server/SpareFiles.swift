@@ -8,11 +8,16 @@ struct SpareFiles {
 
     private var files: [Int32] = []
 
-    /// Takes as many as are missing and can be had.
-    mutating func refill() {
+    /// Takes as many as are missing and can be had with numbers below `end`.
+    mutating func refill(below end: Int32 = .max) {
         while files.count < SpareFiles.most {
             let file = open("/dev/null", O_RDONLY | O_CLOEXEC)
             if file < 0 { return }
+            // The kernel gives the lowest number that is free.
+            if file >= end {
+                close(file)
+                return
+            }
             files.append(file)
         }
     }

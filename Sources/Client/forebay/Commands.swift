@@ -63,7 +63,9 @@ let commandTable: [CommandSpec] = [
         id: .topicFail, path: ["topic", "fail"], operands: ["NAME"],
         summary: "fail a topic: subscribers get what is buffered, then the failure",
         options: [
-            OptionSpec(name: "message", value: "TEXT", kind: .text, help: "what subscribers are told")
+            OptionSpec(
+                name: "message", value: "TEXT", kind: .text,
+                help: "what subscribers are told; default 'failed by request'")
         ],
         examples: [("forebay topic fail host.vmstat --message 'sensor gone'", "")]),
     CommandSpec(
@@ -111,7 +113,7 @@ let commandTable: [CommandSpec] = [
                 help: "what comes first: behind (default), waiting, dropped, credit or topic"),
             OptionSpec(
                 name: "once", kind: .flag,
-                help: "print one picture, for a program or a pipe, and end; with --json an object"),
+                help: "print one picture, COLUMNS (default 160) wide, and end; with --json an object"),
         ] + Reconnection.options,
         examples: [("forebay top", "until q"), ("forebay top --once | head -20", "a picture for a report")]),
     CommandSpec(

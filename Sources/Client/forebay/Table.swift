@@ -9,6 +9,8 @@ enum FieldKind {
     case bytes
     /// Milliseconds, as a duration.
     case milliseconds
+    /// A list of names, of which the first few are shown.
+    case names
 }
 
 struct Column {
@@ -54,7 +56,11 @@ enum Table {
         Column(title: "SUBS", field: "subscriptions", kind: .count),
         Column(title: "PUBS", field: "publishers", kind: .count),
         Column(title: "IN", field: "bytes_in", kind: .bytes), Column(title: "OUT", field: "bytes_out", kind: .bytes),
+        Column(title: "WAITS FOR", field: "waits_for", isOptional: true),
+        Column(title: "PUBLISHES TO", field: "publishes_to", kind: .names, isOptional: true),
     ]
+    /// Names that are shown of a list.
+    static let shownNames = 3
     static let wideConnections = [
         Column(title: "STATE", field: "state", isOptional: true),
         Column(title: "SHARD", field: "shard", kind: .count),
@@ -75,7 +81,7 @@ enum Table {
             for (column, text) in texts.enumerated() {
                 let pad = String(repeating: " ", count: widths[column] - text.count)
                 if column > 0 { out += "  " }
-                out += columns[column].kind == .text ? text + pad : pad + text
+                out += [.text, .names].contains(columns[column].kind) ? text + pad : pad + text
             }
             while out.last == " " { out.removeLast() }
             return out + "\n"
@@ -95,10 +101,14 @@ enum Table {
     }
 
     static func show(_ value: JSON?, _ kind: FieldKind) -> String {
+        if case .array(let items)? = value {
+            let names = items.prefix(shownNames).compactMap(\.text).map(SafeText.name)
+            return names.isEmpty ? "-" : names.joined(separator: ", ") + (items.count > shownNames ? ", …" : "")
+        }
         guard let text = value?.text else { return "-" }
         guard let number = value?.unsigned else { return text.isEmpty ? "-" : SafeText.line(text) }
         return switch kind {
-        case .text, .count: text
+        case .text, .count, .names: text
         case .bytes: Units.bytes(number)
         case .milliseconds: Units.duration(milliseconds: number)
         }

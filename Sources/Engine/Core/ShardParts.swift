@@ -148,7 +148,7 @@ extension ShardParts {
                 context, tables.streams, tables.topics, tables.rateLimiter, tables.relief, tables.forwarding,
                 tables.losses, tables.authorization, output.reading, output.users, output.responses, output.ends,
                 output.notices, output.ownership, intake)
-            descriptions = Descriptions(context, tables.authorization)
+            descriptions = Descriptions(context, tables.rateLimiter, tables.authorization)
             connectionEnds = ConnectionEnds(
                 context, tables.timers, tables.connections, tables.events, output.reading, output.users,
                 output.httpResponses, output.responses, output.ends)

@@ -37,7 +37,7 @@ final class Connection: Timed {
     var ticket: UInt64?
     /// Its user is not let in any more.
     var isExpelled = false
-    /// Topics that it may publish single messages to.
+    /// Topics that it may publish single messages to. Over HTTP, where each request is checked, those of the last ones.
     var allowedTargets = AllowedTargets()
     var phase = Phase.new
     /// Why it ends, once that is known.
@@ -92,7 +92,9 @@ final class Connection: Timed {
     /// An event told that it was opened.
     var isAnnounced = false
     var subscriptions = 0
-    var publishers = 0
+    /// Publishing channels.
+    private(set) var channels: [Publisher] = []
+    var publishers: Int { channels.count }
     var listings = 0
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
@@ -141,6 +143,13 @@ final class Connection: Timed {
             standing.waiting &+= UInt64(subscriber.cursor.waiting)
         }
         return standing
+    }
+    /// Its last error is on its way, or has gone.
+    var hasEnded: Bool {
+        switch phase {
+        case .new, .open: false
+        case .closing, .closed: true
+        }
     }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
 
@@ -224,6 +233,19 @@ final class Connection: Timed {
         if last !== stream {
             streams[stream.place] = last
             last.place = stream.place
+        }
+    }
+
+    func add(channel publisher: Publisher) {
+        publisher.channelPlace = channels.count
+        channels.append(publisher)
+    }
+
+    func remove(channel publisher: Publisher) {
+        let last = channels.removeLast()
+        if last !== publisher {
+            channels[publisher.channelPlace] = last
+            last.channelPlace = publisher.channelPlace
         }
     }
 

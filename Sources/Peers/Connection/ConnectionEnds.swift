@@ -32,18 +32,16 @@ final class ConnectionEnds: ShardPart {
 
     /// The connection is over for this reason; it is closed once the peer has been told.
     func fatal(_ connection: Connection, _ fault: ConnectionFault, now: Instant) {
-        fatal(connection, RSocketError(fault), now: now)
+        fatal(connection, RSocketError(fault), now: now, isProtocolError: fault.kind != .withdrawn)
     }
 
     /// Tells the peer what was wrong with the connection, and closes it when that is written.
     /// - Parameter answer: says so to one that speaks another protocol.
     func fatal(
-        _ connection: Connection, _ error: RSocketError, now: Instant, answer: ((inout ByteBuffer) -> Void)? = nil
+        _ connection: Connection, _ error: RSocketError, now: Instant, isProtocolError: Bool = true,
+        answer: ((inout ByteBuffer) -> Void)? = nil
     ) {
-        switch connection.phase {
-        case .new, .open: break
-        case .closing, .closed: return
-        }
+        guard !connection.hasEnded else { return }
         if connection.isDetached { return close(connection, reason: error.message, now: now) }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         resumption.forgetSession(of: connection)
@@ -58,7 +56,8 @@ final class ConnectionEnds: ShardPart {
         if let answer { connection.output.connectionControl(answer) } else { responses.sayFatal(error, on: connection) }
         connection.output.isSealed = connection.http == nil
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", error.message)])
-        if error.code != .connectionClose, error.code != .rejectedResume { counters.protocolErrors += 1 }
+        let isCounted = isProtocolError && ![.connectionClose, .rejectedResume, .rejectedSetup].contains(error.code)
+        if isCounted { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }
         reading.updateReading(connection)
         if connection.http?.endsUntold == true { return close(connection, reason: error.message, now: now) }

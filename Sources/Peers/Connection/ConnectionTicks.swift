@@ -169,10 +169,10 @@ final class ConnectionTicks: ShardPart {
         guard let http = connection.http else {
             if let expires = connection.principal?.expires, now.wall >= expires {
                 connectionEnds.fatal(
-                    connection, ConnectionFault(.failed, LoginOutcome.expiredRefusal.message), now: now)
+                    connection, ConnectionFault(.withdrawn, LoginOutcome.expiredRefusal.message), now: now)
             } else if connection.isExpelled, connection.isWritten {
                 connectionEnds.fatal(
-                    connection, ConnectionFault(.failed, "The user is no longer known here."), now: now)
+                    connection, ConnectionFault(.withdrawn, "The user is no longer known here."), now: now)
             }
             return
         }

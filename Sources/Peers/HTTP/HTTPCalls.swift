@@ -209,7 +209,8 @@ final class HTTPCalls: ShardPart {
             try authorization.checkPublish(to: topic)
             try authorization.expect(.publish, topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             try publishing.publish(
-                exchange.connection, stream: exchange.stream, to: peers.target(named: topic), metadata: metadata,
+                exchange.connection, stream: exchange.stream, to: peers.target(named: topic, of: exchange.connection),
+                metadata: metadata,
                 payload: peers.published.payload, now: now)
         } catch {
             httpResponses.finish(exchange, error)

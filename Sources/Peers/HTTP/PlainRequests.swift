@@ -211,7 +211,8 @@ final class PlainRequests: ShardPart {
         exchange.isTaking = true
         do throws(Refusal) {
             try publishing.publish(
-                exchange.connection, stream: exchange.stream, to: peers.target(named: call.topic),
+                exchange.connection, stream: exchange.stream,
+                to: peers.target(named: call.topic, of: exchange.connection),
                 metadata: peers.carriedMetadata.isEmpty ? nil : peers.carriedMetadata.readable,
                 payload: plain.content.readable,
                 now: now)

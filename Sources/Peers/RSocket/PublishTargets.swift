@@ -36,6 +36,13 @@ struct AllowedTargets {
         return false
     }
 
+    /// From the latest one back.
+    func forEach(_ body: (PublishTarget) -> Void) {
+        for back in 1...AllowedTargets.most {
+            if let target = targets[(next + AllowedTargets.most - back) % AllowedTargets.most] { body(target) }
+        }
+    }
+
     mutating func insert(_ target: PublishTarget) {
         targets[next] = target
         next = (next + 1) % AllowedTargets.most

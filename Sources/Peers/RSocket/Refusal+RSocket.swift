@@ -59,7 +59,7 @@ extension RSocketError {
             case .rejectedSetup: .rejectedSetup
             case .invalidSetup: .invalidSetup
             case .closed: .connectionClose
-            case .failed: .connectionError
+            case .failed, .withdrawn: .connectionError
             }
         self.init(code: code, message: fault.message, scope: .connection)
     }

@@ -89,6 +89,36 @@ struct LogTests {
             ])
     }
 
+    /// Without a user, the topic that is named most is told, and messages are those of all topics.
+    @Test func messagesOfFrequentRecordsAreSummed() throws {
+        let pipe = try Pipe()
+        let log = try Log(level: .info, format: .text, descriptor: pipe.input)
+        let frequent = FrequentRecords()
+        let second: UInt64 = 1_000_000_000
+        func drop(_ messages: Int, _ topic: String) {
+            let record = LogRecord(
+                level: .warning, message: "dropped", fields: [("topic", topic), ("messages", messages)],
+                isFrequent: true)
+            frequent.write(record, now: 10 * second, log: log)
+        }
+        drop(1, "a")
+        drop(20, "a")
+        drop(300, "b")
+        drop(4000, "a")
+        frequent.tell(now: 11 * second, log: log)
+        drop(5, "b")
+        frequent.tell(now: 12 * second, log: log)
+        log.close()
+        pipe.closeInput()
+        let lines = pipe.readAll().split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1)[1] }
+        #expect(
+            lines == [
+                "warn dropped attempts=1 topic=a messages=1",
+                "warn dropped attempts=3 same-topic=2 topic=a messages=4320",
+                "warn dropped attempts=1 topic=b messages=5",
+            ])
+    }
+
     @Test func kindsOfFrequentRecordsAreBounded() throws {
         let pipe = try Pipe()
         let log = try Log(level: .info, format: .text, descriptor: pipe.input)

@@ -32,23 +32,6 @@ import Testing
         _ = Array(text.utf8).withUnsafeBytes { Socket.write(client, $0) }
     }
 
-    @Test func mostFilesThatConnectionsLeaveStayFree() throws {
-        // Each of two kinds takes up to the limit: those that wait, and those that linger.
-        for (openFiles, connections, limit) in [(300, 75, 28), (100, 90, 16), (1 << 20, 10_000, RefusedSockets.limit)] {
-            var refused = RefusedSockets(openFiles: openFiles, connections: connections)
-            let poller = try Poller()
-            var clients: [Int32] = []
-            for _ in 0..<limit + 3 {
-                let (connection, client) = try connection(.http)
-                clients.append(client)
-                refused.refuse(connection, limits, now: 0, poller)
-            }
-            #expect(refused.count == limit)
-            refused.closeAll()
-            for client in clients { close(client) }
-        }
-    }
-
     @Test func rsocketIsAnsweredAtOnce() throws {
         var refused = RefusedSockets()
         let poller = try Poller()

@@ -350,6 +350,15 @@ def test_help_and_version(forebay):
     assert b"Examples" in forebay.ok("-h") and b"--overflow" in forebay.ok("help", "sub")
 
 
+def test_connections_are_shown_with_the_topics_that_they_publish_to(forebay, topic):
+    writer = forebay.start("pub", topic, "--stdin", stdin=subprocess.PIPE)
+    writer.stdin.write(b"x\n")
+    writer.stdin.flush()
+    until(lambda: re.search(rf"  {re.escape(topic)}$", forebay.ok("conns").decode(), re.MULTILINE), "it is shown")
+    writer.stdin.close()
+    assert writer.wait(LIMIT) == 0
+
+
 def test_tables(forebay, topic):
     reader = forebay.subscriber(topic, "--request", "5", "--once", "--buffer", "7")
     line = forebay.ok("subs").decode().splitlines()
@@ -359,6 +368,7 @@ def test_tables(forebay, topic):
     assert len(forebay.rows("conns")) >= 2
     assert forebay.ok("conns").split()[:4] == [b"ID", b"PEER", b"PROTOCOL", b"AGE"]
     assert b"SHARD" not in forebay.ok("conns") and b"SHARD" in forebay.ok("conns", "--wide")
+    assert forebay.ok("conns").splitlines()[0].endswith(b"  PUBLISHES TO")
     assert re.search(r"^next +1$", forebay.ok("topic", "info", topic).decode(), re.MULTILINE)
     assert reader.poll() is None
 

@@ -1,5 +1,6 @@
 """`forebay top`, and closing by id: over both protocols, and in a real terminal, tmux."""
 
+import json
 import os
 import re
 import shutil
@@ -116,11 +117,30 @@ def test_in_tmux(crowded):
 
 def test_a_pipe_gets_one_picture(forebay, topic):
     forebay.subscriber(topic, "--request", "1", "--once")
+    forebay.environment["COLUMNS"] = "160"
     out = forebay.ok("top", "--once", "--sort", "topic").decode()
     # A long name is cut in its middle.
     assert re.search(rf"(?m)^ keeping up +{re.escape(topic[:8])}\S*{re.escape(topic[-8:])} ", out)
     assert all(line == line.rstrip() for line in out.splitlines())
+    # Of the broker's own topics there are two.
+    shown = re.search(r"(?m)^ published .*  topics (\d+) .*", out)
+    assert int(shown[1]) == sum(not row["name"].startswith("$SYS.") for row in forebay.rows("topics"))
     assert refused(forebay, "top", code=2)
+
+
+def test_a_picture_is_as_wide_as_it_is_asked_for(forebay, topic):
+    forebay.subscriber(topic, "--request", "1", "--once")
+    for columns, widest in (("60", 60), ("", 160), ("7", 160), ("x", 160)):
+        forebay.environment["COLUMNS"] = columns
+        lines = forebay.ok("top", "--once").decode().splitlines()
+        assert widest - 20 < max(map(len, lines)) <= widest, columns
+
+
+def test_a_picture_for_a_program(forebay, topic):
+    forebay.subscriber(topic, "--request", "1", "--once")
+    (mine,) = [row for row in json.loads(forebay.ok("top", "--once", "--json"))["subscriptions"]
+               if row["topic"] == topic]
+    assert mine["id"] in [row["id"] for row in forebay.rows("subs")]
 
 
 def test_what_is_slow_is_closed(forebay, topic):

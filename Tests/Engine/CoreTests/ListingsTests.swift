@@ -31,6 +31,18 @@ import Testing
         #expect(list("$SYS.topics", "delivered", reader, stream: 105).contains(5))
     }
 
+    /// No second has passed, and nothing has happened that an event tells.
+    @Test(arguments: [1, 2], ["$SYS.events", "$SYS.stats"])
+    func theBrokersOwnTopicsExistFromTheStart(shards: Int, name: String) {
+        let broker = TestBroker(shards: shards)
+        let client = broker.connect()
+        client.publish("$SYS.topic.info?name=\(name)", "", stream: 101)
+        let told = client.received()
+        #expect(told.contains { $0.contains("\"name\":\"\(name)\"") }, "\(told)")
+        client.publish("$SYS.topic.info?name=$SYS.others", "", stream: 103)
+        #expect(client.received().contains { $0.contains("There is no topic") })
+    }
+
     @Test func aSubscriptionThatHasEndedIsNoneOfItsConnection() {
         let broker = TestBroker()
         let (reader, subscriber) = (broker.connect(), broker.connect())

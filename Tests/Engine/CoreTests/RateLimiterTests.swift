@@ -53,6 +53,27 @@ import Testing
         #expect(published(broker) == 25)
     }
 
+    /// Once a minute, however often it is.
+    @Test func theLogNamesWhoIsHeldBack() {
+        let broker = broker { $0.publishRate = 10 }
+        let (alice, bob) = (broker.logIn("alice", of: table), broker.logIn("bob", of: table))
+        func told() -> [String] {
+            broker.log.filter { $0.message == "publishing slowed" }.map { record in
+                record.fields.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
+            }
+        }
+        for client in [alice, bob] { for _ in 0..<10 { client.fire("t", "x") } }
+        #expect(told() == [])
+        for client in [alice, bob, alice] { client.fire("t", "x") }
+        #expect(told() == ["limit=publish-rate user=alice", "limit=publish-rate user=bob"])
+        broker.advance(seconds: 59)
+        for _ in 0..<30 { alice.fire("t", "x") }
+        #expect(told().count == 2)
+        broker.advance(seconds: 2)
+        for _ in 0..<30 { alice.fire("t", "x") }
+        #expect(told().count == 3)
+    }
+
     @Test func aUserIsOneOnAllShards() {
         let broker = broker(shards: 3) { $0.publishRate = 100 }
         let clients = (0..<3).map { broker.logIn("alice", of: table, shard: $0) }

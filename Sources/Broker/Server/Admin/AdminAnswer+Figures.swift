@@ -128,6 +128,11 @@ extension AdminAnswer {
         object.add("bytes_out", counters.bytesOut)
         object.add("stream_errors", counters.streamErrors)
         object.add("protocol_errors", counters.protocolErrors)
+        object.add("logins_refused", counters.loginsRefused)
+        object.add("logins_slowed", counters.loginsSlowed)
+        object.add("denied", counters.denied)
+        object.add("reload_refused", process.isLastReloadRefused)
+        object.add("log_lines_lost", process.lostLogLines)
         return object.finished()
     }
 }

@@ -337,6 +337,7 @@ final class AdminLoop {
                 refusedConnections: context.connections.refused,
                 connectionsOverLimit: context.connections.limitReached,
                 handshakes: gate.handshakes, reloads: context.reloads.value,
+                isLastReloadRefused: context.reloads.isLastRefused,
                 lostLogLines: context.log.lost, certificateEnds: context.tls?.validity?.ends)
             let info = BrokerInfo(
                 limits: context.limits, listeners: settings.listeners,

@@ -25,6 +25,7 @@ struct ProcessFigures: Sendable {
     var handshakes = HandshakeCounts()
     /// Attempts to read the configuration again.
     var reloads: (accepted: UInt64, refused: UInt64) = (0, 0)
+    var isLastReloadRefused = false
     var lostLogLines: UInt64 = 0
     /// When the certificate of the listeners that speak TLS ends, in seconds since 1970.
     var certificateEnds: Int64?

@@ -8,11 +8,14 @@ struct FailureTally {
     private static let interval: UInt64 = 1_000_000_000
     private let level: LogRecord.Level
     private let message: String
-    /// Users who are counted by themselves between two lines, at most.
-    private static let users = 64
+    /// Users, or topics where no user is named, that are counted separately between two lines, at most.
+    private static let subjects = 64
+    private static let subjectKeys = ["user", "topic"]
     private var untold = 0
-    /// Those of each user, and what the last of them was; those that name none are one more.
-    private var ofUser: [String: (count: Int, number: Int, fields: [LogField])] = [:]
+    /// Those of each user or topic, and what the last of them was; those that name none are one more.
+    private var ofSubject: [String: (count: Int, number: Int, fields: [LogField])] = [:]
+    /// The sum of the fields `messages`.
+    private var messages = 0
     private var lastTold: UInt64?
 
     init(_ level: LogRecord.Level, _ message: String) {
@@ -23,31 +26,43 @@ struct FailureTally {
     /// When the next line is due.
     var deadline: UInt64? { untold == 0 ? nil : (lastTold ?? 0) + FailureTally.interval }
 
-    /// Of several between two lines the cause of the last one is told, of those of the user with the most.
+    /// A line that stands for several has the fields of the last one of the user or topic with the most, and the number
+    /// of `messages` of all.
     mutating func count(_ cause: String) { count([("cause", cause)]) }
 
     mutating func count(_ fields: [LogField]) {
         untold += 1
-        let user = fields.first { $0.key == "user" }?.value as? String ?? ""
-        let before = ofUser[user]?.count ?? 0
-        if before > 0 || ofUser.count < FailureTally.users { ofUser[user] = (before + 1, untold, fields) }
+        messages += fields.first { $0.key == "messages" }?.value as? Int ?? 0
+        let subject = FailureTally.subject(of: fields)?.value as? String ?? ""
+        let before = ofSubject[subject]?.count ?? 0
+        if before > 0 || ofSubject.count < FailureTally.subjects { ofSubject[subject] = (before + 1, untold, fields) }
+    }
+
+    private static func subject(of fields: [LogField]) -> LogField? {
+        for key in subjectKeys { if let field = fields.first(where: { $0.key == key }) { return field } }
+        return nil
     }
 
     mutating func tell(now: UInt64, log: Log) {
         // Another thread may have been told of a later time.
         guard untold > 0, lastTold.map({ now >= $0 && now - $0 >= FailureTally.interval }) ?? true else { return }
-        let most = ofUser.values.max { ($0.count, $0.number) < ($1.count, $1.number) }
+        let most = ofSubject.values.max { ($0.count, $0.number) < ($1.count, $1.number) }
         // With others' among them the line says how many are of the one that it names.
-        let own: [LogField] = most.map { $0.count < untold ? [("same-user", $0.count)] : [] } ?? []
-        log.write(level, message, [("attempts", untold)] + own + (most?.fields ?? []))
+        var own: [LogField] = []
+        if let most, most.count < untold {
+            own = [("same-" + (FailureTally.subject(of: most.fields)?.key ?? "user"), most.count)]
+        }
+        let fields = (most?.fields ?? []).map { $0.key == "messages" ? ($0.key, messages) : $0 }
+        log.write(level, message, [("attempts", untold)] + own + fields)
         untold = 0
-        ofUser.removeAll(keepingCapacity: true)
+        messages = 0
+        ofSubject.removeAll(keepingCapacity: true)
         lastTold = now
     }
 }
 
 /// Records of the engine's that are frequent, from any thread: one line a second, in which `attempts` says for how many
-/// it stands, and the rest is the last one's of the user with the most.
+/// it stands, and the rest is as `FailureTally` has it.
 final class FrequentRecords: @unchecked Sendable {
     /// Kinds of records that are told apart; what is more than these is written as it comes.
     static let kinds = 8

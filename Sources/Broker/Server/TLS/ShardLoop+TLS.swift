@@ -86,7 +86,13 @@ extension ShardLoop {
         let fd = connection.pointee.fd
         guard relays.count < Limits.securedHTTP1 else { return refuseRelay(id, tls) }
         guard let (inner, theirs) = Socket.pair(buffer: Limits.securedHTTP1Buffer)
-        else { return lose(id, error: ENFILE) }
+        else { return lose(id, error: EMFILE) }
+        if context.files.admin.contains(max(inner, theirs)) {
+            close(inner)
+            close(theirs)
+            context.connections.noteShortage()
+            return lose(id, error: EMFILE)
+        }
         do throws(SystemError) {
             try poller.add(theirs, token: Token.connection(id).rawValue, interest: .end)
         } catch {

@@ -33,6 +33,11 @@ struct Top: ~Copyable {
 
     /// For one that prints a single picture: rates need two looks.
     private static let onceInterval: UInt64 = 500_000_000
+    /// Columns of a single picture: `COLUMNS`, where that is a width that shows something.
+    private static var onceWidth: Int {
+        let columns = getenv("COLUMNS").flatMap { Int(String(cString: $0)) } ?? 0
+        return (40...1000).contains(columns) ? columns : 160
+    }
     /// Nanoseconds after which a list that was refused is asked for again.
     private static let refusalPause: UInt64 = 2_000_000_000
 
@@ -164,7 +169,7 @@ struct Top: ~Copyable {
             return output.finish()
         }
         let rows = min(state.topics.count, TopState.most) + min(state.subscriptions.count, TopState.most) + 8
-        let lines = TopView.render(state, width: 160, height: rows)
+        let lines = TopView.render(state, width: Self.onceWidth, height: rows)
         for line in lines.dropLast() {
             let end = line.text.lastIndex { $0 != " " }.map { line.text.index(after: $0) } ?? line.text.startIndex
             output.buffer.append(line.text[..<end] + "\n")

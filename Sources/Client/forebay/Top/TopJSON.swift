@@ -26,7 +26,8 @@ extension TopSubscription {
     /// A `credit` of null is unbounded.
     fileprivate var json: JSON {
         .object([
-            ("id", .string(id)), ("topic", .string(topic)), ("client", .string(client)), ("policy", .string(policy)),
+            ("id", UInt64(id).map { .whole($0) } ?? .string(id)), ("topic", .string(topic)),
+            ("client", .string(client)), ("policy", .string(policy)),
             ("state", .string(words)), ("credit", credit.map { .whole($0) } ?? .null), ("waiting", .whole(waiting)),
             ("buffer", .whole(buffer)), ("dropped", .whole(dropped)), ("behind_ms", .whole(behind)),
         ])

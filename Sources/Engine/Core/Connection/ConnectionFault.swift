@@ -8,6 +8,8 @@ struct ConnectionFault {
         case invalidSetup
         /// Somebody had it closed.
         case closed
+        /// Its peer may not use it any more.
+        case withdrawn
         /// It can go on no more.
         case failed
     }

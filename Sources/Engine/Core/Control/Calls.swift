@@ -29,7 +29,7 @@ public struct ControlRequest: Sendable {
     private(set) var isForPublishing = false
 
     static let longestReason = 1024
-    /// Why a topic failed that was failed without a word.
+    /// Why a topic failed that was failed without a message, or with an empty one.
     public static let defaultReason = "failed by request"
 
     /// Closes the connection of that id, as lists tell it: `SHARD-PLACE-GENERATION`.
@@ -53,6 +53,8 @@ public struct ControlRequest: Sendable {
 
     init(_ action: Action, topic: String) throws(Refusal) {
         if !TopicName.isSystem(topic), let fault = TopicName.fault(topic) { throw .invalid(fault) }
+        var action = action
+        if case .fail(message: "") = action { action = .fail(message: ControlRequest.defaultReason) }
         subject = .topic(topic, action)
         if case .info = action { return }
         guard !TopicName.isSystem(topic) else {
@@ -232,7 +234,7 @@ final class ControlCalls: ShardPart {
     private func perform(
         _ action: ControlRequest.Action, on name: String, by caller: Caller?, now: Instant
     ) throws(Refusal) -> Description {
-        let topic = try ownership.existing(name)
+        let topic = try ownership.existing(name, now: now)
         switch action {
         case .info: break
         case .complete:

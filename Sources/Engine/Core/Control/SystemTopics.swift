@@ -7,11 +7,12 @@ import Replay
 enum SystemTopic {
     static let events = "$SYS.events"
     static let stats = "$SYS.stats"
+    static let all = [events, stats]
 
     /// Refuses names under `$SYS.` that no one can subscribe to, and what would slow the broker itself.
     static func check(_ name: String, _ options: SubscribeOptions) throws(Refusal) {
         guard TopicName.isSystem(name) else { return }
-        guard name == events || name == stats else {
+        guard all.contains(name) else {
             throw .invalid(
                 "'\(name)' cannot be subscribed to; under $SYS. there are \(events), \(stats), "
                     + BrokerList.allCases.map(\.rawValue).joined(separator: ", ") + ".")

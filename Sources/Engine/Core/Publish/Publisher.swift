@@ -9,6 +9,8 @@ final class Publisher: BoundStream {
     let owner: Int
     /// A channel; else one acknowledged publish.
     let isChannel: Bool
+    /// A channel's place in `connection.channels`.
+    var channelPlace = 0
     /// Bytes of the publish that waits for its acknowledgement.
     var parkedBytes: Int
     /// That publish found its place, or was refused.

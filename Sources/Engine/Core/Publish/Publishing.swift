@@ -157,7 +157,7 @@ final class Publishing: ShardPart {
         connection.attach(publisher)
         connection.parkedBytes += size
         connection.parkedCount += 1
-        if publisher.isChannel { connection.publishers += 1 }
+        if publisher.isChannel { connection.add(channel: publisher) }
         let request = PublishRequest(
             name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,
             connection: connection.id, message: message, complete: complete, account: publisher.meter?.account)
@@ -253,7 +253,7 @@ final class Publishing: ShardPart {
     func forget(_ publisher: Publisher) {
         notices.settleParked(publisher)
         leaveTokens(publisher)
-        if publisher.isChannel { publisher.connection.publishers -= 1 }
+        if publisher.isChannel { publisher.connection.remove(channel: publisher) }
         publisher.channel = nil
     }
 }

@@ -69,10 +69,20 @@ final class Meter {
     private(set) var isTouched = false
     private var messages = Purse()
     private var bytes = Purse()
+    /// When the log told that it holds its user back, on the monotonic clock.
+    private var logged: UInt64?
+    private static let logInterval: UInt64 = 60_000_000_000
 
     init(_ account: Account, budget: MemoryBudget) {
         self.account = account
         parked = ParkedQueue(budget: budget)
+    }
+
+    /// It holds its user back at `now`; true if the log has not told so within a minute.
+    func isDueForLog(_ now: UInt64) -> Bool {
+        if let logged, now - Swift.min(logged, now) < Meter.logInterval { return false }
+        logged = now
+        return true
     }
 
     var isWaiting: Bool { !parked.isEmpty || !channels.isEmpty }

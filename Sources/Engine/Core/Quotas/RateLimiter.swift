@@ -68,17 +68,27 @@ final class RateLimiter {
     /// Takes what a message costs, unless others of the user wait for tokens already.
     func take(_ size: Int, _ meter: Meter, now: Instant) -> Bool {
         guard !meter.isWaiting else {
-            context.reached(shortage(meter, now: now))
+            reached(shortage(meter, now: now), by: meter, now: now)
             return false
         }
         if !meter.isTouched { touched.append(meter) }
         guard let limit = meter.take(size, rates, now: now.monotonic) else { return true }
-        context.reached(limit)
+        reached(limit, by: meter, now: now)
         return false
     }
 
     /// Tokens were taken for the turn at work.
     var hasTaken: Bool { !touched.isEmpty }
+
+    /// A user is held back, which the log tells now and then.
+    private func reached(_ limit: LimitReached, by meter: Meter, now: Instant) {
+        context.reached(limit)
+        guard meter.isDueForLog(now.monotonic) else { return }
+        let who: LogField = meter.account.user.map { ("user", $0) } ?? ("anonymous", "yes")
+        context.effects.log.append(
+            LogRecord(
+                level: .info, message: "publishing slowed", fields: [("limit", limit.name), who], isFrequent: true))
+    }
 
     /// Puts back what was taken for this turn and not used.
     @inline(__always)
@@ -105,13 +115,14 @@ final class RateLimiter {
         let count = meter.isWaiting ? 0 : meter.pay(wanted, for: publisher, rates, now: now.monotonic)
         if count < wanted {
             publisher.tokenTurn = meter.channels.append(publisher)
-            context.reached(shortage(meter, now: now))
+            reached(shortage(meter, now: now), by: meter, now: now)
             lookAgain(at: meter)
         }
         return count
     }
 
-    private func shortage(_ meter: Meter, now: Instant) -> LimitReached {
+    /// What those who wait for tokens wait for.
+    func shortage(_ meter: Meter, now: Instant) -> LimitReached {
         guard let rate = rates.messages else { return .publishBytes }
         return meter.account.messages.bucket.available(at: now.monotonic, rate) > 0 ? .publishBytes : .publishRate
     }

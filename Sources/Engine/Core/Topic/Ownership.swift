@@ -51,7 +51,9 @@ final class TopicOwnership: ShardPart {
         return topic
     }
 
-    func existing(_ name: String) throws(Refusal) -> Topic {
+    /// The broker's own topics exist before their first message, too.
+    func existing(_ name: String, now: Instant) throws(Refusal) -> Topic {
+        if SystemTopic.all.contains(name) { return try topic(named: name, for: nil, now: now) }
         guard let topic = topics[name] else {
             throw Refusal(
                 .notFound, "There is no topic '\(name)'; it exists from its first publish or subscription on.")

@@ -145,8 +145,19 @@ struct ListCheck {
         for client in clients where !client.isOver {
             let row = table.removeValue(forKey: ListCheck.name(client))
             compare(row, "connection \(ListCheck.name(client))", figures(of: client))
+            if let row { checkTargets(row, client) }
         }
         referee.expect(table.isEmpty, "connections are listed that nobody has: \(table.values)")
+    }
+
+    /// Topics that it is told to publish to: those of its channels, beside others that it published to.
+    private func checkTargets(_ row: Row, _ client: any VirtualClient) {
+        let told = Set((row["publishes_to"] ?? "").split(separator: ",").map(String.init))
+        let topics = Set(channels.filter { $0.isAwaited && $0.client === client }.map(\.topic))
+        let isWhole = row["publishes_to_more"] == "false"
+        referee.expect(
+            told.count <= 8 && (!isWhole || topics.isSubset(of: told)),
+            "connection \(ListCheck.name(client)) publishes to \(topics), and \(told) are listed: \(row)")
     }
 
     private func figures(of client: any VirtualClient) -> [(name: String, value: String)] {

@@ -1,4 +1,5 @@
-// Row: an object of JSON that holds no others, as the broker writes them: a row of a list, or what HTTP is answered.
+// Row: an object of JSON as the broker writes them, with texts, words and lists of texts: a row of a list, or what HTTP
+// is answered.
 
 struct Row: CustomStringConvertible {
     private var fields: [String: String] = [:]
@@ -12,10 +13,31 @@ struct Row: CustomStringConvertible {
         guard rest.popFirst() == UInt8(ascii: "{"), rest.popLast() == UInt8(ascii: "}") else { return nil }
         while !rest.isEmpty {
             guard let name = Row.string(&rest), rest.popFirst() == UInt8(ascii: ":") else { return nil }
-            guard let value = rest.first == UInt8(ascii: "\"") ? Row.string(&rest) : Row.word(&rest) else { return nil }
+            guard let value = Row.value(&rest) else { return nil }
             fields[name] = value
             if !rest.isEmpty, rest.popFirst() != UInt8(ascii: ",") { return nil }
         }
+    }
+
+    private static func value(_ rest: inout ArraySlice<UInt8>) -> String? {
+        switch rest.first {
+        case UInt8(ascii: "\""): string(&rest)
+        case UInt8(ascii: "["): list(&rest)
+        default: word(&rest)
+        }
+    }
+
+    /// Its texts, joined by commas.
+    private static func list(_ rest: inout ArraySlice<UInt8>) -> String? {
+        rest.removeFirst()
+        var texts: [String] = []
+        while rest.first != UInt8(ascii: "]") {
+            if !texts.isEmpty, rest.popFirst() != UInt8(ascii: ",") { return nil }
+            guard let text = string(&rest) else { return nil }
+            texts.append(text)
+        }
+        rest.removeFirst()
+        return texts.joined(separator: ",")
     }
 
     private static func string(_ rest: inout ArraySlice<UInt8>) -> String? {
