@@ -51,6 +51,24 @@ import Testing
         }
     }
 
+    /// More than arrives in one read, in fragments: the connection was given up, made again and given up, for ever.
+    @Test(arguments: Wire.allCases) func aLargeMessageFailsItsSubscriptionAlone(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            var options = quick
+            options.limits.message = 4 << 10
+            options.reconnect.attempts = 0
+            let client = try await ForebayClient.connect(broker.url(wire), options)
+            let publisher = try await ForebayClient.connect(broker.url(wire))
+            try await publisher.topic("t").publish([UInt8](repeating: 1, count: 1 << 20))
+            let failure = await error { for try await _ in client.topic("t").messages(replay: .all) {} }
+            #expect(failure?.code == .messageTooLarge)
+            #expect(client.state == .connected)
+            await publisher.close()
+            await client.close()
+        }
+    }
+
     @Test(arguments: Wire.allCases) func whatASubscriptionCannotBeIsInvalid(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {
