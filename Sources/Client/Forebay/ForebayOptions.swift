@@ -61,7 +61,9 @@ public struct ForebayOptions: Sendable {
     /// The bounds of what one client holds.
     public struct Limits: Sendable {
         /// Subscriptions and publishes that are under way at a time; above it new ones fail with `.busy`. At most
-        /// 1,024, which is what one connection carries.
+        /// 1,024. Over HTTP subscriptions and publications also fail so when the broker's limit on the streams of a
+        /// connection is reached, by default 1,000, of which the client sets 16 aside for itself. For more, connect
+        /// more clients.
         public var activities = 1024
         /// Bytes of single publishes that are under way; above it new ones fail with `.busy`.
         public var publishedBytes = 64 << 20

@@ -183,6 +183,8 @@ public final class GRPCConnection: ClientConnection {
         session.finish(call.id.value)
     }
 
+    public var streamLimit: Int { min(limits.streams, session.peerStreamLimit) }
+
     // MARK: Credit, items, ends
 
     public func requestN(_ id: StreamID, _ n: UInt32) {

@@ -43,11 +43,13 @@ final class ClientLoop {
     private var activities: [UInt64: Activity] = [:]
     private var lastNumber: UInt64 = 0
     /// Those that have a stream, by its id, and the one that was looked up last.
-    private var streams: [UInt32: Activity] = [:]
+    private(set) var streams: [UInt32: Activity] = [:]
     private var recent: Activity?
     private var dirty: [Activity] = []
     /// Those that wait for the network to take what is queued.
     private var held: [Activity] = []
+    /// Questions whether subscriptions are in force.
+    var probes = ProbeQueue()
 
     init(_ core: ClientCore) throws(SystemError) {
         self.core = core
@@ -108,6 +110,10 @@ final class ClientLoop {
         streams[id.value] = nil
         activity.stream = nil
         if recent === activity { recent = nil }
+        if activity.isProbe {
+            probes.ended()
+            startProbes()
+        }
     }
 
     /// The activity is over. What the broker may still send for it is not wanted.
@@ -152,6 +158,7 @@ final class ClientLoop {
         // Answers to publishes are messages too.
         limits.message = min(max(core.options.limits.message, 1 << 10), 1 << 30)
         limits.reassembly = max(limits.reassembly, limits.message)
+        limits.streams += ProbeQueue.mostStreams
         // No longer than RSocket's SETUP can tell.
         limits.lifetime = min(max(core.options.silence.nanoseconds, 3_000_000), Self.longestSilence)
         limits.keepaliveInterval = limits.lifetime / 3
@@ -208,6 +215,7 @@ final class ClientLoop {
         if let socket = link?.socket { try? poller.remove(socket) }
         link = nil
         closing = nil
+        probes = ProbeQueue()
         streams.removeAll()
         recent = nil
         let left = hasBeenConnected ? backoff.next(using: &random) : nil
@@ -231,6 +239,7 @@ final class ClientLoop {
             activity.close(error)
         }
         activities.removeAll()
+        probes = ProbeQueue()
         streams.removeAll()
         recent = nil
         link?.finish()

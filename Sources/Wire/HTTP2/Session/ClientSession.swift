@@ -88,6 +88,9 @@ public struct ClientSession: ~Copyable {
     /// At most `HTTP2Limits.maxStreams`.
     public var openStreams: Int { connection.streams.count }
 
+    /// Streams that the peer allows at a time, by its SETTINGS_MAX_CONCURRENT_STREAMS. Requests above it wait.
+    public var peerStreamLimit: Int { connection.peerStreamLimit }
+
     /// Frames other than DATA that wait for `produce`.
     public var queuedFrames: Int { connection.queuedFrames }
 
