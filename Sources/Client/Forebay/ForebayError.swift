@@ -16,7 +16,8 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
         case rejected
         /// A name or an option makes no sense to the broker.
         case invalid
-        /// A message is larger than this client's limit.
+        /// A message is larger than this client's limit: `ForebayOptions.Limits.message` for one that came, and
+        /// `publishedBytes` for one to be published. What the broker finds too large is `.invalid`.
         case messageTooLarge
         /// The connection was lost before the broker answered: it may have taken what was published, or not.
         case outcomeUnknown

@@ -65,7 +65,8 @@ public struct ForebayOptions: Sendable {
         /// connection is reached, by default 1,000, of which the client sets 16 aside for itself. For more, connect
         /// more clients.
         public var activities = 1024
-        /// Bytes of single publishes that are under way; above it new ones fail with `.busy`.
+        /// Bytes of single publishes that are under way; above it new ones fail with `.busy`, and one that is larger by
+        /// itself with `.messageTooLarge`.
         public var publishedBytes = 64 << 20
         /// Bytes of one message, payload and metadata; a larger one fails its subscription. At least 1 KiB,
         /// at most 1 GiB.
