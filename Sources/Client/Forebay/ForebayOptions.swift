@@ -96,7 +96,8 @@ public struct ReconnectPolicy: Equatable, Sendable {
     public var first = Duration.milliseconds(100)
     /// The longest wait of all. Each is twice the one before until it reaches this.
     public var longest = Duration.seconds(10)
-    /// Attempts in a row that may fail before the client gives up; nil never gives up.
+    /// Attempts in a row that may fail before the client gives up; nil never gives up. A broker that refuses the
+    /// client's credentials, because they were changed or a token has expired, is not asked again in either case.
     public var attempts: Int?
 
     /// When to try again; an argument that is left out has its default.

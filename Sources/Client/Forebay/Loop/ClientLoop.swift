@@ -36,6 +36,8 @@ final class ClientLoop {
     private var backoff: Backoff
     private var random = SystemRandomNumberGenerator()
     private var hasBeenConnected = false
+    /// Over HTTP, where each request shows the credentials: the call that finds out whether the broker takes them.
+    private var question: StreamID?
     /// The broker takes no new streams on this connection, and why.
     private var closing: String?
 
@@ -189,7 +191,11 @@ final class ClientLoop {
         interest = .read
         do {
             try poller.add(socket, token: Self.socketToken, interest: interest)
-            try connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: now)
+            if core.address.transport == .http {
+                question = try connection.call(.info)
+            } else {
+                try connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: now)
+            }
         } catch let error as ClientError {
             lose(error)
         } catch {
@@ -199,12 +205,18 @@ final class ClientLoop {
 
     private func answered() {
         guard case .checking = phase else { return }
+        question = nil
         phase = .connected
         backoff.reset()
         hasBeenConnected = true
         core.state.send(.connected)
         core.first.resolve(nil)
         for activity in inOrder() where !activity.isOver { activity.connected(self) }
+    }
+
+    /// Anybody may ask for what was asked: a refusal is one of the client, and any other failure is a sign of life.
+    private func answered(with error: ClientError) {
+        error.code == .rejected ? lose(ClientError(.setupRejected, error.message)) : answered()
     }
 
     private func inOrder() -> [Activity] { activities.values.sorted { $0.number < $1.number } }
@@ -214,11 +226,12 @@ final class ClientLoop {
         if case .ended = phase { return }
         if let socket = link?.socket { try? poller.remove(socket) }
         link = nil
+        question = nil
         closing = nil
         probes = ProbeQueue()
         streams.removeAll()
         recent = nil
-        let left = hasBeenConnected ? backoff.next(using: &random) : nil
+        let left = hasBeenConnected && !error.refusesCredentials ? backoff.next(using: &random) : nil
         guard let pause = left else { return end(ForebayError(connection: error)) }
         phase = .pausing(until: Clock.monotonic().addingClamped(pause))
         for activity in inOrder() where activity.stream != nil {
@@ -272,6 +285,8 @@ final class ClientLoop {
 
     private func handle(_ event: ClientEvent) {
         switch event {
+        case .completed(question, _, _): answered()
+        case .failed(question, let error): answered(with: error)
         case .message(let id, let message): activity(id)?.receive(message, self)
         case .acknowledged(let id, let told): activity(id)?.acknowledged(told, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)
