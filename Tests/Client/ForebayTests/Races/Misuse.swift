@@ -29,7 +29,8 @@ func publishArray(_ topic: Topic) async throws {
 }
 
 func publishSequences(
-    _ topic: Topic, _ texts: AsyncStream<String>, _ bytes: AsyncStream<[UInt8]>, _ messages: AsyncStream<OutgoingMessage>
+    _ topic: Topic, _ texts: AsyncStream<String>, _ bytes: AsyncStream<[UInt8]>,
+    _ messages: AsyncStream<OutgoingMessage>
 ) async throws {
     try await topic.publish(contentsOf: texts)
     try await topic.publish(contentsOf: bytes, ending: .topic)
