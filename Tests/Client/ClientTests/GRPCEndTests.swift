@@ -74,6 +74,18 @@ private let second: UInt64 = 1_000_000_000
         #expect(broker.pull() == [.died(why)])
     }
 
+    /// A publish that the shutdown overtook was refused for good.
+    @Test func whatAShutdownOvertakesWaitsForTheNextBroker() throws {
+        let broker = GRPCBroker()
+        _ = try subscribe(broker)
+        _ = broker.talk()
+        broker.goAway(.noError, "going down")
+        let notice = broker.answer()
+        _ = try subscribe(broker)
+        broker.arrive(notice)
+        #expect(broker.pull() == [.closing("going down"), .failed(3, ClientError(.unavailable, "going down"))])
+    }
+
     @Test func anErrorOfTheConnection() throws {
         let broker = GRPCBroker()
         _ = try subscribe(broker)
