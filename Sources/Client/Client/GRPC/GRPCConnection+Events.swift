@@ -21,6 +21,10 @@ extension GRPCConnection {
             pending = nil
             return event
         }
+        if let event = announcement {
+            announcement = nil
+            return event
+        }
         while true {
             if let event = try nextMessage() { return event }
             if let event = session.next() {

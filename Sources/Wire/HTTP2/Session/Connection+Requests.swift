@@ -8,6 +8,9 @@ extension Connection {
         Int(nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
     }
 
+    /// The last id was used.
+    var isExhausted: Bool { nghttp2_session_get_next_stream_id(session) > UInt32(Int32.max) }
+
     /// Sends a request and returns its stream; nil when the peer takes no more, or none is left.
     func request(_ fields: HTTPFields, handle: UInt32, complete: Bool) -> UInt32? {
         guard phase == .open, !isDraining, !isClosing, streams.count < limits.maxStreams else { return nil }
