@@ -16,7 +16,8 @@ public struct ForebayOptions: Sendable {
     public var connectTimeout = Duration.seconds(10)
 
     /// How long a connection may bring nothing, not even the answer to a sign of life, before it is given up. A sign of
-    /// life is sent at a third of it. At least 3 ms, at most 2³¹−1 ms; what is beyond is taken for that.
+    /// life is sent at a third of it, but not while a subscriber is called: one call that takes this long loses the
+    /// connection. At least 3 ms, at most 2³¹−1 ms; what is beyond is taken for that.
     public var silence = Duration.seconds(30)
 
     /// Whom to trust, and what to show, over TLS (`rsockets://`, `https://`).
@@ -81,6 +82,20 @@ public struct ForebayOptions: Sendable {
 
     /// The defaults.
     public init() {}
+}
+
+extension ClientLimits {
+    /// Those of a connection.
+    init(_ options: ForebayOptions) {
+        self.init()
+        // Answers to publishes are messages too.
+        message = min(max(options.limits.message, 1 << 10), 1 << 30)
+        reassembly = max(reassembly, message)
+        streams += ProbeQueue.mostStreams
+        // No longer than RSocket's SETUP can tell: 2³¹−1 milliseconds.
+        lifetime = min(max(options.silence.nanoseconds, 3_000_000), 0x7fff_ffff * 1_000_000)
+        keepaliveInterval = lifetime / 3
+    }
 }
 
 extension Backoff {

@@ -23,8 +23,10 @@ final class ClientLoop {
 
     /// Bytes read from the broker in one turn.
     private static let readQuantum = 128 << 10
-    /// 2³¹−1 milliseconds, in nanoseconds.
-    private static let longestSilence: UInt64 = 0x7fff_ffff * 1_000_000
+    /// Nanoseconds that events of one turn may take, which is looked at after some of them: subscribers that take long
+    /// must not keep this side from showing that it is alive.
+    private static let eventTime: UInt64 = 10_000_000
+    private static let eventsBetweenLooks = 8
     private static let inboxToken: UInt64 = 0
     private static let socketToken: UInt64 = 1
 
@@ -50,6 +52,8 @@ final class ClientLoop {
     private var dirty: [Activity] = []
     /// Those that wait for the network to take what is queued.
     private var held: [Activity] = []
+    /// There was no time for all that was read.
+    private var hasBacklog = false
     /// Questions whether subscriptions are in force.
     var probes = ProbeQueue()
 
@@ -156,15 +160,7 @@ final class ClientLoop {
 
     private func dial() {
         phase = .dialing
-        var limits = ClientLimits()
-        // Answers to publishes are messages too.
-        limits.message = min(max(core.options.limits.message, 1 << 10), 1 << 30)
-        limits.reassembly = max(limits.reassembly, limits.message)
-        limits.streams += ProbeQueue.mostStreams
-        // No longer than RSocket's SETUP can tell.
-        limits.lifetime = min(max(core.options.silence.nanoseconds, 3_000_000), Self.longestSilence)
-        limits.keepaliveInterval = limits.lifetime / 3
-        let (core, asked, time) = (core, limits, core.options.connectTimeout.nanoseconds)
+        let (core, asked, time) = (core, ClientLimits(core.options), core.options.connectTimeout.nanoseconds)
         do throws(SystemError) {
             try NamedThread.start("forebay-dial") {
                 do throws(ClientError) {
@@ -274,9 +270,18 @@ final class ClientLoop {
     // MARK: What the broker sends
 
     private func pump() {
+        hasBacklog = false
         guard link != nil else { return }
+        let until = Clock.monotonic().addingClamped(Self.eventTime)
+        var count = 0
         do throws(ClientError) {
-            while let event = try link?.next() { handle(event) }
+            while let event = try link?.next() {
+                handle(event)
+                count += 1
+                guard count % Self.eventsBetweenLooks == 0, Clock.monotonic() >= until else { continue }
+                hasBacklog = true
+                return
+            }
             if let closing, streams.isEmpty { throw ClientError(.connectionError, closing) }
         } catch {
             lose(error)
@@ -336,7 +341,7 @@ final class ClientLoop {
         let until = deadline()
         try updateInterest()
         // Who waited for the network may go on at once if it has taken all.
-        let isDue = !held.isEmpty && !isCongested
+        let isDue = hasBacklog || !held.isEmpty && !isCongested
         let timeout = isDue ? 0 : until.map { $0 > now ? $0 - now : 0 }
         let count = try poller.wait(timeout: timeout)
         now = Clock.monotonic()
@@ -375,7 +380,8 @@ final class ClientLoop {
         case .checking, .connected:
             do throws(ClientError) {
                 if !ready.isDisjoint(with: [.writable, .dead]) { link?.flush() }
-                if !ready.isDisjoint(with: [.readable, .dead]) {
+                link?.connection.setReading(!hasBacklog, now: now)
+                if !hasBacklog, !ready.isDisjoint(with: [.readable, .dead]) {
                     _ = try link?.read(atMost: Self.readQuantum, now: now)
                 }
                 try link?.connection.fire(now: now)
