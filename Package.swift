@@ -138,7 +138,8 @@ let clientTargets = [
     client.module("Forebay", ["StreamsCore", "Client", "EventLoop", "ForebayWire", "RSocket", "Bytes", "TLS"]),
     client.program(
         "forebay", ["Client", "ForebayWire", "RSocket", "EventLoop", "Bytes", "Measure", "Manual", "TLS"]),
-    client.tests(of: "Client", ["ForebayWire", "forebay", "RSocket", "HTTP2", "EventLoop", "Bytes", "TLS"]),
+    client.tests(
+        of: "Client", ["ForebayWire", "forebay", "RSocket", "HTTP2", "CNGHTTP2", "EventLoop", "Bytes", "TLS"]),
     client.tests(
         of: "Forebay",
         [

@@ -46,6 +46,10 @@ public protocol ClientConnection: AnyObject {
     /// lists know no credit and take no notice of it.
     func list(_ list: BrokerList, n: UInt32) throws(ClientError) -> StreamID
 
+    /// Streams that may be open at a time, by this side's limits and the broker's settings. Over HTTP/2 a request above
+    /// the broker's setting waits until another one has ended.
+    var streamLimit: Int { get }
+
     // MARK: Credit, items, ends
 
     /// Gives a subscription `n` more credit, 1 to 2³¹−1.

@@ -70,6 +70,13 @@ public struct ClientError: Error, Equatable, Sendable {
         }
     }
 
+    /// The broker does not take the credentials, or wants some. To try them again would be one more attempt to guess a
+    /// password.
+    public var refusesCredentials: Bool {
+        code == .setupRejected
+            && ["The credentials", "The token", "This broker needs credentials"].contains { message.hasPrefix($0) }
+    }
+
     /// The broker said so itself; otherwise this side, or the network, came to it.
     public var isReportedByBroker: Bool {
         switch code {

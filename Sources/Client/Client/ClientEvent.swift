@@ -80,4 +80,8 @@ public struct ClientLimits: Sendable {
     public var controlOutput = 64 << 10
 
     public init() {}
+
+    /// Bytes of one incoming RSocket frame. Brokers send fragments of 64 KiB, so a smaller limit on messages must not
+    /// end the connection: such a frame belongs to a message that fails its own stream.
+    var frame: Int { max(message, 64 << 10) + 64 }
 }

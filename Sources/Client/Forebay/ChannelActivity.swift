@@ -179,6 +179,7 @@ final class ChannelActivity<UpstreamFailure: Error>: Activity, Subscriber, Custo
 
     private func open(_ connection: any ClientConnection, _ loop: ClientLoop) {
         guard stream == nil, loop.takesStreams, let first = state.next else { return }
+        guard loop.hasRoom else { return fail(loop.noRoom, loop) }
         do throws(ClientError) {
             let id = try first.withBytes { (bytes) throws(ClientError) in
                 try connection.openChannel(

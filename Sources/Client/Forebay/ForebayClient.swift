@@ -17,7 +17,7 @@ public enum ConnectionState: Equatable, Sendable {
     case connected
     /// The connection was lost, and why; the next attempt is made after that time.
     case reconnecting(after: Duration, ForebayError)
-    /// For good, and why: `.closed` by the program, or there were no attempts left.
+    /// For good, and why: `.closed` by the program, `.refused` credentials, or there were no attempts left.
     case closed(ForebayError)
 }
 
@@ -40,8 +40,9 @@ public final class ForebayClient: Sendable {
     ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC
     ///     over HTTP/2; `rsockets` and `https` over TLS.
     ///   - options: what differs from the defaults.
-    /// - Throws: a ``ForebayError``: `.badAddress`, `.badFile`, `.untrusted`; `.notConnected` when the first attempt
-    ///   fails; `.system`. `CancellationError` when the task is cancelled.
+    /// - Throws: a ``ForebayError``: `.badAddress`, `.badFile`, `.untrusted`; `.refused` when the broker does not let
+    ///   the client in; `.notConnected` when the first attempt fails otherwise; `.system`. `CancellationError` when the
+    ///   task is cancelled.
     public static func connect(
         _ url: String, _ options: ForebayOptions = ForebayOptions()
     ) async throws -> ForebayClient {

@@ -16,7 +16,8 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
         case rejected
         /// A name or an option makes no sense to the broker.
         case invalid
-        /// A message is larger than this client's limit.
+        /// A message is larger than this client's limit: `ForebayOptions.Limits.message` for one that came, and
+        /// `publishedBytes` for one to be published. What the broker finds too large is `.invalid`.
         case messageTooLarge
         /// The connection was lost before the broker answered: it may have taken what was published, or not.
         case outcomeUnknown
@@ -36,6 +37,9 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
         case badFile
         /// The broker's certificate is not trusted, or is not the broker's own.
         case untrusted
+        /// The broker does not let the client in: its credentials or its certificate are missing or not right, a limit
+        /// on connections is reached, or the broker is shutting down.
+        case refused
         /// No connection came about, or none again within the attempts that the options allow.
         case notConnected
         /// The client was closed.
@@ -62,10 +66,11 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
     /// The message, which `localizedDescription` gives too.
     public var errorDescription: String? { message }
 
-    /// The client is of no more use, and a new one has to be connected.
+    /// The client is of no more use, and a new one has to be connected. The error of
+    /// ``ConnectionState/reconnecting(after:_:)`` tells why a connection was lost, and ends nothing.
     public var endsClient: Bool {
         switch code {
-        case .badAddress, .badFile, .untrusted, .notConnected, .closed, .system: true
+        case .badAddress, .badFile, .untrusted, .refused, .notConnected, .closed, .system: true
         default: false
         }
     }
@@ -99,9 +104,11 @@ extension ForebayError {
             case .badURL, .badCredentials: .badAddress
             case .badFile: .badFile
             case .untrusted, .wrongHost, .outdated: .untrusted
+            case .setupRejected: .refused
             default: .notConnected
             }
-        self.init(code, error.message)
+        self.init(
+            code, code == .refused ? "The broker refused the connection: \(error.message)" : error.message)
     }
 
     static let closedByUser = ForebayError(.closed, "The client was closed.")

@@ -16,7 +16,8 @@ public struct ForebayOptions: Sendable {
     public var connectTimeout = Duration.seconds(10)
 
     /// How long a connection may bring nothing, not even the answer to a sign of life, before it is given up. A sign of
-    /// life is sent at a third of it. At least 3 ms, at most 2³¹−1 ms; what is beyond is taken for that.
+    /// life is sent at a third of it, but not while a subscriber is called: one call that takes this long loses the
+    /// connection. At least 3 ms, at most 2³¹−1 ms; what is beyond is taken for that.
     public var silence = Duration.seconds(30)
 
     /// Whom to trust, and what to show, over TLS (`rsockets://`, `https://`).
@@ -61,9 +62,12 @@ public struct ForebayOptions: Sendable {
     /// The bounds of what one client holds.
     public struct Limits: Sendable {
         /// Subscriptions and publishes that are under way at a time; above it new ones fail with `.busy`. At most
-        /// 1,024, which is what one connection carries.
+        /// 1,024. Over HTTP subscriptions and publications also fail so when the broker's limit on the streams of a
+        /// connection is reached, by default 1,000, of which the client sets 16 aside for itself. For more, connect
+        /// more clients.
         public var activities = 1024
-        /// Bytes of single publishes that are under way; above it new ones fail with `.busy`.
+        /// Bytes of single publishes that are under way; above it new ones fail with `.busy`, and one that is larger by
+        /// itself with `.messageTooLarge`.
         public var publishedBytes = 64 << 20
         /// Bytes of one message, payload and metadata; a larger one fails its subscription. At least 1 KiB,
         /// at most 1 GiB.
@@ -80,6 +84,20 @@ public struct ForebayOptions: Sendable {
     public init() {}
 }
 
+extension ClientLimits {
+    /// Those of a connection.
+    init(_ options: ForebayOptions) {
+        self.init()
+        // Answers to publishes are messages too.
+        message = min(max(options.limits.message, 1 << 10), 1 << 30)
+        reassembly = max(reassembly, message)
+        streams += ProbeQueue.mostStreams
+        // No longer than RSocket's SETUP can tell: 2³¹−1 milliseconds.
+        lifetime = min(max(options.silence.nanoseconds, 3_000_000), 0x7fff_ffff * 1_000_000)
+        keepaliveInterval = lifetime / 3
+    }
+}
+
 extension Backoff {
     init(_ policy: ReconnectPolicy) {
         self.init(first: policy.first.nanoseconds, longest: policy.longest.nanoseconds, attempts: policy.attempts)
@@ -93,7 +111,8 @@ public struct ReconnectPolicy: Equatable, Sendable {
     public var first = Duration.milliseconds(100)
     /// The longest wait of all. Each is twice the one before until it reaches this.
     public var longest = Duration.seconds(10)
-    /// Attempts in a row that may fail before the client gives up; nil never gives up.
+    /// Attempts in a row that may fail before the client gives up; nil never gives up. A broker that refuses the
+    /// client's credentials, because they were changed or a token has expired, is not asked again in either case.
     public var attempts: Int?
 
     /// When to try again; an argument that is left out has its default.

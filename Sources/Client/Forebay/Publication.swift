@@ -41,6 +41,9 @@ extension Publisher where Output == [UInt8] {
     /// `ForebayOptions.repeatsPublishes` is false, and there are any, the publication fails with `.outcomeUnknown`
     /// instead.
     ///
+    /// A publisher that does not wait for demand, such as a `PassthroughSubject`, loses what it sends beyond the
+    /// demand, and the publication does not fail. Publish a `BufferSubject`, or put a buffer behind the publisher.
+    ///
     /// When the publisher fails, what it had delivered is published and acknowledged first.
     ///
     /// - Parameters:
@@ -103,6 +106,24 @@ extension Topic {
     ) async throws -> UInt64 where Elements.Element == [UInt8] {
         try await elements.publisher.publish(to: self, ending: ending).result()
     }
+}
+
+extension Topic {
+    /// Elements of other types have no bytes of their own: map them to `[UInt8]`, `String` or ``OutgoingMessage``.
+    @available(*, unavailable, message: "map its elements to [UInt8], String or OutgoingMessage first")
+    @discardableResult
+    public func publish<Elements: AsyncSequence & Sendable>(
+        contentsOf elements: Elements, ending: PublicationEnd = .channel
+    ) async throws -> UInt64 { preconditionFailure() }
+
+    /// A sequence that is not asynchronous has a publisher, which is published.
+    @available(
+        *, unavailable, message: "publish the sequence's publisher: elements.publisher.publish(to: topic).result()"
+    )
+    @discardableResult
+    public func publish<Elements: Sequence>(
+        contentsOf elements: Elements, ending: PublicationEnd = .channel
+    ) async throws -> UInt64 { preconditionFailure() }
 }
 
 /// A publisher that is being published. As a publisher itself it delivers one value, how many messages the broker has

@@ -28,8 +28,8 @@ extension Topic {
     ///   - payload: at most as large as the broker allows, by default 1 MiB.
     ///   - contentType: the MIME type of the payload, at most 128 characters of ASCII; empty for none.
     ///   - headers: what else goes with the message, at most 256; by default the broker allows 64 KiB of them.
-    /// - Throws: a ``ForebayError``: `.rejected`, `.invalid`, `.outcomeUnknown`, `.busy`, and whatever the client dies
-    ///   of. `CancellationError` when the task is cancelled.
+    /// - Throws: a ``ForebayError``: `.rejected`, `.invalid`, `.outcomeUnknown`, `.busy`, `.messageTooLarge`, and
+    ///   whatever the client dies of. `CancellationError` when the task is cancelled.
     @discardableResult
     public func publish(
         _ payload: [UInt8], contentType: String = "", headers: [(name: String, value: String)] = []

@@ -11,7 +11,7 @@ import Synchronization
 final class RemoteSubscription<Downstream: Subscriber>: Activity, Subscription, CustomStringConvertible,
     @unchecked Sendable
 where Downstream.Input == Message, Downstream.Failure == ForebayError {
-    private let topic: Topic
+    fileprivate let topic: Topic
     private let lossAtEnd: (@Sendable (Gap) -> Void)?
     private let whenTaken: (@Sendable (ForebayError?) -> Void)?
 
@@ -90,9 +90,10 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
             let n = state.credit()
             if n > 0 { connection.requestN(stream, n) }
         } else if loop.takesStreams, let (options, n) = state.opening() {
+            guard loop.hasRoom else { return fail(loop.noRoom, loop) }
             do throws(ClientError) {
                 loop.bind(try connection.subscribe(topic.name, options, n: n), self)
-                if whenTaken != nil, !isSettled { try SubscriptionProbe(self).ask(topic.name, loop) }
+                if whenTaken != nil, !isSettled { loop.probe(SubscriptionProbe(self)) }
             } catch {
                 state.lost()
                 // The end of the connection is told in its own way.
@@ -100,6 +101,9 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
             }
         }
     }
+
+    /// Whoever waits for the broker to take the subscription does not know yet what became of it.
+    fileprivate var isUnsettled: Bool { !isSettled && !isOver && !isCancelled.load(ordering: .relaxed) }
 
     /// The broker has the subscription, or has refused it.
     fileprivate func settled(_ error: ForebayError?) {
@@ -150,20 +154,28 @@ where Downstream.Input == Message, Downstream.Failure == ForebayError {
     }
 }
 
-/// Asks the broker whether a topic is there, right after a subscription to it. The answer comes from the part of the
-/// broker that owns the topic, and so tells that the subscription is in force there.
-private final class SubscriptionProbe: Activity, @unchecked Sendable {
+/// Asks the broker whether a topic is there, after a subscription to it. The answer comes from the part of the broker
+/// that owns the topic, and so tells that the subscription is in force there. It has a stream, and no place among the
+/// activities of the client: with the connection it is forgotten, and the subscription asks again on the next one.
+final class SubscriptionProbe: Activity, @unchecked Sendable {
+    private let topic: String
     private let settled: (ForebayError?) -> Void
+    private let isUnsettled: () -> Bool
 
     init<Downstream>(_ subscription: RemoteSubscription<Downstream>) {
+        topic = subscription.topic.name
         settled = { [weak subscription] in subscription?.settled($0) }
+        isUnsettled = { [weak subscription] in subscription?.isUnsettled ?? false }
         super.init(subscription.core)
     }
 
-    /// It has a stream, and no place among the activities of the client: with the connection it is forgotten.
-    func ask(_ topic: String, _ loop: ClientLoop) throws(ClientError) {
-        guard let connection = loop.connection else { return }
-        loop.bind(try connection.call(.topicInfo(topic)), self)
+    override var isProbe: Bool { true }
+
+    /// Somebody still waits for the answer.
+    var isWanted: Bool { isUnsettled() }
+
+    func ask(_ connection: any ClientConnection) throws(ClientError) -> StreamID {
+        try connection.call(.topicInfo(topic))
     }
 
     override func receive(_ message: ClientEvent.Message, _ loop: ClientLoop) { settled(nil) }
@@ -176,6 +188,5 @@ private final class SubscriptionProbe: Activity, @unchecked Sendable {
     /// It was answered in any case. If the subscription was refused too, that was told before.
     override func failed(_ error: ClientError, _ loop: ClientLoop) { settled(nil) }
 
-    /// The subscription asks again on the next connection.
     override func turnedAway(_ loop: ClientLoop) {}
 }

@@ -136,9 +136,7 @@ struct Reconnection {
         switch error.code {
         case .unavailable: true
         case .badURL, .badCredentials, .badFile, .untrusted, .wrongHost, .outdated: false
-        // It would count as one more attempt to guess a password.
-        case .setupRejected where error.message.hasPrefix("The credentials"): false
-        default: error.endsConnection
+        default: error.endsConnection && !error.refusesCredentials
         }
     }
 

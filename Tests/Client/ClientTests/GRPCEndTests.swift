@@ -1,11 +1,12 @@
 // How gRPC's calls end, and connections: by statuses, by GOAWAY, by nonsense, by silence.
 
 import Bytes
+import CNGHTTP2
 import ForebayWire
-import HTTP2
 import Testing
 
 @testable import Client
+@testable import HTTP2
 
 private let second: UInt64 = 1_000_000_000
 
@@ -72,6 +73,34 @@ private let second: UInt64 = 1_000_000_000
         #expect(broker.talk() == [.message(1, metadata: nil, "a"), .completed(1, dropped: 0)])
         #expect(broker.connection.receiveEnd() == why)
         #expect(broker.pull() == [.died(why)])
+    }
+
+    /// A publish that the shutdown overtook was refused for good.
+    @Test func whatAShutdownOvertakesWaitsForTheNextBroker() throws {
+        let broker = GRPCBroker()
+        _ = try subscribe(broker)
+        _ = broker.talk()
+        broker.goAway(.noError, "going down")
+        let notice = broker.answer()
+        _ = try subscribe(broker)
+        broker.arrive(notice)
+        #expect(broker.pull() == [.closing("going down"), .failed(3, ClientError(.unavailable, "going down"))])
+    }
+
+    /// Every call failed from then on, and nothing replaced the connection.
+    @Test func whenTheIdsAreUsedUpTheConnectionCloses() throws {
+        let broker = GRPCBroker()
+        let first = try subscribe(broker)
+        _ = broker.talk()
+        #expect(nghttp2_session_set_next_stream_id(broker.connection.session.connection.session, Int32.max) == 0)
+        #expect(try subscribe(broker).value == UInt32(Int32.max))
+        let why = ClientError(.connectionError, "The connection takes no more streams: connect again.")
+        #expect(throws: why) { try subscribe(broker) }
+        #expect(broker.connection.deadline == 0)
+        #expect(broker.talk() == [.closing(why.message)])
+        // Those that are open go on.
+        broker.send(first) { appendResponse([(1, "a")], to: &$0) }
+        #expect(broker.talk() == [.message(1, metadata: nil, "a")])
     }
 
     @Test func anErrorOfTheConnection() throws {

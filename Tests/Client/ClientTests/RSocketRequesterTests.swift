@@ -319,6 +319,20 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
         #expect(error.code == .protocolViolation && error.message.contains("not RSocket"))
     }
 
+    /// Its first bytes came alone, which ended the connection.
+    @Test func aMessageBeyondASmallLimitFailsItsStreamAlone() throws {
+        var limits = ClientLimits()
+        limits.message = 1 << 10
+        var connection = RSocketRequester(limits: limits, now: 0)
+        for route in ["a", "b"] { _ = try connection.requestStream(Route(route), n: 5) }
+        _ = connection.takeOutput()
+        let frame = payload(1, String(repeating: "x", count: 64 << 10)) + payload(3, "y")
+        same(connection.feed(Array(frame.prefix(9))), [])
+        let tooLarge = ClientError(.messageTooLarge, "A message is larger than this client's limit of 1024 bytes.")
+        let seen = connection.feed(Array(frame.dropFirst(9)))
+        same(seen, [.failed(1, tooLarge), .message(3, metadata: nil, "y")])
+    }
+
     @Test(arguments: [1, 3, 4, 100])
     func aWebServerIsNoBroker(step: Int) throws {
         var connection = RSocketRequester(now: 0)

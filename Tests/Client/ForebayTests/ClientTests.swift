@@ -240,10 +240,24 @@ import Testing
             options.limits.activities = 2
             options.limits.publishedBytes = 10
             let client = try await ForebayClient.connect(broker.url(.rsocket), options)
-            #expect(await error { try await client.topic("t").publish("more than 10 bytes") }?.code == .busy)
+            // No waiting would make room for it, which `.busy` says.
+            let large = await error { try await client.topic("t").publish("more than 10 bytes") }
+            #expect(large?.code == .messageTooLarge && large?.message.contains("publishedBytes allows 10.") == true)
+            // What blocks the topic keeps a publish of 6 bytes under way, beside which there is no room for another.
+            options.limits.activities = 4
+            let blocked = try await ForebayClient.connect(broker.url(.rsocket), options)
+            let sink = DemandSink<Message, ForebayError>(demand: 1, receiveCompletion: { _ in }, receiveValue: { _ in })
+            blocked.topic("b").messages(buffer: 1, overflow: .block).subscribe(sink)
+            let waiting = Task { for _ in 0..<10 { try await blocked.topic("b").publish("6bytes") } }
+            var second: ForebayError?
+            while second == nil { second = await error { try await blocked.topic("c").publish("6bytes") } }
+            #expect(second?.code == .busy && second?.message.contains("publishedBytes allows 10:") == true)
+            waiting.cancel()
+            await blocked.close()
             var one = client.topic("t").messages().makeAsyncIterator()
             var two = client.topic("t").messages().makeAsyncIterator()
-            #expect(await error { try await client.topic("t").publish("x") }?.code == .busy)
+            let third = await error { try await client.topic("t").publish("x") }
+            #expect(third?.code == .busy && third?.message.contains("activities allows 2:") == true)
             await client.close()
             _ = try? await one.next()
             _ = try? await two.next()

@@ -1,5 +1,6 @@
 // Options and arguments beyond their bounds: nothing traps or hangs, and who asks for what there cannot be is told.
 
+import Core
 import EventLoop
 import Glibc
 import Streams
@@ -47,6 +48,73 @@ import Testing
             let failure = await error { for try await _ in client.topic("t").messages(replay: .all) {} }
             #expect(failure?.code == .messageTooLarge)
             try await client.topic("t").publish("the client goes on")
+            await client.close()
+        }
+    }
+
+    /// More than arrives in one read, in fragments: the connection was given up, made again and given up, for ever.
+    @Test(arguments: Wire.allCases) func aLargeMessageFailsItsSubscriptionAlone(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            var options = quick
+            options.limits.message = 4 << 10
+            options.reconnect.attempts = 0
+            let client = try await ForebayClient.connect(broker.url(wire), options)
+            let publisher = try await ForebayClient.connect(broker.url(wire))
+            try await publisher.topic("t").publish([UInt8](repeating: 1, count: 1 << 20))
+            let failure = await error { for try await _ in client.topic("t").messages(replay: .all) {} }
+            #expect(failure?.code == .messageTooLarge)
+            #expect(client.state == .connected)
+            await publisher.close()
+            await client.close()
+        }
+    }
+
+    /// A probe of its own for each took the streams of every second one.
+    @Test(arguments: Wire.allCases) func asManySubscriptionsAreWaitedForAsTheClientCarries(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(wire))
+            let count = wire == .http ? 984 : 1024
+            let subscribed = try await withThrowingTaskGroup(of: SubscribedMessages.self) { group in
+                for number in 0..<count {
+                    group.addTask { try await client.topic("t\(number % 10)").messages().subscribed() }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(subscribed.count == count)
+            let publisher = try await ForebayClient.connect(broker.url(wire))
+            for number in 0..<10 { try await publisher.topic("t\(number)").publish("x") }
+            for messages in subscribed {
+                for try await message in messages {
+                    #expect(message.text == "x")
+                    break
+                }
+            }
+            await publisher.close()
+            await client.close()
+        }
+    }
+
+    /// Over HTTP/2 it waited for ever for a stream, and nobody was told.
+    @Test func aSubscriptionThatTheConnectionCannotCarryFails() async throws {
+        var limits = Limits()
+        limits.streamsPerConnection = 40
+        let broker = try TestBroker(limits: limits)
+        try await within {
+            let client = try await ForebayClient.connect(broker.url(.http))
+            var iterators: [TopicMessages.AsyncIterator] = []
+            for _ in 0..<30 { iterators.append(client.topic("t").messages().makeAsyncIterator()) }
+            let failure = await error { _ = try await client.topic("t").messages().subscribed() }
+            #expect(failure?.code == .busy && failure?.message.contains("connect another client") == true)
+            let channel = await error { _ = try await ["x"].publisher.publish(to: client.topic("t")).result() }
+            #expect(channel?.code == .busy)
+            // A publish takes one of the streams set aside, and what ends makes room.
+            try await client.topic("t").publish("x")
+            iterators.removeLast(2)
+            while client.core.activityCount > 28 { await Task.yield() }
+            _ = try await client.topic("t").messages().subscribed()
+            _ = consume iterators
             await client.close()
         }
     }

@@ -1,6 +1,7 @@
 // Reconnecting: the broker killed and restarted, and the network cut and healed, under subscriptions and publishes.
 
 import Core
+import Glibc
 import Streams
 import Synchronization
 import Testing
@@ -191,6 +192,40 @@ import Testing
             proxy.heal()
             #expect(await error { _ = try await publication.result() }?.code == .outcomeUnknown)
             await producer.close()
+        }
+    }
+
+    /// It took all that had come before a sign of life was sent, and lost the connection again and again.
+    @Test(arguments: Wire.allCases) func aSlowSubscriberKeepsTheConnection(_ wire: Wire) async throws {
+        let broker = try TestBroker()
+        try await within {
+            var options = quick
+            options.silence = .seconds(2)
+            let client = try await ForebayClient.connect(broker.url(wire), options)
+            let topic = client.topic("t")
+            _ = try await (1...60).publisher.map(bytes).publish(to: topic, ending: .topic).result()
+            let losses = Guarded(0)
+            let watch = client.states.sink { state in
+                if case .reconnecting = state { losses.withLock { $0 += 1 } }
+            }
+            let (values, feed) = AsyncStream.makeStream(of: Int.self)
+            let slow = topic.messages(replay: .all)
+                .sink(
+                    receiveCompletion: { _ in feed.finish() },
+                    receiveValue: { message in
+                        // Three seconds in all, which is longer than the broker may hear nothing.
+                        usleep(50_000)
+                        feed.yield(message.number)
+                    })
+            var next = 1
+            for await number in values {
+                #expect(number == next)
+                next += 1
+            }
+            #expect(next == 61 && losses.withLock { $0 } == 0)
+            slow.cancel()
+            watch.cancel()
+            await client.close()
         }
     }
 

@@ -21,6 +21,10 @@ extension GRPCConnection {
             pending = nil
             return event
         }
+        if let event = announcement {
+            announcement = nil
+            return event
+        }
         while true {
             if let event = try nextMessage() { return event }
             if let event = session.next() {
@@ -162,6 +166,10 @@ extension GRPCConnection {
         case .reset(let stream, _, let code):
             guard let call = sink.calls[StreamID(stream)] else { return nil }
             forget(call)
+            // The broker has not looked at it (RFC 9113, 8.7), and it waits for the next one.
+            if case .closing(let why) = state, code == .refusedStream {
+                return failed(call, ClientError(.unavailable, why))
+            }
             return failed(call, ClientError(reset: code))
         case .closing(let why):
             // Without a reason it is the notice that comes ahead of a shutdown.

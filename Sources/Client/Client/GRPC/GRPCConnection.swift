@@ -39,6 +39,8 @@ public final class GRPCConnection: ClientConnection {
     var chunk: Chunk?
     /// An event that follows the last one.
     var pending: ClientEvent?
+    /// What this side has to tell of the connection, between what came.
+    var announcement: ClientEvent?
     /// Memory that events point to.
     var metadata = ByteBuffer()
     var scratch = PublishedMessage()
@@ -157,13 +159,20 @@ public final class GRPCConnection: ClientConnection {
         }
         let head = heads[method] ?? self.head(of: method)
         heads[method] = head
-        guard let id = session.request(head, complete: false) else {
-            throw ClientError(.rejected, "The connection takes no more streams: connect again.")
-        }
+        guard let id = session.request(head, complete: false) else { throw noMoreStreams() }
         let call = ClientCall(
             id: StreamID(id), kind: kind, demand: demand, limit: limits.message + Self.responseSlack)
         sink.calls.insert(call)
         return call
+    }
+
+    /// When the ids of streams are used up the connection ends with what is open on it, and the next one goes on.
+    private func noMoreStreams() -> ClientError {
+        let why = "The connection takes no more streams: connect again."
+        guard session.isExhausted else { return ClientError(.rejected, why) }
+        state = .closing(why)
+        announcement = .closing(why)
+        return ClientError(.connectionError, why)
     }
 
     private func head(of method: GRPCMethod) -> HTTPFields {
@@ -182,6 +191,8 @@ public final class GRPCConnection: ClientConnection {
         call.credit.removeAll()
         session.finish(call.id.value)
     }
+
+    public var streamLimit: Int { min(limits.streams, session.peerStreamLimit) }
 
     // MARK: Credit, items, ends
 
@@ -251,7 +262,7 @@ public final class GRPCConnection: ClientConnection {
 
     public var deadline: UInt64 {
         // Some errors of the broker's are found while ours is written: nobody need wait for more to hear of them.
-        if session.hasEvents { return 0 }
+        if session.hasEvents || announcement != nil { return 0 }
         let due = min(nextKeepalive, session.deadline ?? UInt64.max)
         return isReading ? min(due, lastHeard + limits.lifetime) : due
     }
@@ -284,6 +295,7 @@ public final class GRPCConnection: ClientConnection {
         sink.removeAll()
         chunk = nil
         pending = nil
+        announcement = nil
         held = 0
         return error
     }

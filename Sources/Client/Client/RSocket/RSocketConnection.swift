@@ -45,6 +45,8 @@ public final class RSocketConnection: ClientConnection {
         try requester.requestStream(Route(list.rawValue), n: n)
     }
 
+    public var streamLimit: Int { requester.limits.streams }
+
     // MARK: Credit, items, ends
 
     public func requestN(_ id: StreamID, _ n: UInt32) { requester.requestN(id, n) }

@@ -36,7 +36,7 @@ extension RSocketRequester {
                 hasHeard = true
             }
             guard bytes.count >= 3 + length else {
-                if length > limits.message + 64 { throw tooLong(length) }
+                if length > limits.frame { throw tooLong(length) }
                 return nil
             }
             spent = 3 + length
@@ -49,7 +49,7 @@ extension RSocketRequester {
         die(
             ClientError(
                 .protocolViolation,
-                "What answers is not RSocket, or sends frames of \(length) bytes, above the limit of \(limits.message)."
+                "What answers is not RSocket, or sends frames of \(length) bytes, above the limit of \(limits.frame)."
             ))
     }
 

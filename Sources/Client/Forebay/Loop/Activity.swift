@@ -17,6 +17,8 @@ class Activity: @unchecked Sendable {
     final var isDirty = false
     /// Over: nothing more is done for it. The client's thread alone.
     final var isOver = false
+    /// It asks whether a subscription is in force, for which streams are set aside.
+    var isProbe: Bool { false }
     private let isNoticed = Atomic<Bool>(false)
     private let isStarted = Atomic<Bool>(false)
 

@@ -57,18 +57,39 @@ final class ClientCore: @unchecked Sendable {
             lock.unlock()
             throw closed
         }
-        let limits = options.limits
-        guard activities < min(limits.activities, ClientLimits().streams),
-            activity.bytes == 0 || bytes + activity.bytes <= limits.publishedBytes
-        else {
+        if let refusal = refusal(of: activity) {
             lock.unlock()
-            throw ForebayError(.busy, "Too much is under way on this client: wait until some of it has ended.")
+            throw refusal
         }
         activities += 1
         bytes += activity.bytes
         // Under the lock, so that nothing comes behind the end.
         inbox.push(.start(activity))
         lock.unlock()
+    }
+
+    /// Which limit does not allow another activity; nil when all do. Under the lock.
+    private func refusal(of activity: Activity) -> ForebayError? {
+        let most = min(options.limits.activities, ClientLimits().streams)
+        guard activities < most else {
+            return ForebayError(
+                .busy,
+                "\(activities) subscriptions and publishes are under way on this client, and ForebayOptions.Limits."
+                    + "activities allows \(most): wait until some of them have ended, or connect another client.")
+        }
+        let room = options.limits.publishedBytes
+        guard activity.bytes <= room || activity.bytes == 0 else {
+            return ForebayError(
+                .messageTooLarge,
+                "The message has \(activity.bytes) bytes, and ForebayOptions.Limits.publishedBytes allows \(room).")
+        }
+        guard activity.bytes == 0 || bytes + activity.bytes <= room else {
+            return ForebayError(
+                .busy,
+                "Messages of \(bytes) bytes are being published on this client, and ForebayOptions.Limits."
+                    + "publishedBytes allows \(room): wait until some of them are acknowledged.")
+        }
+        return nil
     }
 
     /// What is under way.

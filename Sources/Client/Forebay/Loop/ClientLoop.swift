@@ -23,8 +23,10 @@ final class ClientLoop {
 
     /// Bytes read from the broker in one turn.
     private static let readQuantum = 128 << 10
-    /// 2³¹−1 milliseconds, in nanoseconds.
-    private static let longestSilence: UInt64 = 0x7fff_ffff * 1_000_000
+    /// Nanoseconds that events of one turn may take, which is looked at after some of them: subscribers that take long
+    /// must not keep this side from showing that it is alive.
+    private static let eventTime: UInt64 = 10_000_000
+    private static let eventsBetweenLooks = 8
     private static let inboxToken: UInt64 = 0
     private static let socketToken: UInt64 = 1
 
@@ -36,6 +38,8 @@ final class ClientLoop {
     private var backoff: Backoff
     private var random = SystemRandomNumberGenerator()
     private var hasBeenConnected = false
+    /// Over HTTP, where each request shows the credentials: the call that finds out whether the broker takes them.
+    private var question: StreamID?
     /// The broker takes no new streams on this connection, and why.
     private var closing: String?
 
@@ -43,11 +47,15 @@ final class ClientLoop {
     private var activities: [UInt64: Activity] = [:]
     private var lastNumber: UInt64 = 0
     /// Those that have a stream, by its id, and the one that was looked up last.
-    private var streams: [UInt32: Activity] = [:]
+    private(set) var streams: [UInt32: Activity] = [:]
     private var recent: Activity?
     private var dirty: [Activity] = []
     /// Those that wait for the network to take what is queued.
     private var held: [Activity] = []
+    /// There was no time for all that was read.
+    private var hasBacklog = false
+    /// Questions whether subscriptions are in force.
+    var probes = ProbeQueue()
 
     init(_ core: ClientCore) throws(SystemError) {
         self.core = core
@@ -108,6 +116,10 @@ final class ClientLoop {
         streams[id.value] = nil
         activity.stream = nil
         if recent === activity { recent = nil }
+        if activity.isProbe {
+            probes.ended()
+            startProbes()
+        }
     }
 
     /// The activity is over. What the broker may still send for it is not wanted.
@@ -148,14 +160,7 @@ final class ClientLoop {
 
     private func dial() {
         phase = .dialing
-        var limits = ClientLimits()
-        // Answers to publishes are messages too.
-        limits.message = min(max(core.options.limits.message, 1 << 10), 1 << 30)
-        limits.reassembly = max(limits.reassembly, limits.message)
-        // No longer than RSocket's SETUP can tell.
-        limits.lifetime = min(max(core.options.silence.nanoseconds, 3_000_000), Self.longestSilence)
-        limits.keepaliveInterval = limits.lifetime / 3
-        let (core, asked, time) = (core, limits, core.options.connectTimeout.nanoseconds)
+        let (core, asked, time) = (core, ClientLimits(core.options), core.options.connectTimeout.nanoseconds)
         do throws(SystemError) {
             try NamedThread.start("forebay-dial") {
                 do throws(ClientError) {
@@ -182,7 +187,11 @@ final class ClientLoop {
         interest = .read
         do {
             try poller.add(socket, token: Self.socketToken, interest: interest)
-            try connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: now)
+            if core.address.transport == .http {
+                question = try connection.call(.info)
+            } else {
+                try connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: now)
+            }
         } catch let error as ClientError {
             lose(error)
         } catch {
@@ -192,12 +201,18 @@ final class ClientLoop {
 
     private func answered() {
         guard case .checking = phase else { return }
+        question = nil
         phase = .connected
         backoff.reset()
         hasBeenConnected = true
         core.state.send(.connected)
         core.first.resolve(nil)
         for activity in inOrder() where !activity.isOver { activity.connected(self) }
+    }
+
+    /// Anybody may ask for what was asked: a refusal is one of the client, and any other failure is a sign of life.
+    private func answered(with error: ClientError) {
+        error.code == .rejected ? lose(ClientError(.setupRejected, error.message)) : answered()
     }
 
     private func inOrder() -> [Activity] { activities.values.sorted { $0.number < $1.number } }
@@ -207,10 +222,12 @@ final class ClientLoop {
         if case .ended = phase { return }
         if let socket = link?.socket { try? poller.remove(socket) }
         link = nil
+        question = nil
         closing = nil
+        probes = ProbeQueue()
         streams.removeAll()
         recent = nil
-        let left = hasBeenConnected ? backoff.next(using: &random) : nil
+        let left = hasBeenConnected && !error.refusesCredentials ? backoff.next(using: &random) : nil
         guard let pause = left else { return end(ForebayError(connection: error)) }
         phase = .pausing(until: Clock.monotonic().addingClamped(pause))
         for activity in inOrder() where activity.stream != nil {
@@ -231,6 +248,7 @@ final class ClientLoop {
             activity.close(error)
         }
         activities.removeAll()
+        probes = ProbeQueue()
         streams.removeAll()
         recent = nil
         link?.finish()
@@ -252,9 +270,18 @@ final class ClientLoop {
     // MARK: What the broker sends
 
     private func pump() {
+        hasBacklog = false
         guard link != nil else { return }
+        let until = Clock.monotonic().addingClamped(Self.eventTime)
+        var count = 0
         do throws(ClientError) {
-            while let event = try link?.next() { handle(event) }
+            while let event = try link?.next() {
+                handle(event)
+                count += 1
+                guard count % Self.eventsBetweenLooks == 0, Clock.monotonic() >= until else { continue }
+                hasBacklog = true
+                return
+            }
             if let closing, streams.isEmpty { throw ClientError(.connectionError, closing) }
         } catch {
             lose(error)
@@ -263,6 +290,8 @@ final class ClientLoop {
 
     private func handle(_ event: ClientEvent) {
         switch event {
+        case .completed(question, _, _): answered()
+        case .failed(question, let error): answered(with: error)
         case .message(let id, let message): activity(id)?.receive(message, self)
         case .acknowledged(let id, let told): activity(id)?.acknowledged(told, self)
         case .granted(let id, _): activity(id)?.creditChanged(self)
@@ -312,7 +341,7 @@ final class ClientLoop {
         let until = deadline()
         try updateInterest()
         // Who waited for the network may go on at once if it has taken all.
-        let isDue = !held.isEmpty && !isCongested
+        let isDue = hasBacklog || !held.isEmpty && !isCongested
         let timeout = isDue ? 0 : until.map { $0 > now ? $0 - now : 0 }
         let count = try poller.wait(timeout: timeout)
         now = Clock.monotonic()
@@ -351,7 +380,8 @@ final class ClientLoop {
         case .checking, .connected:
             do throws(ClientError) {
                 if !ready.isDisjoint(with: [.writable, .dead]) { link?.flush() }
-                if !ready.isDisjoint(with: [.readable, .dead]) {
+                link?.connection.setReading(!hasBacklog, now: now)
+                if !hasBacklog, !ready.isDisjoint(with: [.readable, .dead]) {
                     _ = try link?.read(atMost: Self.readQuantum, now: now)
                 }
                 try link?.connection.fire(now: now)

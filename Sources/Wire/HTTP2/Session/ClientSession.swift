@@ -88,6 +88,12 @@ public struct ClientSession: ~Copyable {
     /// At most `HTTP2Limits.maxStreams`.
     public var openStreams: Int { connection.streams.count }
 
+    /// Streams that the peer allows at a time, by its SETTINGS_MAX_CONCURRENT_STREAMS. Requests above it wait.
+    public var peerStreamLimit: Int { connection.peerStreamLimit }
+
+    /// No stream's id is left: the connection is to be replaced by another one (RFC 9113, 5.1.1).
+    public var isExhausted: Bool { connection.isExhausted }
+
     /// Frames other than DATA that wait for `produce`.
     public var queuedFrames: Int { connection.queuedFrames }
 

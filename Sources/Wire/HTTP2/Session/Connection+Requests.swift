@@ -3,6 +3,14 @@
 import CNGHTTP2
 
 extension Connection {
+    /// Streams that the peer allows at a time; without a word of its own nearly any number (RFC 9113, 6.5.2).
+    var peerStreamLimit: Int {
+        Int(nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
+    }
+
+    /// The last id was used.
+    var isExhausted: Bool { nghttp2_session_get_next_stream_id(session) > UInt32(Int32.max) }
+
     /// Sends a request and returns its stream; nil when the peer takes no more, or none is left.
     func request(_ fields: HTTPFields, handle: UInt32, complete: Bool) -> UInt32? {
         guard phase == .open, !isDraining, !isClosing, streams.count < limits.maxStreams else { return nil }
