@@ -80,7 +80,7 @@ final class Descriptions: ShardPart {
         let targets = connection.publishTopics
         object.add("publishes_to", json: "[\(targets.names.map { "\"\($0)\"" }.joined(separator: ","))]")
         object.add("publishes_to_more", targets.hasMore)
-        if let meter = connection.meter, meter.isWaiting, connection.publishers + connection.parkedCount > 0 {
+        if let meter = connection.meter, meter.isWaiting, connection.publishers + connection.input.parkedCount > 0 {
             object.add("waits_for", rateLimiter.shortage(meter, now: now).name)
         }
         object.add("bytes_in", connection.bytesIn)

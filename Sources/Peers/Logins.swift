@@ -96,7 +96,7 @@ final class Logins: ShardPart {
         switch result {
         case .success(let principal):
             counters.count(.accepted)
-            connection.lastHeard = now.monotonic
+            connection.liveness.lastHeard = now.monotonic
             do throws(Refusal) {
                 try welcome(connection, principal)
             } catch {

@@ -68,7 +68,7 @@ final class Scheduler: ShardPart {
             }
             if let connection = work.backlog.popFirst() {
                 left -= 1
-                connection.isBehind = false
+                connection.input.isBehind = false
                 inputs.take(connection, now: now)
                 connections.charge(connection)
                 settlement.settle(now)

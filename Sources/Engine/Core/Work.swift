@@ -95,8 +95,8 @@ struct Work {
 
     /// A connection has used up its quantum.
     mutating func getInLine(_ connection: Connection) {
-        guard !connection.isBehind else { return }
-        connection.isBehind = true
+        guard !connection.input.isBehind else { return }
+        connection.input.isBehind = true
         _ = backlog.append(connection)
     }
 

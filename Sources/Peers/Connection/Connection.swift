@@ -52,38 +52,15 @@ final class Connection: Timed {
     /// Lists with rows and credit for which the output had no room.
     var waitingListings: [Listing] = []
 
-    // Life signs, on the monotonic clock
-    /// Since when SETUP, or what HTTP begins with, could have come.
-    private(set) var setupSince: UInt64
-    /// What the lateness of all ticks together was when it counted last towards that.
-    private var latenessCounted: UInt64?
-    var lastHeard: UInt64
-    var lifetime: UInt64 = 0
-    var probed = false
-    /// Since when more answers than `controlOutput` are unread, and none of the output was taken.
-    var unreadSince: UInt64?
-
-    /// Bytes of unfinished and held requests, as the broker's memory was charged for them.
-    var charged = 0
-    /// Those of them that wait until the peer reads its answers, or for the connection's turn.
-    var undealt = 0
-    /// Bytes of publishes that a topic's owner on another shard has not dealt with yet.
-    var forwarded = 0
-    /// Bytes and number of publishes that wait for their acknowledgement.
-    var parkedBytes = 0
-    var parkedCount = 0
-    /// What the thread's standstills were in all when this was last made up for.
-    var excused: UInt64 = 0
+    /// When its peer was heard of, and what it leaves undone.
+    var liveness: Liveness
+    /// What of its input waits.
+    var input = InputState()
     /// The next tick looks at it.
     var isTouched = false
     var timerPlace = -1
-    var isReading = true
     /// It is over, and streams of it are left to end.
     var isEnding = false
-    /// What was read waits for the connection's next quantum.
-    var isBehind = false
-    /// Requests that were read wait in `rsocket` until the peer reads its answers, or a topic's owner has caught up.
-    var isHeld = false
     var isFlushing = false
     /// Its output has room that no socket made.
     var isRoomy = false
@@ -99,8 +76,7 @@ final class Connection: Timed {
     var bytesIn: UInt64 = 0
     var bytesOut: UInt64 = 0
     /// While the broker drains: when messages were handed over last, as far as is known, and how many had been then.
-    var lastMoved: UInt64 = 0
-    var movedTo: UInt64 = 0
+    var drainState = (lastMoved: UInt64(0), movedTo: UInt64(0))
 
     init(
         handle: Handle, peer: String, address: String, face: Face, limits: Limits, pool: BlockPool, now: UInt64
@@ -110,8 +86,7 @@ final class Connection: Timed {
         self.address = address
         self.face = face
         openedAt = now
-        setupSince = now
-        lastHeard = now
+        liveness = Liveness(now: now)
         rsocket = ServerConnection(limits: limits.ofConnection)
         http = face == .http ? HTTPFace(pool: pool) : nil
         output = Output(pool: pool, isRSocket: face == .rsocket)
@@ -155,23 +130,9 @@ final class Connection: Timed {
 
     /// The thread stood still for so long in all, until `until` last: that does not count against the peer.
     func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) {
-        guard excused != stoodStill.time else { return }
-        let time = stoodStill.time &- excused
-        excused = stoodStill.time
-        func excuse(_ since: UInt64) -> UInt64 {
-            since < stoodStill.until ? since.excused(time, now: now) : since
-        }
-        lastHeard = excuse(lastHeard)
-        unreadSince = unreadSince.map(excuse)
+        guard let excuse = liveness.excuse(stoodStill, now: now) else { return }
         if let session { session.detachedAt = session.detachedAt.map(excuse) }
         if let http1 = http?.http1 { http1.quietSince = excuse(http1.quietSince) }
-    }
-
-    /// The shard's ticks have been late by `lateness` nanoseconds in all. What has come since this was told last
-    /// does not count against SETUP.
-    func delaySetup(until lateness: UInt64, now: UInt64) {
-        if let counted = latenessCounted { setupSince = setupSince.excused(lateness &- counted, now: now) }
-        latenessCounted = lateness
     }
 
     /// When one of its limits of time may be reached; `soon` where it has to be looked at in every tick.
@@ -180,18 +141,18 @@ final class Connection: Timed {
         if session != nil, hungryCount > 0 || !waitingListings.isEmpty { return soon }
         var due = UInt64.max
         func add(_ since: UInt64?, _ time: UInt64) { if let since { due = Swift.min(due, since.addingClamped(time)) } }
-        add(unreadSince, limits.unreadTime)
+        add(liveness.unreadSince, limits.unreadTime)
         add(http?.nextDeadline, 0)
         add(http?.nextHeartbeat, 0)
         if let http1 = http?.http1 {
             if http1.isIdle || http1.isComplete { add(http1.quietSince, limits.httpSilence) }
             return due
         }
-        add(lastHeard, probed ? lifetime : lifetime / 2)
+        add(liveness.lastHeard, liveness.probed ? liveness.lifetime : liveness.lifetime / 2)
         add(rsocket.oldestReassembly, limits.reassemblyTime)
         if let session = http?.session {
             if http?.isCrowded == true { return soon }
-            if session.pointee.hasPartialFrame { add(lastHeard, limits.reassemblyTime) }
+            if session.pointee.hasPartialFrame { add(liveness.lastHeard, limits.reassemblyTime) }
             add(session.pointee.deadline, 0)
         }
         return due
@@ -201,7 +162,8 @@ final class Connection: Timed {
     @inline(__always)
     var isAtEase: Bool {
         guard case .open = phase else { return false }
-        return (http?.isAtEase ?? true) && session == nil && isReading && !isHeld && !hasUntold && hungry.isEmpty
+        return (http?.isAtEase ?? true) && session == nil && input.isReading && !input.isHeld && !hasUntold
+            && hungry.isEmpty
             && waitingListings.isEmpty && output.unreadAnswers == 0
     }
 

@@ -89,7 +89,7 @@ final class ConnectionEnds: ShardPart {
     // Shutting down
 
     func drain(_ connection: Connection, now: Instant) {
-        connection.lastMoved = now.monotonic
+        connection.drainState.lastMoved = now.monotonic
         timers.touch(connection)
         if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
         guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { return }
@@ -100,15 +100,15 @@ final class ConnectionEnds: ShardPart {
     /// A connection of a draining shard goes when nothing more can be delivered to it.
     func closeIfDrained(_ connection: Connection, now: Instant) {
         // A list that waits while all is written has a peer that keeps its window closed, as one without credit.
-        guard connection.isWritten, connection.hungryCount == 0, connection.parkedBytes == 0,
+        guard connection.isWritten, connection.hungryCount == 0, connection.input.parkedBytes == 0,
             connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
         else { return }
         let (delivered, waiting) = connection.standing
-        if delivered != connection.movedTo {
-            connection.movedTo = delivered
-            connection.lastMoved = now.monotonic
+        if delivered != connection.drainState.movedTo {
+            connection.drainState.movedTo = delivered
+            connection.drainState.lastMoved = now.monotonic
         }
-        if waiting > 0, now.monotonic - connection.lastMoved < limits.askTime { return }
+        if waiting > 0, now.monotonic - connection.drainState.lastMoved < limits.askTime { return }
         counters.undelivered &+= waiting
         let goodbye = RSocketError(code: .connectionClose, message: Refusal.draining.message, scope: .connection)
         fatal(connection, goodbye, now: now)

@@ -41,11 +41,11 @@ final class ConnectionTable: ShardPart {
     /// What was read and not dealt with, and answers that are not read, count as the broker's memory.
     func charge(_ connection: Connection) {
         let bytes = connection.isClosed ? 0 : connection.bufferedBytes
-        let undealt = connection.isHeld || connection.isBehind ? bytes : 0
-        if undealt != connection.undealt { pool.undealt += undealt - connection.undealt }
-        connection.undealt = undealt
-        if bytes != connection.charged { memory.addPending(bytes - connection.charged) }
-        connection.charged = bytes
+        let undealt = connection.input.isHeld || connection.input.isBehind ? bytes : 0
+        if undealt != connection.input.undealt { pool.undealt += undealt - connection.input.undealt }
+        connection.input.undealt = undealt
+        if bytes != connection.input.charged { memory.addPending(bytes - connection.input.charged) }
+        connection.input.charged = bytes
     }
 
     /// The shard is gone. Connections and their streams refer to each other.
@@ -91,6 +91,6 @@ final class ConnectionTable: ShardPart {
 
     /// What a connection sent is not dealt with yet: nothing more is to be read from it.
     func isBehind(_ id: ConnectionID) -> Bool {
-        table[Handle(index: id.index, generation: id.generation)]?.isBehind ?? false
+        table[Handle(index: id.index, generation: id.generation)]?.input.isBehind ?? false
     }
 }

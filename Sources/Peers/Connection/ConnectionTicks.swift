@@ -47,8 +47,8 @@ final class ConnectionTicks: ShardPart {
         let soon = now.monotonic + Timers.interval
         switch connection.phase {
         case .new where draining || connection.ticket != nil: return soon
-        case .new: return connection.setupSince.addingClamped(limits.setupTime)
-        case .open where draining || !connection.isReading || connection.isExpelled: return soon
+        case .new: return connection.liveness.setupSince.addingClamped(limits.setupTime)
+        case .open where draining || !connection.input.isReading || connection.isExpelled: return soon
         case .open:
             return Swift.min(connection.timeLimit(limits, soon: soon), expiry(of: connection, now: now))
         case .closing(let deadline): return deadline
@@ -81,8 +81,8 @@ final class ConnectionTicks: ShardPart {
             break
         case .new:
             // While the shard was busy with those who came before, it has not read what this one said.
-            connection.delaySetup(until: timers.lateness, now: time)
-            guard time - connection.setupSince >= limits.setupTime else { return }
+            connection.liveness.delaySetup(until: timers.lateness, now: time)
+            guard time - connection.liveness.setupSince >= limits.setupTime else { return }
             reached(.setupTime)
             if let http = connection.http, http.session == nil {
                 return connectionEnds.close(connection, reason: "no request came to its end in time", now: now)
@@ -108,16 +108,16 @@ final class ConnectionTicks: ShardPart {
         if let http = connection.http, let http1 = http.http1 {
             return http1Inputs.tickHTTP1(connection, http, http1, now: now)
         }
-        if !connection.isReading {
+        if !connection.input.isReading {
             // Nothing can be heard from a peer that is not read.
-            connection.lastHeard = now.monotonic
+            connection.liveness.lastHeard = now.monotonic
             // What it waited for may be over without another input of its own: others have given memory back.
             inputs.resume(connection, now: now)
             guard connection.isOpen else { return }
         }
-        let silent = now.monotonic - connection.lastHeard
-        if silent >= connection.lifetime {
-            let seconds = connection.lifetime / Limits.second
+        let silent = now.monotonic - connection.liveness.lastHeard
+        if silent >= connection.liveness.lifetime {
+            let seconds = connection.liveness.lifetime / Limits.second
             reached(connection.http == nil ? .lifetime : .httpSilence)
             if connection.session != nil {
                 return resumption.unplug(connection, reason: "nothing was heard of it", now: now)
@@ -128,11 +128,11 @@ final class ConnectionTicks: ShardPart {
                 now: now)
             return
         }
-        if silent >= connection.lifetime / 2, !connection.probed {
-            connection.probed = true
+        if silent >= connection.liveness.lifetime / 2, !connection.liveness.probed {
+            connection.liveness.probed = true
             responses.sayProbe(on: connection)
         }
-        if let since = connection.unreadSince, now.monotonic - since >= limits.unreadTime {
+        if let since = connection.liveness.unreadSince, now.monotonic - since >= limits.unreadTime {
             reached(.unreadTime)
             resumption.unplug(connection, reason: "it left its answers unread", now: now)
             return

@@ -66,7 +66,7 @@ final class ConnectionInputs: ShardPart {
             connection.principal = authorization.unasked(connection.certificate)
             work.spent += Work.request
         }
-        connection.delaySetup(until: timers.lateness, now: now.monotonic)
+        connection.liveness.delaySetup(until: timers.lateness, now: now.monotonic)
         timers.touch(connection)
         counters.connectionsOpened += 1
         log(.debug, "connection opened", [("peer", peer)])
@@ -103,8 +103,8 @@ final class ConnectionInputs: ShardPart {
         if let http1 = connection.http?.http1 { return http1Inputs.discard(bytes.count, connection, http1, now: now) }
         connection.bytesIn &+= UInt64(bytes.count)
         counters.bytesIn &+= UInt64(bytes.count)
-        connection.lastHeard = now.monotonic
-        connection.probed = false
+        connection.liveness.lastHeard = now.monotonic
+        connection.liveness.probed = false
         if let http = connection.http {
             if http.session == nil { http.becomeHTTP2(limits: limits) }
             http.session?.pointee.feed(bytes, now: now.monotonic)
@@ -154,9 +154,9 @@ final class ConnectionInputs: ShardPart {
         case .new, .open: break
         case .closing, .closed: return
         }
-        connection.isHeld = false
+        connection.input.isHeld = false
         // Its turn comes.
-        if connection.isBehind { return putAside(connection) }
+        if connection.input.isBehind { return putAside(connection) }
         let end = work.spent + Work.quantum
         while !reading.mustWait(connection) {
             if work.spent >= end {
@@ -173,7 +173,7 @@ final class ConnectionInputs: ShardPart {
             case .closing, .closed: return
             }
         }
-        connection.isHeld = true
+        connection.input.isHeld = true
         putAside(connection)
         reading.updateReading(connection)
     }
@@ -208,7 +208,7 @@ final class ConnectionInputs: ShardPart {
     }
 
     func accept(_ connection: Connection) {
-        connection.lifetime = limits.httpSilence
+        connection.liveness.lifetime = limits.httpSilence
         connection.phase = .open
         connection.isAnnounced = true
         events.event("connection-opened", connection: connection, reason: nil)
@@ -216,7 +216,7 @@ final class ConnectionInputs: ShardPart {
 
     /// Goes on with what was put aside, as soon as the peer has read enough or a topic's owner has caught up.
     func resume(_ connection: Connection, now: Instant) {
-        if connection.isHeld, !reading.mustWait(connection) {
+        if connection.input.isHeld, !reading.mustWait(connection) {
             take(connection, now: now)
             connections.charge(connection)
         } else {
@@ -250,7 +250,7 @@ final class ConnectionInputs: ShardPart {
         connection.http?.produce(into: connection, atMost: limits.output - connection.output.count)
         let count = connection.output.gather(into: pieces)
         // Nothing will be written, which it may have been held for.
-        if count == 0, connection.isHeld { work.getInLine(connection) }
+        if count == 0, connection.input.isHeld { work.getInLine(connection) }
         return count
     }
 
@@ -259,7 +259,7 @@ final class ConnectionInputs: ShardPart {
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id) else { return }
         connection.output.wrote(count, blocked: blocked)
-        if count > 0 { connection.unreadSince = nil }
+        if count > 0 { connection.liveness.unreadSince = nil }
         connection.bytesOut &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
         if !blocked, connection.isAtEase {
@@ -274,7 +274,7 @@ final class ConnectionInputs: ShardPart {
             connectionEnds.close(connection, reason: "its stream has ended", now: now)
         } else {
             resume(connection, now: now)
-            if let session = connection.http?.session, session.pointee.hasEvents, !connection.isHeld {
+            if let session = connection.http?.session, session.pointee.hasEvents, !connection.input.isHeld {
                 take(connection, now: now)
                 connections.charge(connection)
             }

@@ -17,7 +17,7 @@ final class Reading: ShardPart {
     func mustWait(_ connection: Connection) -> Bool {
         leavesUnread(connection)
             || connection.http.map { leavesUnwritten(connection, $0) } ?? false
-            || connection.forwarded > 0 && connection.forwarded > mostForwarded
+            || connection.input.forwarded > 0 && connection.input.forwarded > mostForwarded
             || connection.ticket != nil
     }
 
@@ -51,15 +51,15 @@ final class Reading: ShardPart {
     /// Reading pauses while what was read must wait.
     func updateReading(_ connection: Connection) {
         if connection.output.unreadAnswers > limits.controlOutput {
-            if connection.unreadSince == nil { reached(.controlOutput) }
-            connection.unreadSince = connection.unreadSince ?? moment.monotonic
+            if connection.liveness.unreadSince == nil { reached(.controlOutput) }
+            connection.liveness.unreadSince = connection.liveness.unreadSince ?? moment.monotonic
         } else {
-            connection.unreadSince = nil
+            connection.liveness.unreadSince = nil
         }
-        var reading = !connection.isHeld && !mustWait(connection)
+        var reading = !connection.input.isHeld && !mustWait(connection)
         if case .closing = connection.phase { reading = false }
-        guard reading != connection.isReading, !connection.isClosed, !connection.isDetached else { return }
-        connection.isReading = reading
+        guard reading != connection.input.isReading, !connection.isClosed, !connection.isDetached else { return }
+        connection.input.isReading = reading
         effects.reading.append((connection.id, reading))
     }
 

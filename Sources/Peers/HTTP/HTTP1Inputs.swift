@@ -173,7 +173,7 @@ final class HTTP1Inputs: ShardPart {
         httpCalls.leave(current.exchange, .cancelled, now: now)
         current.http.forget(current.exchange)
         current.http1.end(now: now.monotonic)
-        connection.lastHeard = now.monotonic
+        connection.liveness.lastHeard = now.monotonic
         connections.charge(connection)
         if case .closing = connection.phase {
             connectionEnds.close(connection, reason: "closed after an error", now: now)
@@ -207,7 +207,7 @@ final class HTTP1Inputs: ShardPart {
     func heard(_ count: Int, on connection: Connection) {
         connection.bytesIn &+= UInt64(count)
         counters.bytesIn &+= UInt64(count)
-        connection.lastHeard = moment.monotonic
+        connection.liveness.lastHeard = moment.monotonic
     }
 
     private func told(_ count: Int, on connection: Connection) {

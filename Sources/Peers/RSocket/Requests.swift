@@ -109,7 +109,8 @@ final class RSocketRequests: ShardPart {
 
     private func accept(_ setup: Setup, on connection: Connection, now: Instant) {
         let lifetime = UInt64(setup.lifetime) * 1_000_000
-        connection.lifetime = Swift.min(Swift.max(lifetime, limits.lifetime.lowerBound), limits.lifetime.upperBound)
+        connection.liveness.lifetime = Swift.min(
+            Swift.max(lifetime, limits.lifetime.lowerBound), limits.lifetime.upperBound)
         logIn(connection, setup, now: now)
     }
 

@@ -115,9 +115,9 @@ final class Resumption: ShardPart {
         connection.rsocket.detach()
         connection.output.detach()
         // What was put aside is sent again.
-        connection.isHeld = false
+        connection.input.isHeld = false
         connection.isFlushing = false
-        connection.unreadSince = nil
+        connection.liveness.unreadSince = nil
         connections.charge(connection)
     }
 
@@ -258,9 +258,9 @@ final class Resumption: ShardPart {
         }
         (connection.peer, connection.address) = (handover.peer, countAgain(handover))
         session.told = handover.lastReceivedServerPosition
-        connection.lastHeard = now.monotonic
-        connection.probed = false
-        connection.isReading = true
+        connection.liveness.lastHeard = now.monotonic
+        connection.liveness.probed = false
+        connection.input.isReading = true
         counters.resumptionsAccepted &+= 1
         log(.debug, "connection resumed", [("peer", connection.peer)])
         events.event("connection-resumed", connection: connection, reason: nil)

@@ -109,7 +109,7 @@ import Testing
         }
         let lines = client.received()
         #expect(lines.count == 500 && lines.allSatisfy { $0.hasSuffix("|") }, "\(lines.prefix { !$0.contains("|") })")
-        #expect(client.isRead && connection(client).forwarded == 0)
+        #expect(client.isRead && connection(client).input.forwarded == 0)
     }
 
     @Test func subscribersThatLeaveHungryAreForgotten() {
@@ -249,9 +249,9 @@ import Testing
         }
         broker.shards[0].receive(buffer.readable, on: client.id, now: broker.now)
         while broker.shards[0].hasWork { broker.shards[0].goOn(now: broker.now) }
-        #expect(!connection(client).isReading)
+        #expect(!connection(client).input.isReading)
         broker.run()
-        #expect(connection(client).isReading && connection(client).forwarded == 0 && client.isRead)
+        #expect(connection(client).input.isReading && connection(client).input.forwarded == 0 && client.isRead)
     }
 
     @Test func aClosedConnectionIsFreed() {
@@ -285,7 +285,7 @@ import Testing
         peer.client.window = 0
         for _ in 0..<40 { _ = peer.publishOne("t", "x") }
         let connection = try #require(peer.connection)
-        #expect(connection.isHeld && !connection.isReading)
+        #expect(connection.input.isHeld && !connection.input.isReading)
         withUnsafeTemporaryAllocation(of: UnsafeRawBufferPointer.self, capacity: 64) { pieces in
             while case let count = shard.gather(id, into: pieces), count > 0 {
                 shard.wrote(pieces[..<count].reduce(0) { $0 + $1.count }, blocked: true, on: id, now: broker.now)
@@ -294,6 +294,6 @@ import Testing
         peer.client.window = .max
         shard.writable(id, now: broker.now)
         broker.runAll()
-        #expect(!connection.isHeld && connection.isReading)
+        #expect(!connection.input.isHeld && connection.input.isReading)
     }
 }

@@ -172,7 +172,7 @@ import Testing
         #expect(reader[subscription].texts() == ["m0"])
         #expect(calls.map { peer[$0].isEnded } == [true, true, true, false, false])
         #expect(peer[channel].grants().isEmpty)
-        #expect(peer.connection!.parkedCount >= 2)
+        #expect(peer.connection!.input.parkedCount >= 2)
         reader.request(2, subscription)
         peer.read()
         #expect(calls.allSatisfy { peer[$0].status == "0" && peer[$0].messages.count == 1 })
@@ -181,7 +181,7 @@ import Testing
         #expect(reader[subscription].texts() == ["m1", "m2", "m3", "m4", "m5"])
         let answers = peer[channel].grants()
         #expect(answers.contains { $0.accepted == 1 } && answers.contains { $0.granted > 0 })
-        #expect(peer.connection!.parkedCount == 0 && peer.connection!.parkedBytes == 0)
+        #expect(peer.connection!.input.parkedCount == 0 && peer.connection!.input.parkedBytes == 0)
 
         // One that gives up, and one that is given up.
         _ = peer.publishOne("t", "fill")
@@ -197,7 +197,7 @@ import Testing
         #expect(peer[late].status == "8", "\(peer[late].heads)")
         reader.request(10, full)
         #expect(reader[full].texts() == ["1", "2"])
-        #expect(peer.connection!.parkedCount == 0 && peer.connection!.parkedBytes == 0)
+        #expect(peer.connection!.input.parkedCount == 0 && peer.connection!.input.parkedBytes == 0)
     }
 
     @Test func theTopicEndsWithItsStreamWhereThatWasAskedFor() {

@@ -340,9 +340,9 @@ private final class Scenario {
 
     private func check(_ connection: Connection) {
         let waiting = connection.streams.filter { ($0 as? Publisher)?.isSettled == false }
-        #expect(connection.forwarded == 0 && connection.parkedCount == waiting.count)
-        #expect(connection.parkedBytes == waiting.reduce(0) { $0 + ($1 as! Publisher).parkedBytes })
-        #expect(connection.isReading == !connection.isHeld || !connection.isOpen)
+        #expect(connection.input.forwarded == 0 && connection.input.parkedCount == waiting.count)
+        #expect(connection.input.parkedBytes == waiting.reduce(0) { $0 + ($1 as! Publisher).parkedBytes })
+        #expect(connection.input.isReading == !connection.input.isHeld || !connection.isOpen)
         if let http = connection.http, connection.isOpen { check(http, connection) }
     }
 

@@ -165,7 +165,7 @@ import Testing
             peer.send(calls)
             let shard = broker.shards[0]
             let connection = shard.find(peer.client.id)!
-            #expect(connection.charged >= connection.http!.exchangeCount * HTTPFace.requestMemory)
+            #expect(connection.input.charged >= connection.http!.exchangeCount * HTTPFace.requestMemory)
         }
         let exchanges = peers.reduce(0) { $0 + broker.shards[0].find($1.client.id)!.http!.exchangeCount }
         #expect(exchanges * HTTPFace.requestMemory < UnfinishedTests.memory * 3 / 4, "\(exchanges)")

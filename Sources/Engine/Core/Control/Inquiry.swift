@@ -268,6 +268,6 @@ extension ConnectionSums {
         }
         output += connection.handedOver
         control += connection.output.controlCount
-        if !connection.isReading { paused += 1 }
+        if !connection.input.isReading { paused += 1 }
     }
 }

@@ -165,9 +165,9 @@ package final class Inspector: ShardPart {
                 Inspection.Connection(
                     id: connection.id, output: connection.handedOver, control: connection.output.controlCount,
                     isBlocked: connection.output.blocked, isFlushing: connection.isFlushing,
-                    isHeld: connection.isHeld || connection.isBehind, isOpen: connection.isOpen,
-                    forwarded: connection.forwarded,
-                    parked: connection.parkedCount, received: connection.received,
+                    isHeld: connection.input.isHeld || connection.input.isBehind, isOpen: connection.isOpen,
+                    forwarded: connection.input.forwarded,
+                    parked: connection.input.parkedCount, received: connection.received,
                     isDetached: connection.isDetached, kept: kept(for: connection)))
         }
         return inspection

@@ -83,8 +83,8 @@ extension Inspector {
     }
 
     private func add(_ connection: Connection, to tally: inout MemoryTally) {
-        tally.add(requests: connection.charged)
-        if !connection.isClosed, connection.charged != connection.bufferedBytes { tally.stale += 1 }
+        tally.add(requests: connection.input.charged)
+        if !connection.isClosed, connection.input.charged != connection.bufferedBytes { tally.stale += 1 }
         tally.add(kept: (connection.output.kept?.store.capacity ?? 0) + connection.output.segmentMemory)
         connection.output.forEachOwner { tally.add($0) }
         // Their views may be gone.

@@ -27,7 +27,7 @@ final class Forwarding {
     }
 
     func sent(_ size: Int, of connection: Connection) {
-        connection.forwarded += size
+        connection.input.forwarded += size
         bytes += size
         count += 1
         context.memory.addPending(size)
@@ -40,6 +40,6 @@ final class Forwarding {
         bytes -= size
         count -= 1
         context.memory.addPending(-size)
-        connection?.forwarded -= size
+        connection?.input.forwarded -= size
     }
 }

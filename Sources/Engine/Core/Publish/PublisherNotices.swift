@@ -116,7 +116,7 @@ final class PublisherNotices: ShardPart {
     func settleParked(_ publisher: Publisher) {
         guard !publisher.isSettled else { return }
         publisher.isSettled = true
-        publisher.connection.parkedBytes -= publisher.parkedBytes
-        publisher.connection.parkedCount -= 1
+        publisher.connection.input.parkedBytes -= publisher.parkedBytes
+        publisher.connection.input.parkedCount -= 1
     }
 }

@@ -128,10 +128,10 @@ final class Publishing: ShardPart {
 
     /// Whether one more publish of `size` bytes might be parked.
     func checkParked(_ size: Int, of connection: Connection) throws(Refusal) {
-        guard connection.parkedBytes + size <= limits.parked, connection.parkedCount < limits.parkedCount else {
+        guard connection.input.parkedBytes + size <= limits.parked, connection.input.parkedCount < limits.parkedCount else {
             reached(.parked)
             throw .rejected(
-                "This connection has \(counted(connection.parkedCount, "publish", "publishes")) waiting for an "
+                "This connection has \(counted(connection.input.parkedCount, "publish", "publishes")) waiting for an "
                     + "acknowledgement already; wait for some before sending more.")
         }
     }
@@ -155,8 +155,8 @@ final class Publishing: ShardPart {
         }
         let publisher = bound.asPublisher
         connection.attach(publisher)
-        connection.parkedBytes += size
-        connection.parkedCount += 1
+        connection.input.parkedBytes += size
+        connection.input.parkedCount += 1
         if publisher.isChannel { connection.add(channel: publisher) }
         let request = PublishRequest(
             name: name, options: options ?? PublishOptions(), isChannel: publisher.isChannel,

@@ -31,7 +31,7 @@ extension Publishing: RateLimitedPublishers {
         publisher.early.append(metadata: metadata, payload: payload)
         memory.addPending(publisher.early.bytes.count)
         publisher.parkedBytes += size
-        publisher.connection.parkedBytes += size
+        publisher.connection.input.parkedBytes += size
     }
 
     func dropEarly(_ publisher: Publisher) {
