@@ -158,7 +158,7 @@ def test_who_asks_again_gets_all_that_waits(own, connect, topic):
     silent.end(timeout=14)
     a.end(timeout=14)
     ended(own)
-    assert any("reason=drained" in line and "undelivered=99" in line for line in own.log)
+    assert any('"reason":"drained"' in line and '"undelivered":99' in line for line in own.log)
 
 
 def test_a_time_limit(start, connect, topic):
