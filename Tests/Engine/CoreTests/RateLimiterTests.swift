@@ -121,7 +121,7 @@ import Testing
         broker.advance(seconds: 0.5)
         #expect(alice.received() == (10..<14).map { "\(2 * $0 + 1):\($0 + 2)|" })
         #expect(counters(broker).limits[.publishRate] >= 6)
-        #expect(broker.shards[0].connections.at(0)!.parkedCount == 0)
+        #expect(broker.shards[0].connections.at(0)!.input.parkedCount == 0)
     }
 
     @Test func whatWaitsTooLongIsRefused() {

@@ -230,7 +230,7 @@ import Testing
         one.publish(topic, "f", stream: 7)
         two.fire(topic, "lost", stream: 9)
         #expect(one.received() == [] && two.received() == [])
-        #expect(broker.shards[from].find(one.id)?.parkedCount == 2)
+        #expect(broker.shards[from].find(one.id)?.input.parkedCount == 2)
         #expect(subscriber.received() == ["1:a"])
         // One more is taken, so that one more has room: the oldest of those that wait.
         subscriber.requestN(1)

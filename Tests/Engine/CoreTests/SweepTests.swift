@@ -64,7 +64,7 @@ import Testing
     @Test func aBrokerThatEndsTellsItInSlices() {
         let (broker, shard, _) = broker()
         let told = broker.now.monotonic
-        func looked() -> Int { connections(shard).count { $0.lastMoved == told } }
+        func looked() -> Int { connections(shard).count { $0.drainState.lastMoved == told } }
         shard.drain(now: broker.now)
         #expect(shard.hasWork && looked() == Work.sweep)
         broker.runAll()

@@ -49,7 +49,7 @@ final class Log {
         pieces = view.pieces
     }
 
-    /// Gives up all messages: nobody looks at this view any more.
+    /// Gives up all messages: nobody looks at this log, or this view of it, any more.
     func removeAll() {
         letGo(pieces.count)
         pieces = []

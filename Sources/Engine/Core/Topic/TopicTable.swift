@@ -99,6 +99,8 @@ final class TopicTable {
         byEpoch[topic.epoch] = nil
         if let place = topic.held { held.remove(place) }
         topic.held = nil
+        // Views that are no more may be kept for a while, and refer to the log.
+        topic.log.removeAll()
         return true
     }
 
