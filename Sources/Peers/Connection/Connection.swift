@@ -163,8 +163,7 @@ final class Connection: Timed {
     var isAtEase: Bool {
         guard case .open = phase else { return false }
         return (http?.isAtEase ?? true) && session == nil && input.isReading && !input.isHeld && !hasUntold
-            && hungry.isEmpty
-            && waitingListings.isEmpty && output.unreadAnswers == 0
+            && hungry.isEmpty && waitingListings.isEmpty && output.unreadAnswers == 0
     }
 
     func attach(_ stream: BoundStream) {
