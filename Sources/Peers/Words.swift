@@ -143,7 +143,7 @@ final class Responses: ShardPart {
     func sayJoined(to subscriber: Subscriber) {
         guard let exchange = subscriber.exchange else { return }
         if let plain = exchange.plain { return httpResponses.begin(exchange, plain, of: subscriber) }
-        let credit = subscriber.cursor.credit
+        let credit = subscriber.credit
         let tail = SubscribeTail(
             outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
             epoch: subscriber.mirror.epoch, dropped: 0)

@@ -1,5 +1,6 @@
-// Subscription: one subscriber's cursor into a topic's log – what it is still to receive, what it has asked for, what
-// it lost and how it ends. It knows sequence numbers only; the messages stay in the log, shared by all subscriptions.
+// Subscription: one subscriber's cursor into a topic's log – what it is still to receive, what it lost and how it ends.
+// It knows sequence numbers only; the messages stay in the log, shared by all subscriptions. What the subscriber has
+// asked for is an account of its own, `Credit`: whoever drives both hands over no more than the account allows.
 //
 // For every batch that a topic takes in, whoever drives it does, for each subscription:
 //
@@ -53,8 +54,6 @@ public struct Subscription: ~Copyable, Sendable {
     /// Messages lost, `missedAtStart` among them, that no delivered message has told of: those after the last one
     /// delivered, once nothing waits. Told with the terminal event.
     public private(set) var droppedSinceDelivery: UInt64
-    /// What the subscriber asked for and has not yet received.
-    public private(set) var credit: Credit
     /// What happens to a message that can neither be handed over nor wait.
     public let overflow: Overflow
     /// It could not begin where it was to: what was asked for is no longer, or not yet, there.
@@ -64,8 +63,7 @@ public struct Subscription: ~Copyable, Sendable {
     ///   - start: where to begin.
     ///   - window: the retained messages; its upper end is the sequence that the next message will get.
     ///   - buffer: how many messages may wait, 1 to 2³¹−1; figures outside are taken for the nearest.
-    ///   - credit: what was asked for at the start.
-    public init(start: Start, window: SequenceRange, buffer: Int, overflow: Overflow, credit: Credit) {
+    public init(start: Start, window: SequenceRange, buffer: Int, overflow: Overflow) {
         let oldest = min(window.lower, window.upper)
         let next = window.upper
         var begin = next
@@ -110,7 +108,6 @@ public struct Subscription: ~Copyable, Sendable {
         dropped = skipped
         droppedSinceDelivery = missed + skipped
         self.overflow = overflow
-        self.credit = credit
     }
 
     // What there is to see
@@ -165,25 +162,23 @@ public struct Subscription: ~Copyable, Sendable {
         }
     }
 
-    /// The next messages without a gap between them that may be handed over now: as many as the credit allows of what
+    /// The next messages without a gap between them that may be handed over now: as many as `available` allows of what
     /// waits, and of what is pending if nothing else comes before it.
+    /// - Parameter available: what the credit is good for, in messages.
     @inlinable @inline(__always)
-    public var deliverable: SequenceRange {
+    public func deliverable(_ available: Int) -> SequenceRange {
         var range = pending
         if !waitingRanges.isEmpty {
             let first = waitingRanges.first
             let goesOn = first.upper == range.lower && !range.isEmpty
             range = SequenceRange(lower: first.lower, upper: goesOn ? range.upper : first.upper)
         }
-        return range.prefix(UInt64(credit.available))
+        return range.prefix(UInt64(available))
     }
 
-    /// How many messages were lost just before the first of `deliverable`, since the last one delivered or since where
-    /// the subscription was to begin; 0 if nothing is deliverable.
-    public var droppedBeforeNext: UInt64 {
-        let next = deliverable
-        return next.isEmpty ? 0 : lost(before: next.lower)
-    }
+    /// How many messages were lost just before `next`, the first that is deliverable: since the last one delivered, or
+    /// since where the subscription was to begin.
+    public func dropped(before next: SequenceNumber) -> UInt64 { lost(before: next) }
 
     /// The terminal event that is due now: all that was taken is delivered or lost. It needs no credit.
     @inlinable @inline(__always)
@@ -194,23 +189,15 @@ public struct Subscription: ~Copyable, Sendable {
 
     // What happens
 
-    /// The subscriber asks for `n` more messages.
-    /// - Returns: false if n is 0, which is INVALID; nothing changes then.
-    public mutating func request(_ n: UInt32) -> Bool {
-        isOver ? n > 0 : credit.add(n)
-    }
-
     /// The topic now ends at `end` (exclusive). The messages up to there are pending until `settle()`.
     public mutating func appended(upTo end: SequenceNumber) {
         arrived = max(arrived, end)
     }
 
-    /// The first `count` messages of `deliverable` were handed over to the connection.
-    public mutating func handOver(_ count: Int) { handOver(count, of: deliverable) }
-
-    /// As `handOver`, for who has just asked for `deliverable`.
+    /// The first `count` messages of `range`, which is what was `deliverable`, were handed over to the connection. The
+    /// account is the caller's to charge.
     public mutating func handOver(_ count: Int, of range: SequenceRange) {
-        assert(range == deliverable)
+        assert(range == deliverable(range.count))
         precondition(count >= 0 && count <= range.count, "only what is deliverable can be handed over")
         guard count > 0 else { return }
         let n = UInt64(count)
@@ -220,7 +207,6 @@ public struct Subscription: ~Copyable, Sendable {
         if waited > 0 { waitingRanges.removeFirst(waited) }
         settled = settled.adding(n - waited)
         delivered += n
-        credit.spend(count)
     }
 
     /// What is pending could not be handed over: it waits now, as far as the overflow policy lets it.

@@ -103,9 +103,9 @@ final class EntryDelivery: ShardPart {
             }
             guard let run = entryRun(for: range.lower, as: .call, of: subscriber) else { return false }
             let (count, bytes) = run.entries(from: range.lower, most: range.count, room: room)
-            let dropped = subscriber.cursor.droppedBeforeNext
-            subscriber.cursor.handOver(count, of: range)
-            let credit = subscriber.cursor.credit
+            let dropped = subscriber.cursor.dropped(before: range.lower)
+            subscriber.handOver(count, of: range)
+            let credit = subscriber.credit
             let tail = SubscribeTail(
                 outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
                 epoch: mirror.epoch, dropped: dropped)

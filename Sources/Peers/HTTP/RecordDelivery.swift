@@ -50,7 +50,7 @@ extension EntryDelivery {
             plain.last.sequence = range.lower.value + UInt64(count) - 1
             plain.lastSign = now.monotonic
             given += bytes.count
-            subscriber.cursor.handOver(count, of: range)
+            subscriber.handOver(count, of: range)
             http.weigh(exchange)
             http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
@@ -66,7 +66,7 @@ extension EntryDelivery {
         _ exchange: Exchange, _ plain: PlainExchange
     ) {
         let loss = StreamLoss(
-            dropped: subscriber.cursor.droppedBeforeNext,
+            dropped: subscriber.cursor.dropped(before: sequence),
             restarts: plain.last.sequence == 0 && subscriber.hasUntoldGap)
         guard loss.dropped > 0 || loss.restarts else { return exchange.body.append(bytes, of: run) }
         let piece = subscriber.mirror.log.piece(of: sequence)

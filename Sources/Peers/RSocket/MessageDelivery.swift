@@ -35,7 +35,7 @@ final class MessageDelivery: ShardPart {
                 count = handOverFrames(piece.chunk, position, most, room: room, to: subscriber)
             }
             guard count > 0 else { return true }
-            subscriber.cursor.handOver(count, of: range)
+            subscriber.handOver(count, of: range)
             counters.delivered &+= UInt64(count)
             subscriber.mirror.delivered &+= UInt64(count)
             connections.flush(connection)
@@ -98,7 +98,7 @@ final class MessageDelivery: ShardPart {
         let connection = subscriber.connection
         var count = 0
         var left = room
-        var dropped = subscriber.cursor.droppedBeforeNext
+        var dropped = subscriber.cursor.dropped(before: chunk.first.advanced(by: position))
         while count < most, left > 0 {
             let entry = chunk.entry(position + count)
             let size = MessageMetadata.framed(payload: Int(entry.payload), carried: Int(entry.metadata))

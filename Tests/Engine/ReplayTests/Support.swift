@@ -1,5 +1,7 @@
 // What several suites use: a seeded generator, and short ways to write sequences.
 
+import ForebayWire
+
 @testable import Replay
 
 /// splitmix64: the same numbers for the same seed, everywhere.
@@ -37,7 +39,51 @@ func credit(_ n: UInt32, _ mode: Credit.Mode = .outstanding) -> Credit {
     return credit
 }
 
-extension Subscription {
+/// A cursor with an account of its own, as a subscription to one topic is driven. The tests hold both together against
+/// their models.
+struct Subscription: ~Copyable {
+    static let maxRanges = Replay.Subscription.maxRanges
+
+    private(set) var inner: Replay.Subscription
+    private(set) var credit: Credit
+
+    init(start: Start, window: SequenceRange, buffer: Int, overflow: Overflow, credit: Credit) {
+        inner = Replay.Subscription(start: start, window: window, buffer: buffer, overflow: overflow)
+        self.credit = credit
+    }
+
+    var deliverable: SequenceRange { inner.deliverable(credit.available) }
+    var droppedBeforeNext: UInt64 { deliverable.isEmpty ? 0 : inner.dropped(before: deliverable.lower) }
+    mutating func request(_ n: UInt32) -> Bool { inner.isOver ? n > 0 : credit.add(n) }
+    mutating func handOver(_ count: Int) {
+        inner.handOver(count, of: deliverable)
+        credit.spend(count)
+    }
+
+    var cursor: SequenceNumber { inner.cursor }
+    var joined: SequenceNumber { inner.joined }
+    var missedAtStart: UInt64 { inner.missedAtStart }
+    var delivered: UInt64 { inner.delivered }
+    var dropped: UInt64 { inner.dropped }
+    var droppedSinceDelivery: UInt64 { inner.droppedSinceDelivery }
+    var overflow: Overflow { inner.overflow }
+    var gapAtStart: Bool { inner.gapAtStart }
+    var waiting: Int { inner.waiting }
+    var waitingMessages: [SequenceRange] { inner.waitingMessages }
+    var newestWaiting: SequenceNumber? { inner.newestWaiting }
+    var limit: Int { inner.limit }
+    var isOver: Bool { inner.isOver }
+    var horizon: SequenceNumber? { inner.horizon }
+    var floor: SequenceNumber? { inner.floor }
+    var end: End? { inner.end }
+    mutating func appended(upTo end: SequenceNumber) { inner.appended(upTo: end) }
+    mutating func settle() { inner.settle() }
+    mutating func closeGaps() { inner.closeGaps() }
+    mutating func evict(before head: SequenceNumber) { inner.evict(before: head) }
+    mutating func topicEnded(_ how: TopicEnd, at end: SequenceNumber) { inner.topicEnded(how, at: end) }
+    mutating func fail(_ cause: OverflowCause) { inner.fail(cause) }
+    mutating func takeEnd() -> End? { inner.takeEnd() }
+
     /// The numbers of the messages that wait.
     var waitingSequences: [UInt64] { waitingMessages.flatMap { $0.lower.value..<$0.upper.value } }
 

@@ -291,7 +291,7 @@ extension TopicFigures {
 extension SubscriptionFigures {
     /// - Parameter connection: the id of its connection.
     init(_ subscriber: Subscriber, connection: String, now: Instant) {
-        let credit = subscriber.known { $0.credit } ?? subscriber.early
+        let credit = subscriber.credit
         let (lag, age) = subscriber.lag(now: now)
         self.init(
             id: subscriber.id, topic: subscriber.mirror.name, connection: connection,
@@ -329,6 +329,6 @@ extension Subscriber {
 
     var waitsFor: WaitsFor {
         guard hasJoined, cursor.waiting > 0 else { return .nothing }
-        return cursor.credit.available == 0 ? .credit : .socket
+        return credit.available == 0 ? .credit : .socket
     }
 }

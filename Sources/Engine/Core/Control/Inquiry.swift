@@ -234,7 +234,7 @@ final class Surveys: ShardPart {
 
     private func add(_ subscriber: Subscriber, to sums: inout SubscriptionSums, now: Instant) {
         sums.count = 1
-        let credit = subscriber.hasJoined ? subscriber.cursor.credit : subscriber.early
+        let credit = subscriber.credit
         if credit.isUnbounded { sums.unbounded = 1 } else { sums.outstanding = credit.outstanding }
         guard subscriber.hasJoined, subscriber.cursor.waiting > 0 else { return }
         sums.waiting = subscriber.cursor.waiting

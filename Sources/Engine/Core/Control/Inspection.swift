@@ -205,7 +205,7 @@ package final class Inspector: ShardPart {
     }
 
     private func figures(of subscriber: Subscriber) -> Inspection.Subscription {
-        let credit = subscriber.known { $0.credit } ?? subscriber.early
+        let credit = subscriber.credit
         return Inspection.Subscription(
             hasJoined: subscriber.hasJoined, epoch: subscriber.mirror.epoch,
             joined: subscriber.known { $0.joined.value } ?? 0, waiting: subscriber.known { $0.waitingMessages } ?? [],

@@ -157,7 +157,7 @@ extension Rank {
 
     /// The same as by its figures, without making them.
     init(_ subscriber: Subscriber, behind: UInt64, by order: Survey.Order) {
-        let credit = subscriber.known { $0.credit } ?? subscriber.early
+        let credit = subscriber.credit
         self.init(
             order, id: subscriber.id, topic: subscriber.mirror.name, behind: behind,
             waiting: subscriber.known { $0.waiting } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,

@@ -128,7 +128,8 @@ final class Publishing: ShardPart {
 
     /// Whether one more publish of `size` bytes might be parked.
     func checkParked(_ size: Int, of connection: Connection) throws(Refusal) {
-        guard connection.input.parkedBytes + size <= limits.parked, connection.input.parkedCount < limits.parkedCount else {
+        guard connection.input.parkedBytes + size <= limits.parked, connection.input.parkedCount < limits.parkedCount
+        else {
             reached(.parked)
             throw .rejected(
                 "This connection has \(counted(connection.input.parkedCount, "publish", "publishes")) waiting for an "

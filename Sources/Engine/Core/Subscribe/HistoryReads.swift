@@ -21,7 +21,7 @@ struct HistoryReads {
     /// it by now, are handed to `ready`.
     mutating func next(_ view: Mirror, ready: (Subscriber) -> Void) -> HistoryRequest? {
         while let subscriber = waiting.first {
-            let range = subscriber.isMember ? subscriber.cursor.deliverable : nil
+            let range = subscriber.isMember ? subscriber.cursor.deliverable(subscriber.credit.available) : nil
             guard let range, !range.isEmpty, !view.log.holds(range.lower) else {
                 waiting.popFirst()
                 subscriber.awaitsHistory = false

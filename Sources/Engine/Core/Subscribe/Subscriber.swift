@@ -8,8 +8,8 @@ final class Subscriber: BoundStream, Timed {
     let id: UInt64
     let options: SubscribeOptions
     let mirror: Mirror
-    /// What was asked for before the view was there.
-    var early: Credit
+    /// What was asked for and not yet received: an account that the cursor does not know of.
+    private(set) var credit: Credit
     /// The view is there, and the subscriber has its place in it.
     private(set) var hasJoined = false
     /// Where it stands, once it has joined. It lies in memory of its own and is used there: a field would be checked
@@ -56,7 +56,7 @@ final class Subscriber: BoundStream, Timed {
         self.id = id
         self.options = options
         self.mirror = mirror
-        early = credit
+        self.credit = credit
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
@@ -69,6 +69,17 @@ final class Subscriber: BoundStream, Timed {
         known { $0.delivered == 0 && (isOfOtherEpoch || $0.gapAtStart && $0.missedAtStart == 0) } ?? false
     }
 
+    /// Its client asks for `n` more messages.
+    /// - Returns: false if n is 0, which is INVALID; nothing changes then.
+    func request(_ n: UInt32) -> Bool { credit.add(n) }
+
+    /// The first `count` messages of `range`, which was `deliverable`, were handed over to its connection.
+    @inline(__always)
+    func handOver(_ count: Int, of range: SequenceRange) {
+        cursor.handOver(count, of: range)
+        credit.spend(count)
+    }
+
     /// What `read` finds in `cursor`; nil before there is one.
     func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
@@ -77,7 +88,7 @@ final class Subscriber: BoundStream, Timed {
     @inline(__always)
     func deliverable(in log: Log) -> SequenceRange? {
         while true {
-            let range = cursor.deliverable
+            let range = cursor.deliverable(credit.available)
             guard !range.isEmpty else { return nil }
             if range.lower >= log.head { return range }
             if mirror.isStored {

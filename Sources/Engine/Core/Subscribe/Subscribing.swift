@@ -77,14 +77,8 @@ final class Subscribing: ShardPart {
     }
 
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
-        let isValid: Bool
         subscriber.askedAt = now.monotonic
-        if subscriber.hasJoined {
-            isValid = subscriber.cursor.request(n)
-        } else {
-            isValid = subscriber.early.add(n)
-        }
-        guard isValid else {
+        guard subscriber.request(n) else {
             ends.fail(subscriber, .invalid("REQUEST_N of 0 is not allowed; ask for 1 or more."))
             return
         }
@@ -101,7 +95,7 @@ final class Subscribing: ShardPart {
         let start = isOtherEpoch ? .all : options.start
         let window = window(of: mirror)
         let cursor = Subscription(
-            start: start, window: window, buffer: options.buffer, overflow: options.overflow, credit: subscriber.early)
+            start: start, window: window, buffer: options.buffer, overflow: options.overflow)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
             ends.fail(subscriber, Refusal(.gap, Subscribing.gap(options, mirror, window, isOtherEpoch: isOtherEpoch)))
             return

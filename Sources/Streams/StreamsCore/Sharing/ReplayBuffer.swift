@@ -49,6 +49,7 @@ struct ReplayLane {
 /// holds no lock.
 struct ReplayBuffer<Value>: ~Copyable {
     private var cursor: Replay.Subscription
+    private var credit = Credit(mode: .outstanding)
     private var waiting = Queue<Value>()
     private var ready = Queue<Value>()
     /// Asked for, beyond what the cursor can count.
@@ -67,7 +68,7 @@ struct ReplayBuffer<Value>: ~Copyable {
         // Those it begins with are numbered as the latest; which of them they are is of no consequence.
         let range = SequenceRange(lower: next.advanced(by: -window.count), upper: next)
         cursor = Replay.Subscription(
-            start: .all, window: range, buffer: capacity, overflow: policy, credit: Credit(mode: .outstanding))
+            start: .all, window: range, buffer: capacity, overflow: policy)
         waiting = window
         told = next
         // `latest` begins with the last one only.
@@ -81,8 +82,7 @@ struct ReplayBuffer<Value>: ~Copyable {
         if further > .none { grant(&lane) }
         told = told.advanced(by: 1)
         cursor.appended(upTo: told)
-        if waiting.isEmpty, !cursor.deliverable.isEmpty {
-            cursor.handOver(1)
+        if waiting.isEmpty, handOver(most: 1) > 0 {
             letPass(&lane)
             return true
         }
@@ -120,13 +120,14 @@ struct ReplayBuffer<Value>: ~Copyable {
 
     /// Has the cursor know what passed.
     private mutating func tell(_ lane: inout ReplayLane) {
-        if lane.granted > 0 { _ = cursor.request(UInt32(lane.granted)) }
+        if lane.granted > 0 { _ = credit.add(UInt32(lane.granted)) }
         lane.granted = 0
         lane.known = lane.passing
         guard lane.passed > 0 else { return }
         told = told.advanced(by: lane.passed)
         cursor.appended(upTo: told)
-        cursor.handOver(lane.passed)
+        let count = handOver(most: lane.passed)
+        assert(count == lane.passed, "values passed that were not asked for")
         lane.passed = 0
     }
 
@@ -134,26 +135,37 @@ struct ReplayBuffer<Value>: ~Copyable {
     private mutating func grant(_ lane: inout ReplayLane) {
         if let figure = further.max {
             // One more, and it would be no limit to the cursor.
-            let room = Int(Credit.unbounded) - 1 - Int(clamping: cursor.credit.outstanding)
-            let count = cursor.credit.isUnbounded ? 0 : min(figure, room)
-            if count > 0 { _ = cursor.request(UInt32(count)) }
-            further = cursor.credit.isUnbounded ? .none : further - count
+            let room = Int(Credit.unbounded) - 1 - Int(clamping: credit.outstanding)
+            let count = credit.isUnbounded ? 0 : min(figure, room)
+            if count > 0 { _ = credit.add(UInt32(count)) }
+            further = credit.isUnbounded ? .none : further - count
         } else {
-            _ = cursor.request(Credit.unbounded)
+            _ = credit.add(Credit.unbounded)
             further = .none
         }
-        while !cursor.deliverable.isEmpty {
-            let count = cursor.deliverable.count
+        while true {
+            let count = handOver(most: .max)
+            if count == 0 { break }
             for _ in 0..<count { if let value = waiting.popFirst() { ready.append(value) } }
-            cursor.handOver(count)
         }
         letPass(&lane)
     }
 
+    /// Has the cursor hand over what it may, at most so many. Returns how many.
+    private mutating func handOver(most: Int) -> Int {
+        let range = cursor.deliverable(credit.available)
+        let count = min(range.count, most)
+        if count > 0 {
+            cursor.handOver(count, of: range)
+            credit.spend(count)
+        }
+        return count
+    }
+
     private mutating func letPass(_ lane: inout ReplayLane) {
         lane.isClear = waiting.isEmpty && !hasEnded && cursor.end == nil
-        lane.passing = lane.isClear ? cursor.credit.available : 0
-        lane.known = cursor.credit.isUnbounded ? .max : lane.passing
+        lane.passing = lane.isClear ? credit.available : 0
+        lane.known = credit.isUnbounded ? .max : lane.passing
     }
 
     // Out
