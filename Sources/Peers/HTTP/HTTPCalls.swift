@@ -1,5 +1,5 @@
-// HTTPRequests: what a peer's HTTP/2 asks of the engine: which exchange it is about, and what a gRPC call asks for. A
-// call begins with its head; what it asks for comes in its messages.
+// HTTPCalls: what calls of gRPC ask of the engine, on exchanges that HTTPInputs finds. A call begins with its head; what
+// it asks for comes in its messages.
 
 import Bytes
 import ForebayWire
