@@ -1,5 +1,5 @@
-// Liveness: when a connection's peer was heard of last, and since when it leaves its answers unread. All moments are on the
-// monotonic clock.
+// Liveness: when a connection's peer was heard of last, and since when it leaves its answers unread. All moments are on
+// the monotonic clock.
 
 struct Liveness {
     /// Since when SETUP, or what HTTP begins with, could have come.

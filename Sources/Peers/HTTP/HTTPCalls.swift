@@ -1,5 +1,5 @@
-// HTTPCalls: what calls of gRPC ask of the engine, on exchanges that HTTPInputs finds. A call begins with its head; what
-// it asks for comes in its messages.
+// HTTPCalls: what calls of gRPC ask of the engine, on exchanges that HTTPInputs finds. A call begins with its head;
+// what it asks for comes in its messages.
 
 import Bytes
 import ForebayWire

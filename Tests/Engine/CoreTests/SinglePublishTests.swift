@@ -246,7 +246,8 @@ import Testing
         #expect(broker.shards[shards - 1].counters.fireDropped == 1)
         for client in [one, two] {
             let connection = broker.shards[client.shard].find(client.id)!
-            #expect(connection.input.parkedCount == 0 && connection.input.parkedBytes == 0 && connection.streams.isEmpty)
+            #expect(
+                connection.input.parkedCount == 0 && connection.input.parkedBytes == 0 && connection.streams.isEmpty)
             #expect(connection.rsocket.streamCount == 0)
         }
     }

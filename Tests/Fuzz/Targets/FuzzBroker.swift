@@ -250,7 +250,8 @@ final class FuzzBroker {
     private func check(_ connection: Connection) {
         mustHold(connection.streams.count <= limits.streamsPerConnection + 1, "there are too many streams")
         mustHold(connection.input.parkedBytes >= 0 && connection.input.forwarded >= 0, "more is settled than was sent")
-        mustHold(connection.input.parkedCount <= limits.parkedCount, "\(connection.input.parkedCount) publishes are parked")
+        mustHold(
+            connection.input.parkedCount <= limits.parkedCount, "\(connection.input.parkedCount) publishes are parked")
         // A buffer grows by doubling, and what comes in one read may be held whole.
         let held = connection.http?.bufferedBytes ?? connection.rsocket.bufferedBytes
         mustHold(held <= 4 * limits.reassembly + (64 << 10), "a connection holds \(held) bytes")
