@@ -1,6 +1,8 @@
 // Commands: the table of what `forebay` can do. Parsing, `-h`, the manual page and the completions of shells read it;
 // nothing else describes an option.
 
+import ForebayWire
+
 enum Command: Equatable {
     case sub, pub, topics, topicInfo, topicComplete, topicFail, topicDelete, subs, conns, closeConnection
     case closeSubscription, top, ping, bench, completion, manual, contextAdd, contextUse, contextRemove, contextList
@@ -44,7 +46,13 @@ let commonOptions: [OptionSpec] = [
 private let credits: ClosedRange<UInt64> = 1...0x7fff_ffff
 private let counts: ClosedRange<UInt64> = 1...UInt64(Int64.max)
 
-let overflowPolicies = ["drop-oldest", "drop-newest", "replace-newest", "latest", "fail", "block"]
+let overflowPolicies = Overflow.allCases.map(\.name)
+
+/// What the policies are, the default first.
+private func overflowHelp(_ standard: Overflow) -> String {
+    let others = overflowPolicies.filter { $0 != standard.name }
+    return "what happens when they are more: \(standard.name) (default), \(others.joined(separator: ", "))"
+}
 
 let commandTable: [CommandSpec] = [
     subSpec, pubSpec,
@@ -206,8 +214,7 @@ private let subSpec = CommandSpec(
             help: "how many messages may wait for credit; default 1024"),
         OptionSpec(
             name: "overflow", value: "POLICY", kind: .choice(overflowPolicies),
-            help: "what happens when they are more: drop-oldest (default), drop-newest, replace-newest, latest, fail, "
-                + "block"),
+            help: overflowHelp(.dropOldest)),
         OptionSpec(
             name: "meta", kind: .flag,
             help: "ask for sequence, timestamp and drops, and show them"),
@@ -311,8 +318,7 @@ private let benchSpec = CommandSpec(
             help: "how many messages may wait for a subscriber; default 1024"),
         OptionSpec(
             name: "overflow", value: "POLICY", kind: .choice(overflowPolicies),
-            help: "what happens when they are more: block (default), drop-oldest, drop-newest, replace-newest, latest, "
-                + "fail"),
+            help: overflowHelp(.block)),
         OptionSpec(name: "ack", kind: .flag, help: "have each message acknowledged"),
     ],
     examples: [

@@ -1,4 +1,4 @@
-// Settlement: before an input is dealt with, everything that it touched is settled. Topics advance their views, views
+// Settlement: once an input is dealt with, everything that it touched is settled. Topics advance their views, views
 // tell their owners how far they are, connections that have room again are fed; each of these may touch others.
 
 import Replay

@@ -16,7 +16,7 @@ public final class Shard {
 
     let context: ShardContext
     let parts: ShardParts
-    // Those that each write takes, without a way to them.
+    // Parts that every write uses, at hand.
     private let inputs: ConnectionInputs
     private let settlement: Settlement
 

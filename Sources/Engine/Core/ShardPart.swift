@@ -1,6 +1,6 @@
-// ShardPart: what all parts of a shard have in common. A part owns its state, privately, and is given the context and
-// the parts below it when it is made. Where a part below has to call one above – a stream ends, and those that stand
-// behind it have to know – the reference is named under "above" and set by the shard when all parts are there.
+// ShardPart: what most parts of a shard have in common. A part owns its state and is given the context, and the parts
+// below it, when it is made. Where it has to call one above – a stream ends, and those that stand behind it have to
+// know – the reference is named under "Above" and set by `ShardParts` when all parts are there.
 
 import Bytes
 import Replay

@@ -52,7 +52,7 @@ final class ShardParts {
 }
 
 extension ShardParts {
-    /// What has the state: no part of it calls another but for those below.
+    /// What has the state, and permissions.
     struct Tables {
         let timers: Timers
         let auditLog: AuditLog

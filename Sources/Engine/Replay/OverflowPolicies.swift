@@ -67,3 +67,13 @@ extension WaitingRanges {
         }
     }
 }
+
+extension Overflow {
+    /// What waits may lie in several ranges.
+    var leavesGaps: Bool {
+        switch self {
+        case .dropNewest, .replaceNewest: true
+        case .dropOldest, .latest, .fail, .block: false
+        }
+    }
+}

@@ -227,8 +227,7 @@ public struct Subscription: ~Copyable, Sendable {
     /// below the next one, without gaps, so that they make up one range. What was lost is told before the first of
     /// them. To be called when nothing is pending.
     public mutating func closeGaps() {
-        // Under the others there are none.
-        if overflow == .dropNewest || overflow == .replaceNewest { waitingRanges.closeGaps(below: settled) }
+        if overflow.leavesGaps { waitingRanges.closeGaps(below: settled) }
     }
 
     /// The log lost its messages before `head` for want of bytes: those that waited or were pending are lost. Under

@@ -118,13 +118,14 @@ final class ConnectionTicks: ShardPart {
         let silent = now.monotonic - connection.liveness.lastHeard
         if silent >= connection.liveness.lifetime {
             let seconds = connection.liveness.lifetime / Limits.second
+            let remedy = connection.http == nil ? "send KEEPALIVE" : "send PING now and then"
             reached(connection.http == nil ? .lifetime : .httpSilence)
             if connection.session != nil {
                 return resumption.unplug(connection, reason: "nothing was heard of it", now: now)
             }
             connectionEnds.fatal(
                 connection,
-                ConnectionFault(.failed, "Nothing was heard for the lifetime of \(seconds) s; send KEEPALIVE."),
+                ConnectionFault(.failed, "Nothing was heard for the lifetime of \(seconds) s; \(remedy)."),
                 now: now)
             return
         }

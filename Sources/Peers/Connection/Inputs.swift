@@ -39,11 +39,6 @@ final class ConnectionInputs: ShardPart {
         super.init(context)
     }
 
-    /// As `admit`; nil if it is refused.
-    func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
-        try? admit(peer: peer, face: face, now: now)
-    }
-
     /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `face`.
     func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
         guard !draining else { throw .draining }
@@ -81,12 +76,6 @@ final class ConnectionInputs: ShardPart {
         connection.isSecured = true
         if connection.http != nil { connection.principal = authorization.unasked(connection.certificate) }
         counters.handshakes &+= 1
-    }
-
-    /// The connection could not be secured, and is gone.
-    func notSecured(_ id: ConnectionID, reason: String, now: Instant) {
-        counters.handshakeFailures &+= 1
-        lost(id, reason: reason, now: now)
     }
 
     /// Bytes arrived. They are not kept beyond the call.

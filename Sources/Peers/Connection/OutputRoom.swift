@@ -26,7 +26,6 @@ final class OutputFeeding: ShardPart {
     static let subscriptionQuantum = 64 << 10
 
     func feedRoomy(_ connection: Connection, now: Instant) {
-        connection.isRoomy = false
         guard !connection.isClosed else { return }
         feedHungry(connection, now: now)
         if let http = connection.http { feedCrowded(http, now: now) }

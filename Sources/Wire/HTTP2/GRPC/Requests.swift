@@ -93,7 +93,8 @@ private struct OpenFields {
                 "Open.buffer is \(buffer), and \(SubscribeOpen.largestBuffer) is the most; 0 is the default.")
         }
         guard let overflow = UInt8(exactly: overflow).flatMap(Overflow.init(rawValue:)) else {
-            throw .invalid("Open.overflow is \(overflow), which is not known; use one of 0 to 5.")
+            throw .invalid(
+                "Open.overflow is \(overflow), which is not known; use one of 0 to \(Overflow.allCases.count - 1).")
         }
         var open = SubscribeOpen()
         open.topic = topic
