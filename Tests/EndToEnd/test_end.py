@@ -47,6 +47,14 @@ def test_fail_by_a_channels_error(a, b, topic):
     assert info["state"] == "failed" and "the sensor is gone" in info["error"]
 
 
+def test_fail_by_a_channels_error_without_a_text(a, b, topic):
+    sub = a.subscribe(topic)
+    a.joined(topic, 1)
+    b.channel(f"{topic}?complete=true", b"1").fail("")
+    assert sub.data(1) == numbers(1, 1)
+    assert sub.end() == failed("the publisher failed")
+
+
 def test_complete_by_control(a, b, topic):
     sub = a.subscribe(topic)
     a.joined(topic, 1)

@@ -10,7 +10,8 @@ extension Topic {
             if !channel.isParked, !channel.isRemoved { finish(channel, now: now) }
         case .failed(let reason):
             remove(channel)
-            if channel.options.completesTopic { finish(.failed(reason), now: now) }
+            let told = reason.isEmpty ? "the publisher failed" : reason
+            if channel.options.completesTopic { finish(.failed(told), now: now) }
         case .cancelled:
             remove(channel)
             if channel.options.lossFailsTopic { finish(.failed("the publisher cancelled"), now: now) }
