@@ -108,5 +108,4 @@ final class Logins: ShardPart {
             turnAway(connection, refusal, now: now)
         }
     }
-
 }

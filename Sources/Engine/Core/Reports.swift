@@ -6,7 +6,6 @@
 //     view moved, event, loss ─▶ pending ──nothing under way──▶ report ──▶ heard ──▶ the next one
 
 final class Reports: ShardPart {
-
     /// Bytes of events that wait for one shard, and what each is charged beside its own.
     static let eventBytes = 1 << 20
     static let eventOverhead = 64

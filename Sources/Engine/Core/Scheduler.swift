@@ -140,5 +140,4 @@ final class Scheduler: ShardPart {
         case .unacknowledged: memory.used > memory.limit ? connections.bound : 0
         }
     }
-
 }

@@ -3,9 +3,7 @@
 import ForebayWire
 import Replay
 
-/// What a shard is to look at when time has passed.
 final class Timers: ShardPart {
-
     static let interval: UInt64 = Limits.second / 4
 
     var topics = TimerQueue<Topic>()

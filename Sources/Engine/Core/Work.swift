@@ -78,7 +78,7 @@ struct Work {
     mutating func feed(most: Int) {
         for _ in 0..<most {
             guard let subscriber = starved.popFirst() else { return }
-            _ = forms.append(subscriber)
+            forms.append(subscriber)
         }
     }
 
@@ -97,38 +97,38 @@ struct Work {
     mutating func getInLine(_ connection: Connection) {
         guard !connection.input.isBehind else { return }
         connection.input.isBehind = true
-        _ = backlog.append(connection)
+        backlog.append(connection)
     }
 
     /// A view has members left to bring up to the log's end.
     mutating func advanceLater(_ view: Mirror) {
         guard !view.isInLine else { return }
         view.isInLine = true
-        _ = views.append(view)
+        views.append(view)
     }
 
     /// Making a subscription's next message in its form would take this turn too long.
     mutating func makeLater(for subscriber: Subscriber) {
         guard !subscriber.awaitsForm else { return }
         subscriber.awaitsForm = true
-        _ = forms.append(subscriber)
+        forms.append(subscriber)
     }
 
     /// There is no memory for a subscription's next message in its form.
     mutating func makeWhenThereIsMemory(for subscriber: Subscriber) {
         guard !subscriber.awaitsForm else { return }
         subscriber.awaitsForm = true
-        _ = starved.append(subscriber)
+        starved.append(subscriber)
     }
 
     /// A topic has publishers left to refuse.
-    mutating func refuseLater(_ topic: Topic) { _ = topics.append(topic) }
+    mutating func refuseLater(_ topic: Topic) { topics.append(topic) }
 
     /// A connection has streams left to end.
     mutating func endLater(_ connection: Connection) {
         guard !connection.isEnding else { return }
         connection.isEnding = true
-        _ = endings.append(connection)
+        endings.append(connection)
     }
 }
 

@@ -80,5 +80,4 @@ final class ConnectionUsers: ShardPart {
             }
         }
     }
-
 }

@@ -282,5 +282,4 @@ final class ConnectionInputs: ShardPart {
         resume(connection, now: now)
         feeding.fill(connection, now: now)
     }
-
 }

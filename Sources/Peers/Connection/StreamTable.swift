@@ -1,7 +1,6 @@
 // StreamTable: what stands behind the streams of a shard's connections, by handles that other shards know, too.
 
 final class StreamTable: ShardPart {
-
     private var table = Slab<BoundStream>()
 
     var count: Int { table.count }

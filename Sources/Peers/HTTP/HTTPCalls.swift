@@ -241,5 +241,4 @@ final class HTTPCalls: ShardPart {
         httpResponses.finish(exchange, error.status, error.message)
         count(RefusalReason(error.status))
     }
-
 }

@@ -3,7 +3,6 @@
 import ForebayWire
 
 final class Authorization: ShardPart {
-
     init(_ context: ShardContext, access: AccessTable) {
         self.access = access
         super.init(context)

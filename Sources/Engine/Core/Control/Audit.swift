@@ -15,7 +15,6 @@ public struct Caller: Sendable, Equatable {
 }
 
 final class AuditLog: ShardPart {
-
     /// Tells of a deed; `fields` say to what, or whom, it was done.
     private func audit(_ deed: String, _ caller: Caller?, _ fields: [LogField]) {
         var line: [LogField] = []

@@ -45,7 +45,6 @@ public enum PublishLoss: Int, TallyKey {
         case .invalid, .beyondCredit, .notFound, .gap, .overflow, .cutOff: self = .invalid
         }
     }
-
 }
 
 extension ShardCounters {

@@ -58,7 +58,6 @@ public enum RefusalReason: Int, TallyKey {
         case .cutOff: "cut-off"
         }
     }
-
 }
 
 /// The limits that tell when they are reached, by the names that `Limits` has for them.
@@ -105,5 +104,4 @@ public enum LimitReached: Int, TallyKey {
         case .events: "events"
         }
     }
-
 }
