@@ -63,8 +63,8 @@ final class Scheduler: ShardPart {
             }
             if let topic = work.topics.popFirst() {
                 left -= 1
-                topic.refuseSomePublishers()
-                if topic.refused == nil { ownership.forgetIfUnused(topic) }
+                topic.publishers.refuseSome()
+                if topic.publishers.refusal == nil { ownership.forgetIfUnused(topic) }
             }
             if let connection = work.backlog.popFirst() {
                 left -= 1
@@ -106,7 +106,7 @@ final class Scheduler: ShardPart {
             left -= 1
             switch sweep.reason {
             case .settings: topics.held(at: sweep.place)?.retain(now: now)
-            case .drainingTopics: topics.held(at: sweep.place)?.refusePublishers(Refusal.draining)
+            case .drainingTopics: topics.held(at: sweep.place)?.publishers.refuse(Refusal.draining)
             case .drainingConnections: connections.at(sweep.place).map { connectionEnds.drain($0, now: now) }
             case .unacknowledged: connections.at(sweep.place).map { resumption.giveUpUnacknowledged(of: $0, now: now) }
             case .countingUnread: connections.at(sweep.place).map { unreadRelief.countUnread(of: $0) }

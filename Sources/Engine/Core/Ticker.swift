@@ -116,7 +116,8 @@ final class Ticker: ShardPart {
     /// Returns how many channels and publishes were looked at.
     private func tick(_ topic: Topic, most: Int, now: Instant) -> Int {
         let visited = topic.tick(most: most, now: now)
-        if let since = topic.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle {
+        if let since = topic.usage.idleSince, !TopicName.isSystem(topic.name), now.monotonic - since >= limits.topicIdle
+        {
             // A deleted one lives on while somebody waits for its messages.
             let isNamed = topics.hasName(topic)
             ownership.remove(topic)

@@ -50,7 +50,7 @@ import Testing
         peer.say(stream, (0...Int(credit)).map { TestGRPC.item("m\($0)") })
         #expect(peer[stream].grants().map(\.accepted).max() == UInt64(buffer))
         let topic = broker.shards.lazy.compactMap { $0.topics["t"] }.first!
-        #expect(topic.overshoot == 0 && topic.room.reserved == 0)
+        #expect(topic.publishers.overshoot == 0 && topic.publishers.room.reserved == 0)
         subscriber.requestN(1)
         peer.read()
         #expect(peer[stream].grants().reduce(0) { $0 + $1.granted } == 1)
@@ -156,7 +156,8 @@ import Testing
         let texts = reader[subscription].texts()
         #expect(texts == texts.indices.map(String.init) && texts.count < 10)
         #expect(peer[stream].grants().last?.accepted == UInt64(texts.count), "what was accepted is acknowledged")
-        #expect(peer.face!.exchangeCount == 0 && broker.shards[0].topics.all.allSatisfy { $0.channels.isEmpty })
+        #expect(
+            peer.face!.exchangeCount == 0 && broker.shards[0].topics.all.allSatisfy { $0.publishers.channels.isEmpty })
     }
 
     @Test(arguments: [0, 1]) func publishesWaitForRoomAndAreAnsweredThen(_ shard: Int) {

@@ -127,12 +127,12 @@ import Testing
         for number in 1...9 { publisher.fire("t", "\(number)") }
         broker.commit()
         let topic = try #require(broker.shards[0].topics["t"])
-        #expect((topic.retained.value, topic.oldest.value) == (8, 2))
+        #expect((topic.retained.value, topic.window.oldest.value) == (8, 2))
         #expect(topic.log.memory == 0)
         slow.requestN(100)
         while !broker.reads.isEmpty { broker.bring(most: 3) }
         #expect(slow.received() == (1...9).map { "1:\($0)" })
-        #expect(topic.oldest.value == 8)
+        #expect(topic.window.oldest.value == 8)
         #expect(broker.trimmed == 8)
     }
 }

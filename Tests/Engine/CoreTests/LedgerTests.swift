@@ -299,11 +299,11 @@ private final class Scenario {
             for place in 0..<shard.connections.bound { if let it = shard.connections.at(place) { check(it) } }
             for topic in shard.topics.all { check(topic, on: shard) }
             for channel in shard.parts.requests.intake.channels.values {
-                #expect(channel.topic.channels[channel.key] === channel)
+                #expect(channel.topic.publishers.channels[channel.key] === channel)
             }
             for mirror in shard.views.attached {
                 let owner = broker.shards[mirror.owner].topics[epoch: mirror.epoch]
-                #expect(owner?.mirrors.contains { $0.shard == shard.index } == true && !mirror.isEmpty)
+                #expect(owner?.views.links.contains { $0.shard == shard.index } == true && !mirror.isEmpty)
             }
         }
         for account in subscribers where account.lost > 0 || account.end?.contains("overflow: bytes") == true {
@@ -313,7 +313,7 @@ private final class Scenario {
             else { continue }
             // Only the byte limit takes from these, and from `block` only what it joined with.
             let mayBeEvicted = !isBlock || account.route.contains("replay=") || account.route.contains("from=")
-            #expect(mayBeEvicted && topic.lost > SequenceNumber(1), "\(account.name) lost \(account.lost)")
+            #expect(mayBeEvicted && topic.window.lost > SequenceNumber(1), "\(account.name) lost \(account.lost)")
         }
         for account in publishers where account.isChannel && !account.isOver && !account.isComplete {
             // Who does not read may not know yet of credit, or that the channel is gone.
@@ -335,7 +335,8 @@ private final class Scenario {
         let bound = connection?.http?.exchange(of: account.stream)?.bound
         let known = connection?.rsocket.handle(of: account.stream).flatMap { shard.streams.at(Int($0)) }
         guard let stream = bound ?? known else { return nil }
-        return broker.shards.lazy.flatMap(\.topics.all).compactMap { $0.channels[shard.streams.key(stream)] }.first
+        return broker.shards.lazy.flatMap(\.topics.all).compactMap { $0.publishers.channels[shard.streams.key(stream)] }
+            .first
     }
 
     private func check(_ connection: Connection) {
@@ -356,14 +357,18 @@ private final class Scenario {
     }
 
     private func check(_ topic: Topic, on shard: Shard) {
-        #expect(topic.room.reserved == topic.channels.all.reduce(0) { $0 + $1.reserved })
-        for channel in topic.channels.all {
-            #expect(topic.channels[channel.key] === channel)
-            #expect(channel.reserved >= 0 && channel.reserved <= channel.outstanding + (channel.awaitsFirst ? 1 : 0))
-            #expect(channel.line == .starved || channel.outstanding > 0 || channel.isParked)
+        #expect(topic.publishers.room.reserved == topic.publishers.channels.all.reduce(0) { $0 + $1.reserved })
+        for channel in topic.publishers.channels.all {
+            #expect(topic.publishers.channels[channel.key] === channel)
+            #expect(
+                channel.reserved >= 0 && channel.reserved <= channel.outstanding + (channel.first == .awaited ? 1 : 0))
+            #expect(channel.isStarved || channel.outstanding > 0 || channel.isParked)
         }
-        #expect(topic.line.starvedCount == topic.channels.all.count { $0.outstanding == 0 && !$0.isParked })
-        #expect(topic.mirrors.allSatisfy { broker.shards[$0.shard].views[epoch: topic.epoch] != nil })
-        #expect(!topic.isDirty && (topic.room.floor != nil || topic.log.bytes <= topic.retention.bytes))
+        #expect(
+            topic.publishers.room.line.starvedCount
+                == topic.publishers.channels.all.count { $0.outstanding == 0 && !$0.isParked })
+        #expect(topic.views.links.allSatisfy { broker.shards[$0.shard].views[epoch: topic.epoch] != nil })
+        #expect(
+            !topic.isDirty && (topic.publishers.room.floor != nil || topic.log.bytes <= topic.window.retention.bytes))
     }
 }

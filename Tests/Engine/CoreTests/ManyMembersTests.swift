@@ -19,21 +19,21 @@ import Testing
         let broker = TestBroker()
         let client = crowd("t", broker)
         let topic = broker.shards[0].topics["t"]!
-        #expect(topic.subscriptions == many)
+        #expect(topic.views.subscriptions == many)
         let publisher = broker.connect()
         publisher.publish("t", "a", stream: 1)
         #expect(client.received().count == many)
         publisher.publish("t", "b", stream: 3)
-        #expect(topic.delivered == UInt64(many))
-        #expect(topic.mirrors[0].progress.seen == topic.log.end)
+        #expect(topic.views.delivered == UInt64(many))
+        #expect(topic.views.links[0].progress.seen == topic.log.end)
         #expect(client.received().isEmpty)
         // Nobody needs the first one any more, and all the second one, until the last has it.
         for index in 0..<many {
-            #expect(topic.mirrors[0].progress.needed == SequenceNumber(2))
+            #expect(topic.views.links[0].progress.needed == SequenceNumber(2))
             client.requestN(1, stream: UInt32(2 * index + 1))
         }
         #expect(client.received().count == many)
-        #expect(topic.mirrors[0].progress.needed == topic.log.end)
+        #expect(topic.views.links[0].progress.needed == topic.log.end)
     }
 
     @Test func publishersGoOnAsSoonAsTheLastOfManyBlockersAsks() {
@@ -94,6 +94,6 @@ import Testing
             #expect(shards == 2 || messages.count == published - joined[stream]!)
         }
         let topic = broker.shards.compactMap { $0.topics["t"] }[0]
-        #expect(topic.mirrors[0].progress.seen == topic.log.end && topic.subscriptions == joined.count)
+        #expect(topic.views.links[0].progress.seen == topic.log.end && topic.views.subscriptions == joined.count)
     }
 }

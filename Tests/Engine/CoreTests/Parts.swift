@@ -31,3 +31,8 @@ extension Shard {
     func isSweeping(_ reason: Sweep.Reason) -> Bool { parts.turn.scheduler.isSweeping(reason) }
     var pages: ListPages { parts.requests.listings.pages }
 }
+
+extension Channel {
+    /// It is in line for credit, and has none.
+    var isStarved: Bool { if case .starved = turn { true } else { false } }
+}

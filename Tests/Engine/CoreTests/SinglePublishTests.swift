@@ -38,7 +38,7 @@ import Testing
                 }
             }
             let topic = broker.shards[0].topics["t"]!
-            #expect(topic.published == UInt64(asked + buffer) && topic.overshoot == 0)
+            #expect(topic.published == UInt64(asked + buffer) && topic.publishers.overshoot == 0)
             subscriber.requestN(10)
             #expect(subscriber.received() == texts.prefix(asked + buffer).map { "1:" + $0 })
         }

@@ -29,7 +29,7 @@ import Testing
         let (broker, shard, _) = broker()
         var limits = Limits()
         limits.retain = 7
-        func adopted() -> Int { shard.topics.all.count { $0.retention.messages == 7 } }
+        func adopted() -> Int { shard.topics.all.count { $0.window.retention.messages == 7 } }
         shard.adopt(limits, now: broker.now)
         #expect(shard.hasWork && adopted() == Work.sweep)
         broker.runAll()
@@ -143,7 +143,7 @@ import Testing
         reader.subscribe("t?overflow=block&buffer=1", n: 1)
         let publisher = broker.connect()
         for stream in 0..<3 { publisher.publish("t", "x", stream: UInt32(2 * stream + 1)) }
-        #expect(shard.topics.all.contains { $0.parked.count == 1 })
+        #expect(shard.topics.all.contains { $0.publishers.parked.count == 1 })
         broker.advance(seconds: 0.5)
         #expect(shard.timers.topics.deadline! > broker.now.monotonic + 5 * Limits.second)
         #expect(shard.timers.blockers.deadline! > broker.now.monotonic + 20 * Limits.second)
@@ -190,11 +190,11 @@ import Testing
         let publisher = broker.connect()
         for stream in 0..<2000 { publisher.channel("t", "x", n: 9, stream: UInt32(2 * stream + 1)) }
         let topic = shard.topics.all.first { $0.name == "t" }!
-        #expect(topic.room.reserved > 0)
+        #expect(topic.publishers.room.reserved > 0)
         broker.now.monotonic += Limits.second + 1
         let now = broker.now.monotonic
         #expect(topic.tick(most: 10, now: broker.now) == 10)
-        #expect(topic.room.reserved > 0 && topic.deadline(now: now) <= now)
+        #expect(topic.publishers.room.reserved > 0 && topic.deadline(now: now) <= now)
         for _ in 0..<9 { shard.fire(now: broker.now) }
         #expect(topic.deadline(now: broker.now.monotonic) > broker.now.monotonic)
     }

@@ -204,13 +204,13 @@ import Testing
         } else {
             topic.finish(.completed, now: broker.now)
         }
-        #expect(shard.hasWork && topic.channels.count >= 1000 - 2 * Work.endings)
+        #expect(shard.hasWork && topic.publishers.channels.count >= 1000 - 2 * Work.endings)
         // One that is not told yet finds out when it goes on.
         let other = broker.connect()
         other.channel("t", "x")
         #expect(other.received().contains { $0.contains("!") } != isDeleted)
         broker.runAll()
-        #expect(topic.channels.isEmpty && !shard.hasWork)
+        #expect(topic.publishers.channels.isEmpty && !shard.hasWork)
         #expect(client.received().count { $0.contains("!") } == 1000)
         #expect(shard.topics.count == 2, "a deleted one is forgotten, but there are a new one and that of the events")
     }
@@ -241,7 +241,7 @@ import Testing
         let topic = try #require(shard.topics["t"])
         shard.parts.requests.connectionEnds.fatal(
             connection, RSocketError(code: .connectionError, message: "test", scope: .connection), now: broker.now)
-        #expect(shard.hasWork && topic.channels.count > 0)
+        #expect(shard.hasWork && topic.publishers.channels.count > 0)
         topic.finish(.completed, now: broker.now)
         broker.runAll()
         #expect(client.received() == ["0:! 101 test"])

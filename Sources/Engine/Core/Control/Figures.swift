@@ -269,22 +269,23 @@ public struct ConnectionSums: Sendable {
 
 extension TopicFigures {
     init(_ topic: Topic, now: Instant) {
+        let publishers = topic.publishers
         var error: String?
         if case .failed(let reason) = topic.state { error = reason }
         self.init(
-            name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.madeAt, now.monotonic),
+            name: topic.name, epoch: topic.epoch, age: now.monotonic - Swift.min(topic.usage.madeAt, now.monotonic),
             state: topic.state.name, error: error, first: topic.retained.value,
-            next: topic.committed.value, retained: topic.committed - topic.retained, retention: topic.retention,
+            next: topic.committed.value, retained: topic.committed - topic.retained, retention: topic.window.retention,
             bytes: topic.log.bytes,
-            memory: topic.log.memory, subscriptions: topic.subscriptions, publishers: topic.channels.count,
-            published: topic.published, delivered: topic.delivered, dropped: topic.dropped,
+            memory: topic.log.memory, subscriptions: topic.views.subscriptions, publishers: publishers.channels.count,
+            published: topic.published, delivered: topic.views.delivered, dropped: topic.views.dropped,
             fireDropped: topic.losses.dropped, refused: topic.losses.refused, short: topic.losses.short,
             lostSince: topic.losses.shortAt == 0 ? nil : now.monotonic - Swift.min(topic.losses.shortAt, now.monotonic),
-            lag: topic.committed - topic.mirrors.reduce(topic.committed) { Swift.min($0, $1.progress.needed) },
-            activity: topic.activity, overshoot: topic.overshoot, parked: topic.parked.count,
-            parkedBytes: topic.parked.bytes, blockedPublishers: topic.blockedCount,
-            blocked: topic.blocked(now: now.monotonic),
-            blockedNow: topic.blockedSince.map { now.monotonic - Swift.min($0, now.monotonic) } ?? 0)
+            lag: topic.committed - topic.views.needed(atMost: topic.committed),
+            activity: topic.activity, overshoot: publishers.overshoot, parked: publishers.parked.count,
+            parkedBytes: publishers.parked.bytes, blockedPublishers: publishers.blockedCount,
+            blocked: publishers.blocked.total(now: now.monotonic),
+            blockedNow: publishers.blocked.current(now: now.monotonic))
     }
 }
 

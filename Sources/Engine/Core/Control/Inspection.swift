@@ -182,15 +182,17 @@ package final class Inspector: ShardPart {
     }
 
     private func figures(of topic: Topic) -> Inspection.Topic {
-        Inspection.Topic(
+        let room = topic.publishers.room
+        return Inspection.Topic(
             name: topic.name, epoch: topic.epoch, isNamed: topics.hasName(topic), state: topic.state.name,
             head: topic.log.head.value, end: topic.log.end.value,
-            committed: topic.commits?.committed.value, kept: topic.oldest.value, retained: topic.retained.value,
-            lost: topic.lost.value, shed: (topic.shed.before.value, topic.shed.used),
-            forgotten: topic.forgotten.value, bytes: topic.log.bytes,
-            memory: topic.log.memory, horizon: topic.room.horizon?.value, isBlocked: topic.room.floor != nil,
-            parked: topic.parked.count, reserved: topic.room.reserved,
-            channels: topic.channelsInOrder.map {
+            committed: topic.window.commits?.committed.value, kept: topic.window.oldest.value,
+            retained: topic.retained.value,
+            lost: topic.window.lost.value, shed: (topic.window.shed.before.value, topic.window.shed.used),
+            forgotten: topic.window.forgotten.value, bytes: topic.log.bytes,
+            memory: topic.log.memory, horizon: room.horizon?.value, isBlocked: room.floor != nil,
+            parked: topic.publishers.parked.count, reserved: room.reserved,
+            channels: topic.publishers.channels.inOrder.map {
                 Inspection.Channel(
                     shard: $0.key.shard, place: $0.key.handle.index, generation: $0.key.handle.generation,
                     outstanding: $0.outstanding, reserved: $0.reserved, accepted: $0.accepted)

@@ -61,7 +61,7 @@ extension Inspector {
     package func add(to tally: inout MemoryTally) {
         for topic in topics.all {
             tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
-            tally.add(parked: topic.parked.memory)
+            tally.add(parked: topic.publishers.parked.memory)
         }
         for mirror in views.named { tally.add(mirror.log.allPieces) }
         for mirror in views.attached {

@@ -87,7 +87,7 @@ final class Events: ShardPart {
         guard let topic = try? ownership.topic(named: name, for: nil, now: now) else { return }
         object.withUnsafeBytes { payload in
             let charge = Log.charge(payload: payload.count, metadata: 0)
-            topic.append(metadata: nil, payload: payload, charge: charge, now: now)
+            topic.publishers.append(metadata: nil, payload: payload, charge: charge, now: now)
         }
     }
 }

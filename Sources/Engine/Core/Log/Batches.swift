@@ -39,6 +39,16 @@ struct MessageBatch: Sendable {
         return size
     }
 
+    /// What the first message is charged in a log; nil if there is none.
+    var firstCharge: Int? {
+        var charge: Int?
+        forEach { metadata, payload in
+            charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
+            return false
+        }
+        return charge
+    }
+
     mutating func removeAll() {
         bytes.removeAll(keepingCapacity: false)
         count = 0

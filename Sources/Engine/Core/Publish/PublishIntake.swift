@@ -29,8 +29,8 @@ final class PublishIntake: ShardPart {
     func open(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
         do throws(Refusal) {
             let topic = try ownership.topic(named: request.name, for: request.account, now: now)
-            topic.publish(key, request, now: now)
-            if request.isChannel, let channel = topic.channels[key] { bind(channel, now: now) }
+            topic.publishers.publish(key, request, now: now)
+            if request.isChannel, let channel = topic.publishers.channels[key] { bind(channel, now: now) }
         } catch {
             losses.refusedPublish(error, of: request.name)
             notices.tell(key, .refused(error))
@@ -49,13 +49,13 @@ final class PublishIntake: ShardPart {
     func take(_ batch: MessageBatch, from key: StreamKey, now: Instant) {
         guard let channel = channels[key] else { return }
         batch.forEach { metadata, payload in
-            channel.topic.item(channel, metadata: metadata, payload: payload, now: now)
+            channel.topic.publishers.item(channel, metadata: metadata, payload: payload, now: now)
         }
     }
 
     func take(_ batch: FrameBatch, from key: StreamKey, now: Instant) {
         guard let channel = channels[key] else { return }
-        batch.withRun { channel.topic.items(channel, $0, now: now) }
+        batch.withRun { channel.topic.publishers.items(channel, $0, now: now) }
     }
 
     func takeFire(_ batch: MessageBatch, name: String, _ account: Account?, now: Instant) {
@@ -66,7 +66,7 @@ final class PublishIntake: ShardPart {
             return losses.dropped(PublishLoss(error), of: name, count: batch.count)
         }
         batch.forEach { metadata, payload in
-            topic.fire(metadata: metadata, payload: payload, now: now)
+            topic.publishers.fire(metadata: metadata, payload: payload, now: now)
             return true
         }
     }
@@ -77,11 +77,11 @@ final class PublishIntake: ShardPart {
     /// The publisher's half of a channel on another shard, or its only publish, is over.
     func ended(_ key: StreamKey, of name: String, _ end: PublisherEnd, now: Instant) {
         guard let channel = channels[key] else {
-            topics[name]?.withdraw(key, now: now)
+            topics[name]?.publishers.withdraw(key, now: now)
             return
         }
-        channel.topic.ended(channel, end, now: now)
+        channel.topic.publishers.ended(channel, end, now: now)
         // A complete channel whose first message is parked lives on until that is appended.
-        if channel.topic.channels[key] == nil { channels[key] = nil }
+        if channel.topic.publishers.channels[key] == nil { channels[key] = nil }
     }
 }

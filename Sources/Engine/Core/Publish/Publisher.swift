@@ -35,23 +35,7 @@ final class Publisher: BoundStream {
     var early = MessageBatch()
     /// Its turn to have tokens for the credit that it was granted; nil if it waits for none.
     var tokenTurn: TurnQueue<Publisher>.Ticket?
-    /// Messages that may come and were paid for, and the bytes that they were expected to have.
-    var paid = 0
-    var paidBytes = 0
-    /// Bytes of a recent message, smoothed; what the next ones are expected to have.
-    private(set) var typical = Publisher.unknownSize
-    static let unknownSize = 1024
-
-    /// Larger ones count at once, smaller ones slowly.
-    func observe(_ size: Int) {
-        typical = size > typical ? size : Swift.max(1, typical - (typical - size) / 8)
-    }
-
-    /// A first message that is not known yet was paid for.
-    func prepay() {
-        paid += 1
-        paidBytes += Publisher.unknownSize
-    }
+    var prepaid = Prepaid()
 
     init(
         name: String, owner: Int, isChannel: Bool, parkedBytes: Int, credit: Credit, connection: Connection,

@@ -53,7 +53,7 @@ final class Publishing: ShardPart {
             return losses.dropped(.rate, of: target)
         }
         if target.owner == index {
-            try ownership.topic(of: target, for: connection.meter?.account, now: now).fire(
+            try ownership.topic(of: target, for: connection.meter?.account, now: now).publishers.fire(
                 metadata: metadata, payload: payload, now: now)
         } else {
             if let refusal = relief.forwardRefusal(to: target.name) { throw refusal }
@@ -79,8 +79,8 @@ final class Publishing: ShardPart {
                 || users.meter(connection, stream).map { rateLimiter.take(Swift.max(1, size), $0, now: now) } ?? true
             if isPaid, target.owner == index {
                 let topic = try ownership.topic(of: target, for: users.meter(connection, stream)?.account, now: now)
-                if topic.commits == nil,
-                    let sequence = try topic.place(metadata: metadata, payload: payload, now: now)
+                if !topic.isStored,
+                    let sequence = try topic.publishers.place(metadata: metadata, payload: payload, now: now)
                 {
                     responses.sayPublished(sequence, epoch: topic.epoch, on: connection, stream: stream)
                     connection.close(stream: stream)
@@ -115,7 +115,7 @@ final class Publishing: ShardPart {
             try authorization.expect(.publish, name, of: users.principal(of: connection, stream), at: connection.peer)
             try checkParked((payload?.count ?? 0) + (metadata?.count ?? 0), of: connection)
             // The first message needs no credit, so it is paid for as a single one is.
-            let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Publisher.unknownSize
+            let size = payload.map { Swift.max(1, $0.count + (metadata?.count ?? 0)) } ?? Prepaid.unknownSize
             let isPaid =
                 !rateLimiter.isLimited
                 || users.meter(connection, stream).map { rateLimiter.take(size, $0, now: now) } ?? true
@@ -166,7 +166,7 @@ final class Publishing: ShardPart {
             if let meter = publisher.meter { park(publisher, request, meter, now: now) }
             return
         }
-        if payload == nil, rateLimiter.isLimited { publisher.prepay() }
+        if payload == nil, rateLimiter.isLimited { publisher.prepaid.addFirst() }
         submit(publisher, request, now: now)
     }
 
@@ -190,7 +190,7 @@ final class Publishing: ShardPart {
         if publisher.owner != index {
             forwarding.gather(publisher, metadata: metadata, payload: payload)
         } else if let channel = publisher.channel {
-            _ = channel.topic.item(channel, metadata: metadata, payload: payload, now: now)
+            channel.topic.publishers.item(channel, metadata: metadata, payload: payload, now: now)
         }
     }
 
@@ -211,7 +211,7 @@ final class Publishing: ShardPart {
             reading.forward(batch.weight, of: publisher.connection)
             send(.frames(streams.key(publisher), publisher.connection.id, batch), to: publisher.owner)
         } else if let channel = publisher.channel {
-            channel.topic.items(channel, run, now: now)
+            channel.topic.publishers.items(channel, run, now: now)
         }
     }
 
@@ -221,9 +221,9 @@ final class Publishing: ShardPart {
         sendOutgoing(publisher)
         if publisher.owner == index {
             if let channel = publisher.channel {
-                channel.topic.ended(channel, end, now: now)
+                channel.topic.publishers.ended(channel, end, now: now)
             } else {
-                topics[publisher.name]?.withdraw(streams.key(publisher), now: now)
+                topics[publisher.name]?.publishers.withdraw(streams.key(publisher), now: now)
             }
         } else {
             send(.publisherEnded(streams.key(publisher), name: publisher.name, end), to: publisher.owner)

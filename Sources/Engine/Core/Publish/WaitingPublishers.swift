@@ -82,7 +82,7 @@ extension Publishing: RateLimitedPublishers {
         request.message = message
         let isComplete = request.complete
         if publisher.early.count > 0 { request.complete = false }
-        if message.count == 0 { publisher.prepay() }
+        if message.count == 0 { publisher.prepaid.addFirst() }
         submit(publisher, request, now: now)
         let early = publisher.early
         guard early.count > 0 else { return }

@@ -111,29 +111,25 @@ final class Meter {
         if let rate = rates.bytes {
             let there = account.bytes.bucket.available(at: now, rate)
             guard there > 0 else { return 0 }
-            count = Swift.min(count, Swift.max(1, there / publisher.typical))
+            count = Swift.min(count, Swift.max(1, there / publisher.prepaid.typical))
         }
         if let rate = rates.messages {
             count = account.messages.update { [count] in $0.takeUpTo(count, at: now, rate) }
         }
         guard count > 0 else { return 0 }
-        publisher.paid += count
+        var bytes = 0
         if let rate = rates.bytes {
-            let bytes = count * publisher.typical
-            account.bytes.update { $0.owe(bytes, at: now, rate) }
-            publisher.paidBytes += bytes
+            bytes = count * publisher.prepaid.typical
+            account.bytes.update { [bytes] in $0.owe(bytes, at: now, rate) }
         }
+        publisher.prepaid.add(count, bytes: bytes)
         return count
     }
 
     /// Messages of a channel came; what they cost beyond what was paid for them is owed, and what they cost less is
     /// put back.
     func charge(_ count: Int, bytes: Int, to publisher: Publisher, _ rates: PublishRates, now: UInt64) {
-        let paid = Swift.min(count, publisher.paid)
-        let paidBytes = paid > 0 ? publisher.paidBytes * paid / publisher.paid : 0
-        publisher.paid -= paid
-        publisher.paidBytes -= paidBytes
-        publisher.observe(bytes / Swift.max(1, count))
+        let (paid, paidBytes) = publisher.prepaid.use(count, bytes: bytes)
         if let rate = rates.messages, count > paid {
             account.messages.update { $0.owe(count - paid, at: now, rate) }
         }
@@ -149,8 +145,7 @@ final class Meter {
 
     /// What was paid for messages that will not come.
     func refund(_ publisher: Publisher, _ rates: PublishRates) {
-        let (count, bytes) = (publisher.paid, publisher.paidBytes)
-        (publisher.paid, publisher.paidBytes) = (0, 0)
+        let (count, bytes) = publisher.prepaid.takeAll()
         if count > 0, let rate = rates.messages { account.messages.update { $0.putBack(count, rate) } }
         if bytes > 0, let rate = rates.bytes { account.bytes.update { $0.putBack(bytes, rate) } }
     }
@@ -161,7 +156,7 @@ final class Meter {
     }
 
     private func tokensDue(_ rates: PublishRates) -> UInt64 {
-        let size = parked.first.map { $0.message.firstSize ?? Publisher.unknownSize } ?? 1
+        let size = parked.first.map { $0.message.firstSize ?? Prepaid.unknownSize } ?? 1
         let messages = rates.messages.map { account.messages.bucket.ready(1, $0) } ?? 0
         let bytes = rates.bytes.map { account.bytes.bucket.ready(size, $0) } ?? 0
         return Swift.max(messages, bytes)

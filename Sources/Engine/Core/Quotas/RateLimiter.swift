@@ -129,14 +129,14 @@ final class RateLimiter {
 
     /// Messages of a channel came.
     func charge(_ count: Int, _ bytes: Int, to publisher: Publisher, now: Instant) {
-        guard rates.isLimited || publisher.paid > 0, let meter = publisher.meter else { return }
+        guard rates.isLimited || publisher.prepaid.count > 0, let meter = publisher.meter else { return }
         meter.charge(count, bytes: bytes, to: publisher, rates, now: now.monotonic)
     }
 
     /// A publisher is gone: it waits for nothing, and what it paid for and did not use is its user's again.
     func end(_ publisher: Publisher) {
         guard let meter = publisher.meter else { return }
-        if publisher.paid > 0 { meter.refund(publisher, rates) }
+        if publisher.prepaid.count > 0 { meter.refund(publisher, rates) }
         guard let turn = publisher.tokenTurn else { return }
         publisher.tokenTurn = nil
         meter.channels.withdraw(turn)
@@ -174,7 +174,7 @@ final class RateLimiter {
         _ meter: Meter, _ left: inout Int, _ publishers: some RateLimitedPublishers, now: Instant
     ) {
         while left > 0, let waiting = meter.parked.first {
-            let size = waiting.message.firstSize ?? Publisher.unknownSize
+            let size = waiting.message.firstSize ?? Prepaid.unknownSize
             if !meter.isTouched { touched.append(meter) }
             guard meter.take(size, rates, now: now.monotonic) == nil else { return }
             left -= 1

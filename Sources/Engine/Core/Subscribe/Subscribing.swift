@@ -205,9 +205,9 @@ final class Subscribing: ShardPart {
         let mirror = Mirror(name: name, owner: owner, views: views, log: topic.log, end: topic.committed)
         mirror.epoch = topic.epoch
         mirror.state = topic.visibleState
-        mirror.lost = topic.lost
-        mirror.isStored = topic.stored != nil
-        mirror.typical = topic.room.typical
+        mirror.lost = topic.window.lost
+        mirror.isStored = topic.isStored
+        mirror.typical = topic.publishers.room.typical
         mirror.isAttached = true
         views.insert(mirror)
         topic.link(index)

@@ -10,6 +10,14 @@ struct ChannelTable {
     /// One of them; nil if there is none. Inputs that are the same give the same one.
     var any: Channel? { all.last }
 
+    /// All of them, in the same order in every run.
+    var inOrder: [Channel] {
+        all.sorted {
+            ($0.key.shard, $0.key.handle.index, $0.key.handle.generation)
+                < ($1.key.shard, $1.key.handle.index, $1.key.handle.generation)
+        }
+    }
+
     subscript(key: StreamKey) -> Channel? { byKey[key] }
 
     mutating func insert(_ channel: Channel) {

@@ -3,6 +3,13 @@
 // nothing, however many there are.
 
 struct CreditLine {
+    /// A channel's place in one of the two queues.
+    enum Turn {
+        case none
+        case starved(TurnQueue<Channel>.Ticket)
+        case low(TurnQueue<Channel>.Ticket)
+    }
+
     private var starved = TurnQueue<Channel>()
     private var low = TurnQueue<Channel>()
     /// Channels with no more credit than this want some.
@@ -12,20 +19,18 @@ struct CreditLine {
     var starvedCount: Int { starved.count }
     var count: Int { starved.count + low.count }
 
-    /// A channel's credit has changed, or whether it waits with its first message.
+    /// A channel's credit has changed, or whether it wants some.
     mutating func update(_ channel: Channel) {
-        let line: Channel.Line =
-            if channel.isRemoved || channel.isParked || channel.isComplete { .none } else if channel.outstanding == 0 {
-                .starved
-            } else if channel.outstanding <= threshold { .low } else { .none }
-        guard line != channel.line else { return }
-        leave(channel)
-        channel.line = line
-        switch line {
-        case .none: break
-        case .starved: channel.ticket = starved.append(channel)
-        case .low: channel.ticket = low.append(channel)
+        let isStarved = channel.wantsCredit && channel.outstanding == 0
+        let isLow = channel.wantsCredit && !isStarved && channel.outstanding <= threshold
+        switch channel.turn {
+        case .none where !isStarved && !isLow: return
+        case .starved where isStarved: return
+        case .low where isLow: return
+        case .none, .starved, .low: leave(channel)
         }
+        if isStarved { channel.turn = .starved(starved.append(channel)) }
+        if isLow { channel.turn = .low(low.append(channel)) }
     }
 
     /// The one whose turn it is, if what it has is at most `threshold`. It leaves the line.
@@ -33,16 +38,18 @@ struct CreditLine {
         self.threshold = threshold
         while let channel = starved.first ?? low.first {
             leave(channel)
-            channel.line = .none
             if channel.outstanding <= threshold { return channel }
         }
         return nil
     }
 
     private mutating func leave(_ channel: Channel) {
-        guard let ticket = channel.ticket else { return }
-        if channel.line == .starved { starved.withdraw(ticket) } else { low.withdraw(ticket) }
-        channel.ticket = nil
+        switch channel.turn {
+        case .none: break
+        case .starved(let ticket): starved.withdraw(ticket)
+        case .low(let ticket): low.withdraw(ticket)
+        }
+        channel.turn = .none
     }
 }
 

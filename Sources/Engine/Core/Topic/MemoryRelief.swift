@@ -133,7 +133,7 @@ final class MemoryRelief {
         let count = topics.heldBound
         let end = Swift.min(count, topicPlace + MemoryRelief.topicsPerLook)
         let some = (topicPlace..<end).compactMap { topics.held(at: $0) }
-            .sorted { ($0.lastUsed, $0.epoch) < ($1.lastUsed, $1.epoch) }
+            .sorted { ($0.usage.lastUsed, $0.epoch) < ($1.usage.lastUsed, $1.epoch) }
         topicPlace = end >= count ? 0 : end
         for topic in some {
             guard memory.used > goal else { return topicPlace == 0 }
@@ -163,25 +163,5 @@ final class MemoryRelief {
             last.formsPlace = view.formsPlace
         }
         view.formsPlace = -1
-    }
-}
-
-extension Topic {
-    /// Bytes that cannot be given up for new messages.
-    var unsheddable: Int { (room.held(log) ?? 0) + parked.memory }
-
-    /// Loses its oldest messages until its log, with the chunk that it begins next, takes at most `share` bytes of
-    /// memory, whoever waits for them, unless a `block` subscription does.
-    func shed(to share: Int, now: Instant) {
-        let most = share - share / 4
-        if stored != nil { return giveBack(to: most, now: now) }
-        guard log.memory > most else { return }
-        let within = log.firstWithin(memory: most)
-        let first = Swift.min(within, room.floor ?? within)
-        let waiting = Swift.max(log.head, mirrors.reduce(first) { Swift.min($0, $1.progress.needed) })
-        if waiting < first { ownership.auditLog.warn(ofShedding: first - waiting, of: name) }
-        lose(before: first, to: .memory, now: now)
-        log.releaseLastChunk()
-        log.limitChunks(to: share / 4)
     }
 }

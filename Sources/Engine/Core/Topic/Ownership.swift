@@ -73,8 +73,8 @@ final class TopicOwnership: ShardPart {
                         epoch: topic.epoch, state: topic.visibleState, head: topic.log.head, end: topic.committed,
                         charged: topic.log.charged(before: topic.committed),
                         pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
-                        retained: topic.retained, lost: topic.lost, isStored: topic.stored != nil,
-                        typical: topic.room.typical)), to: shard)
+                        retained: topic.retained, lost: topic.window.lost, isStored: topic.isStored,
+                        typical: topic.publishers.room.typical)), to: shard)
         } catch {
             send(.attachRefused(name: name, error), to: shard)
         }

@@ -7,53 +7,6 @@
 
 import Replay
 
-/// One publishing channel as its topic's owner sees it.
-final class Channel {
-    let key: StreamKey
-    /// Held until the channel is removed from it.
-    let topic: Topic
-    let options: PublishOptions
-    let connection: ConnectionID
-    /// Granted and not yet used.
-    var outstanding = 0
-    /// The part of `outstanding` that room is reserved for, until `reservedUntil`; one more with a first message that
-    /// is yet to come.
-    var reserved = 0
-    var reservedUntil: UInt64 = 0
-    var accepted: UInt64 = 0
-    /// In the log and not yet committed.
-    var uncommitted = 0
-    /// Why it has ended, told once everything of it is committed.
-    var refusal: Refusal?
-    var last = SequenceNumber(0)
-    /// Accepted since the last acknowledgement was told.
-    var hasNews = false
-    /// Its topic has removed it.
-    var isRemoved = false
-    /// Its place in the list of its topic.
-    var place = -1
-    /// It is in line for credit, in which of the topic's two queues.
-    var line = Line.none
-    var ticket: TurnQueue<Channel>.Ticket?
-    /// Its place among the topic's reservations.
-    var reservation: TurnQueue<Reservations.Entry>.Ticket?
-    /// The first message waits for room.
-    var isParked = false
-    /// Opened without a message: the first one needs no credit, and waits for room as one that opens a channel does.
-    var awaitsFirst = false
-    /// The publisher's half is complete; the channel ends when nothing of it is parked.
-    var isComplete = false
-
-    enum Line { case none, starved, low }
-
-    init(key: StreamKey, topic: Topic, options: PublishOptions, connection: ConnectionID) {
-        self.key = key
-        self.topic = topic
-        self.options = options
-        self.connection = connection
-    }
-}
-
 struct Room {
     /// What `block` subscriptions allow: the smallest horizon. Nil when there is none.
     private(set) var horizon: SequenceNumber?
@@ -62,7 +15,10 @@ struct Room {
     /// What the topic had been charged before `floor`, so that nothing has to be looked up for each message.
     private var chargedBeforeFloor: UInt64 = 0
     /// Reserved by unexpired grants.
-    var reserved = 0
+    private(set) var reserved = 0
+    /// Channels that want credit.
+    var line = CreditLine()
+    private var reservations = Reservations()
     /// A recent message's charge in bytes, smoothed; what a grant is expected to bring.
     private(set) var typical = 1024
 
@@ -106,21 +62,67 @@ struct Room {
     func largestGrant(messages: Int, bytes: Int) -> Int {
         Swift.max(1, Swift.min(messages, bytes / typical))
     }
-}
 
-extension Topic {
-    /// Room that is neither used nor reserved.
-    var freeRoom: Int { room.messages(log: log, byteLimit: retention.bytes) }
+    // Grants
 
-    /// Whether a message needs no room that somebody reserved or waits for.
-    func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
+    /// Grants a channel that wants credit up to its share.
+    /// - Parameters:
+    ///   - share: messages that each channel may have now.
+    ///   - most: messages that one channel may have at any time.
+    ///   - free: messages that there is room for.
+    /// - Returns: the credit, and the room that it takes; nil if the channel has its share. It is in line again when
+    ///   it uses some of it.
+    mutating func grant(
+        to channel: Channel, share: Int, most: Int, free: Int, now: UInt64
+    ) -> (credit: Int, room: Int)? {
+        // What was granted earlier and lost its reservation counts against the share: an idle channel gathers none.
+        let target = Swift.min(most, share + channel.reserved)
+        let count = Swift.min(target - Swift.max(channel.outstanding, channel.reserved), free)
+        guard count > 0 else { return nil }
+        // A first message that is yet to come spends no credit, but takes room. One alone is granted all the same, as
+        // a publisher that waits for credit before the first message would wait for ever.
+        let isFirst = channel.first == .awaited && channel.reserved <= channel.outstanding && horizon != nil
+        let credit = isFirst && count > 1 ? count - 1 : count
+        channel.outstanding += credit
+        channel.reserved += count
+        channel.reservedUntil = now + Limits.grantReservation
+        reservations.note(channel)
+        reserved += count
+        line.update(channel)
+        return (credit, count)
+    }
 
-    /// Whether a message goes beyond what late use of grants may add to the byte limit.
-    func isFarBeyond(_ charge: Int) -> Bool { room.held(log).map { $0 + charge > 2 * retention.bytes } ?? false }
+    /// Messages came that were granted.
+    mutating func spend(_ count: Int, of channel: Channel) {
+        assert(count <= channel.outstanding)
+        channel.outstanding -= count
+        release(count, of: channel)
+        if channel.outstanding <= line.threshold { line.update(channel) }
+    }
 
-    /// Whether a message fits between what cannot be evicted and the byte limit.
-    func bytesFit(_ charge: Int) -> Bool {
-        guard let held = room.held(log) else { return true }
-        return held + charge <= retention.bytes
+    /// Room that a channel had reserved is used, or free again.
+    mutating func release(_ count: Int, of channel: Channel) {
+        let given = Swift.min(channel.reserved, count)
+        channel.reserved -= given
+        reserved -= given
+        assert(reserved >= 0)
+    }
+
+    /// When the first reservation may end, on the monotonic clock; nil if there is none.
+    var deadline: UInt64? { reservations.deadline }
+
+    /// Returns false if none has ended.
+    mutating func endReservation(now: UInt64) -> Bool {
+        guard let channel = reservations.takeEnded(now: now) else { return false }
+        release(channel.reserved, of: channel)
+        return true
+    }
+
+    /// A channel is removed from its topic.
+    mutating func withdraw(_ channel: Channel) {
+        assert(channel.isRemoved)
+        line.update(channel)
+        reservations.withdraw(channel)
+        release(channel.reserved, of: channel)
     }
 }

@@ -43,29 +43,3 @@ struct StoredLog {
         return Swift.max(kept, mark?.sequence ?? log.head)
     }
 }
-
-extension Topic {
-    /// The oldest message that there is, in memory or in the store.
-    var oldest: SequenceNumber { stored?.kept ?? log.head }
-
-    /// The store need not keep messages before `sequence`.
-    func trim(before sequence: SequenceNumber) {
-        guard stored?.trim(before: sequence) == true else { return }
-        log.evict(before: sequence)
-        ownership.effects.store.append(.trim(topic: epoch, before: sequence))
-    }
-
-    /// Messages leave memory but for the newest `most` bytes of it, what is not committed, and what `block`
-    /// subscriptions wait for.
-    func unload(to most: Int) {
-        guard let floor = room.floor else { return }
-        stored?.evict(log, before: Swift.min(log.firstWithin(memory: most), floor))
-    }
-
-    /// As `unload`, here and on other shards: memory is short.
-    func giveBack(to most: Int, now: Instant) {
-        let before = log.head
-        unload(to: most)
-        if log.head > before { tellForgotten(now: now) }
-    }
-}

@@ -95,7 +95,9 @@ final class TopicTable {
     /// Forgets a topic without a name, once nobody waits for its messages and its publishers know of its end. Returns
     /// whether it did.
     func forgetIfUnused(_ topic: Topic) -> Bool {
-        guard !hasName(topic), topic.mirrors.isEmpty, topic.refused == nil, topic.isCommitted else { return false }
+        guard !hasName(topic), topic.views.isEmpty, topic.publishers.refusal == nil, topic.window.isCommitted else {
+            return false
+        }
         byEpoch[topic.epoch] = nil
         if let place = topic.held { held.remove(place) }
         topic.held = nil

@@ -1,0 +1,21 @@
+// BlockedTime: for how long publishers of a topic have had to wait for room.
+
+struct BlockedTime {
+    /// On the monotonic clock; nil while none waits.
+    private(set) var since: UInt64?
+    /// Nanoseconds, before that.
+    private var before: UInt64 = 0
+
+    /// Returns whether that is a change.
+    mutating func note(_ isBlocked: Bool, now: UInt64) -> Bool {
+        guard isBlocked != (since != nil) else { return false }
+        before = total(now: now)
+        since = isBlocked ? now : nil
+        return true
+    }
+
+    /// Nanoseconds in all.
+    func total(now: UInt64) -> UInt64 { before &+ current(now: now) }
+    /// Nanoseconds since it began last; 0 while none waits.
+    func current(now: UInt64) -> UInt64 { since.map { now - Swift.min($0, now) } ?? 0 }
+}

@@ -1,0 +1,96 @@
+// RetainedWindow: the messages of a topic that its owner holds, and which of them are replayed to new subscriptions.
+//
+//     oldest       lost, forgotten        retained          committed      log.end
+//       |  someone waits for them  |  too old for replay | replayed | not yet visible |
+//
+// It only keeps account. The topic decides when messages go, and informs its views of that.
+
+import Replay
+
+struct RetainedWindow {
+    let log: Log
+    /// Nil for a topic in memory.
+    var commits: CommitLine?
+    var stored: StoredLog?
+    /// The settings' figures for the topic.
+    private(set) var retention: Retention
+    /// History before this is not replayed: it is too old, or memory was short.
+    private(set) var forgotten = SequenceNumber(1)
+    /// How old messages are; kept while `retention.age` is not 0.
+    private var ages = AgeMarks()
+    /// Messages before this were lost to the byte limit.
+    private(set) var lost = SequenceNumber(1)
+    /// Those of them that were lost as memory was short, and bytes of memory that were used then.
+    private(set) var shed = (before: SequenceNumber(1), used: 0)
+
+    init(_ log: Log, _ retention: Retention, isStored: Bool) {
+        self.log = log
+        self.retention = retention
+        guard isStored else { return }
+        commits = CommitLine(end: log.end)
+        stored = StoredLog()
+    }
+
+    /// Messages before this are visible to subscribers and acknowledged to publishers.
+    var committed: SequenceNumber { commits?.committed ?? log.end }
+    var isCommitted: Bool { committed == log.end }
+    /// The oldest message that there is, in memory or in the store.
+    var oldest: SequenceNumber { stored?.kept ?? log.head }
+    /// The oldest message retained for replay.
+    var retained: SequenceNumber {
+        let committed = committed
+        let newest = committed.advanced(by: -Swift.min(retention.messages, committed - oldest))
+        return Swift.max(newest, Swift.min(forgotten, committed))
+    }
+    /// The first sequence from which the log fits into its byte limit.
+    var firstWithinLimit: SequenceNumber {
+        stored?.firstWithin(retention.bytes, log) ?? log.firstWithin(retention.bytes)
+    }
+
+    /// Messages before `sequence` are not replayed any more. Returns false if that is nothing new.
+    @discardableResult
+    mutating func forget(before sequence: SequenceNumber) -> Bool {
+        assert(sequence <= log.end)
+        guard sequence > forgotten else { return false }
+        forgotten = sequence
+        return true
+    }
+
+    /// Gives up the head of the log, whoever waits for it.
+    /// - Parameter used: bytes of memory in use, where that is why.
+    mutating func lose(before sequence: SequenceNumber, memory used: Int?) {
+        assert(sequence > oldest && sequence <= log.end)
+        lost = sequence
+        if let used { shed = (sequence, used) }
+        log.evict(before: sequence)
+    }
+
+    /// Takes new figures on. What was let go under the former ones does not come back.
+    mutating func retain(_ retention: Retention, now: Instant) {
+        forget(before: retained)
+        let hadAge = self.retention.age > 0
+        self.retention = retention
+        if !hadAge, retention.age > 0 { ages.begin(with: log, now: now) }
+    }
+
+    // Age
+
+    /// Messages may have come.
+    mutating func noteAge(now: UInt64) {
+        if retention.age > 0 { ages.note(end: log.end, age: retention.age, now: now) }
+    }
+
+    /// Forgets messages that are too old by now. Returns whether there were any.
+    mutating func forgetOld(now: UInt64) -> Bool {
+        guard retention.age > 0 else { return false }
+        noteAge(now: now)
+        guard let old = ages.takeOld(age: retention.age, now: now), old > oldest else { return false }
+        return forget(before: old)
+    }
+
+    /// When messages may have become too old, on the monotonic clock; nil if never.
+    func ageDeadline(now: UInt64) -> UInt64? {
+        guard retention.age > 0, Swift.max(forgotten, oldest) < log.end else { return nil }
+        return now + Swift.max(Timers.interval, retention.age / AgeMarks.count)
+    }
+}

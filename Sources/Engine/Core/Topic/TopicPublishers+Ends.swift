@@ -1,0 +1,159 @@
+// TopicPublishers+Ends: acknowledgements to publishers, and the ends of channels and of all that publish.
+
+import Replay
+
+extension TopicPublishers {
+    // Acknowledgements
+
+    func accepted(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber) {
+        if topic.awaitCommit({ $0.add(channel, count, upTo: sequence) }) { return }
+        acknowledge(channel, count, upTo: sequence)
+    }
+
+    /// A publish that waited alone is in the log.
+    func accepted(_ key: StreamKey, at sequence: SequenceNumber) {
+        if topic.awaitCommit({ $0.add(key, at: sequence) }) { return }
+        acknowledge(key, at: sequence)
+    }
+
+    private func acknowledge(_ channel: Channel, _ count: Int, upTo sequence: SequenceNumber) {
+        channel.accepted += UInt64(count)
+        channel.last = sequence
+        guard !channel.hasNews else { return }
+        channel.hasNews = true
+        news.append(channel)
+    }
+
+    private func acknowledge(_ key: StreamKey, at sequence: SequenceNumber) {
+        ownership.notices.tell(key, .acknowledged(sequence: sequence, epoch: topic.epoch, accepted: 1))
+    }
+
+    /// The messages that these waited for are committed.
+    func committed(_ waiting: [CommitLine.Waiting], now: Instant) {
+        var committed: [Channel] = []
+        for (sequence, publisher) in waiting {
+            switch publisher {
+            case .single(let key): acknowledge(key, at: sequence)
+            case .channel(let channel, let count):
+                channel.uncommitted -= count
+                assert(channel.uncommitted >= 0)
+                acknowledge(channel, count, upTo: sequence)
+                if channel.uncommitted == 0 { committed.append(channel) }
+            }
+        }
+        for channel in committed { endCommitted(channel, now: now) }
+    }
+
+    /// All of a channel is committed: its end is due if that waited.
+    private func endCommitted(_ channel: Channel, now: Instant) {
+        switch channel.state {
+        case .open, .removed(nil): break
+        case .complete: if !channel.isParked { finish(channel, now: now) }
+        case .removed(let refusal?):
+            channel.state = .removed(nil)
+            sendNews(of: channel)
+            ownership.notices.tell(channel.key, .refused(refusal))
+        }
+    }
+
+    /// Acknowledges what channels sent.
+    func sendNews() {
+        var next = 0
+        // Others may have news meanwhile.
+        while next < news.count {
+            if !news[next].isRemoved { sendNews(of: news[next]) }
+            next += 1
+        }
+        if next > 0 { news.removeAll(keepingCapacity: true) }
+    }
+
+    private func sendNews(of channel: Channel) {
+        guard channel.hasNews else { return }
+        channel.hasNews = false
+        ownership.notices.tell(
+            channel.key, .acknowledged(sequence: channel.last, epoch: topic.epoch, accepted: channel.accepted))
+    }
+
+    // Ends of channels
+
+    func ended(_ channel: Channel, _ end: PublisherEnd, now: Instant) {
+        switch end {
+        case .completed:
+            guard case .open = channel.state else { break }
+            channel.state = .complete
+            if !channel.isParked { finish(channel, now: now) }
+        case .failed(let reason):
+            remove(channel)
+            let told = reason.isEmpty ? "the publisher failed" : reason
+            if channel.options.completesTopic { topic.finish(.failed(told), now: now) }
+        case .cancelled:
+            remove(channel)
+            if channel.options.lossFailsTopic { topic.finish(.failed("the publisher cancelled"), now: now) }
+        case .lost:
+            remove(channel)
+            if channel.options.lossFailsTopic { topic.finish(.failed("the publisher's connection was lost"), now: now) }
+        }
+        topic.noteUse(now)
+    }
+
+    /// All of a complete channel is appended; it is over once that is committed.
+    func finish(_ channel: Channel, now: Instant) {
+        assert(channel.isComplete && !channel.isParked)
+        guard channel.uncommitted == 0 else { return room.line.update(channel) }
+        sendNews(of: channel)
+        remove(channel)
+        ownership.notices.tell(channel.key, .finished)
+        if channel.options.completesTopic { topic.finish(.completed, now: now) }
+        topic.noteUse(now)
+    }
+
+    /// Ends `channel` with an error of its own, once all that it had accepted is committed. Always false, for its
+    /// callers' sake.
+    @discardableResult
+    func reject(_ channel: Channel, _ refusal: Refusal) -> Bool {
+        sendNews(of: channel)
+        remove(channel)
+        ownership.losses.refusedPublish(refusal, of: topic)
+        if channel.uncommitted > 0 {
+            channel.state = .removed(refusal)
+        } else {
+            ownership.notices.tell(channel.key, .refused(refusal))
+        }
+        if channel.options.lossFailsTopic {
+            topic.finish(.failed("the publisher was rejected"), now: ownership.moment)
+        }
+        return false
+    }
+
+    /// Room that the channel had reserved is free for others again.
+    private func remove(_ channel: Channel) {
+        guard channels.remove(channel) else { return }
+        if channel.isParked { parked.withdraw(channel.key) }
+        channel.state = .removed(nil)
+        room.withdraw(channel)
+        topic.markDirty()
+    }
+
+    /// Ends every channel and parked publish; where they are many, some now and the others later. What was accepted is
+    /// acknowledged before.
+    func refuse(_ refusal: Refusal) {
+        guard self.refusal == nil else { return }
+        self.refusal = refusal
+        refuseSome()
+    }
+
+    func refuseSome() {
+        guard let refusal else { return }
+        for _ in 0..<Work.endings {
+            ownership.work.spent += Work.ending
+            if !parked.isEmpty {
+                refuseFirstParked(refusal)
+            } else if let channel = channels.any {
+                reject(channel, refusal)
+            } else {
+                return self.refusal = nil
+            }
+        }
+        ownership.work.refuseLater(topic)
+    }
+}

@@ -1,0 +1,314 @@
+// TopicPublishers: who publishes to a topic, and what waits for room in it. Publishes are placed at once, parked, or
+// refused; channels are granted the room that `block` subscriptions leave.
+
+import Replay
+
+final class TopicPublishers {
+    let ownership: TopicOwnership
+    /// It has these publishers.
+    unowned(unsafe) var topic: Topic!
+    var channels = ChannelTable()
+    var parked: ParkedQueue
+    /// What publishers have to leave room for. The topic keeps it.
+    var room = Room()
+    /// Channels with messages that are not acknowledged yet.
+    var news: [Channel] = []
+    /// Where both wait for room: a parked publish had the last one.
+    private var isChannelsTurn = false
+    /// Channels are granted nothing, as memory is short.
+    private var awaitsMemory = false
+    /// Why the publishers that are left are not to go on; they are told some at a time.
+    var refusal: Refusal?
+    /// How long publishers have waited for room.
+    private(set) var blocked = BlockedTime()
+    /// Messages that went past a `block` subscription's buffer: late use of grants.
+    private(set) var overshoot: UInt64 = 0
+
+    init(_ ownership: TopicOwnership) {
+        self.ownership = ownership
+        parked = ParkedQueue(budget: ownership.memory)
+    }
+
+    var isEmpty: Bool { channels.isEmpty && parked.isEmpty }
+
+    // Room
+
+    /// Room that is neither used nor reserved.
+    private var freeRoom: Int { room.messages(log: topic.log, byteLimit: byteLimit) }
+    private var byteLimit: Int { topic.window.retention.bytes }
+
+    /// Whether a message needs no room that somebody reserved or waits for.
+    private func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
+
+    /// Whether a message fits between what cannot be evicted and `times` the byte limit. Late use of grants may reach
+    /// twice that.
+    private func bytesFit(_ charge: Int, times: Int = 1) -> Bool {
+        guard let held = room.held(topic.log) else { return true }
+        return held + charge <= times * byteLimit
+    }
+
+    // Single messages
+
+    /// A fire publish: only into room that nobody reserved.
+    func fire(metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant) {
+        let loss: PublishLoss
+        do throws(Refusal) {
+            if try place(metadata: metadata, payload: payload, now: now) != nil { return }
+            // Subscriptions here may take of what came just before, and so leave room, as if it had come by itself.
+            if parked.isEmpty, topic.advanceOwnView(now: now),
+                try place(metadata: metadata, payload: payload, now: now) != nil
+            {
+                return
+            }
+            loss = .room
+        } catch {
+            loss = PublishLoss(error)
+        }
+        ownership.losses.dropped(loss, of: topic)
+    }
+
+    /// Appends a single message if there is room that nobody reserved or waits for already; nil if there is not.
+    func place(
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
+    ) throws(Refusal) -> SequenceNumber? {
+        let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
+        if let refusal = topic.refusal(charge: charge) { throw refusal }
+        guard hasPlace(charge) else { return nil }
+        return append(metadata: metadata, payload: payload, charge: charge, now: now)
+    }
+
+    /// A message for which there is room, or that does not ask for any.
+    @discardableResult
+    func append(
+        metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int, now: Instant
+    ) -> SequenceNumber {
+        room.observe(charge: charge)
+        return topic.append(metadata: metadata, payload: payload, now: now)
+    }
+
+    /// The last `count` messages of the log are new.
+    func noteAppended(_ count: Int) {
+        guard let horizon = room.horizon, topic.log.end > horizon else { return }
+        let beyond = UInt64(Swift.min(count, topic.log.end - horizon))
+        overshoot += beyond
+        ownership.counters.overshoot += beyond
+    }
+
+    /// An acknowledged publish, or a channel with or without its first message, which is parked while there is no room.
+    func publish(_ key: StreamKey, _ request: PublishRequest, now: Instant) {
+        let charge = request.message.firstCharge
+        var refused = topic.refusal(charge: charge ?? 0)
+        if refused == nil, let charge, !hasPlace(charge) { refused = ownership.relief.parkRefusal(of: topic.name) }
+        if let refused { return refuse(key, refused) }
+        if request.isChannel {
+            let channel = Channel(key, request, topic: topic)
+            channels.insert(channel)
+            room.line.update(channel)
+            topic.noteUse(now)
+        }
+        topic.markDirty()
+        guard charge != nil else { return }
+        park(key, request.message, now: now)
+        if parked.count == 1 { serveParked(now: now) }
+    }
+
+    private func park(_ key: StreamKey, _ message: MessageBatch, now: Instant) {
+        let deadline = now.monotonic + ownership.limits.parkTime
+        parked.append(ParkedPublish(key: key, message: message, deadline: deadline))
+    }
+
+    /// A parked acknowledged publish whose publisher wants no answer any more.
+    func withdraw(_ key: StreamKey, now: Instant) {
+        parked.withdraw(key)
+        topic.markDirty()
+        topic.noteUse(now)
+    }
+
+    /// Parked publishes are appended in order of arrival, as far as there is room.
+    private func serveParked(now: Instant) {
+        guard refusal == nil, topic.state.isLive else { return }
+        while let waiting = parked.first, let charge = waiting.message.firstCharge {
+            guard freeRoom > 0, bytesFit(charge) else { return }
+            parked.removeFirst()
+            isChannelsTurn = true
+            let channel = channels[waiting.key]
+            channel?.first = .taken
+            waiting.message.forEach { metadata, payload in
+                let sequence = append(metadata: metadata, payload: payload, charge: charge, now: now)
+                guard let channel else {
+                    accepted(waiting.key, at: sequence)
+                    return false
+                }
+                room.line.update(channel)
+                accepted(channel, 1, upTo: sequence)
+                return false
+            }
+            if let channel, channel.isComplete { finish(channel, now: now) }
+        }
+    }
+
+    private func giveUpParked(most: Int, now: Instant) -> Int {
+        var count = 0
+        while count < most, let waiting = parked.first, waiting.deadline <= now.monotonic {
+            count += 1
+            topic.markDirty()
+            ownership.reached(.parkTime)
+            let seconds = ownership.limits.parkTime / Limits.second
+            refuseFirstParked(
+                Refusal(
+                    .blocked,
+                    "The topic '\(topic.name)' had no room for \(seconds) s: a blocking subscription is full. "
+                        + "Try again later."))
+        }
+        return count
+    }
+
+    func refuseFirstParked(_ refusal: Refusal) {
+        guard let key = parked.first?.key else { return }
+        parked.removeFirst()
+        guard let channel = channels[key] else { return refuse(key, refusal) }
+        channel.first = .taken
+        reject(channel, refusal)
+    }
+
+    func refuse(_ key: StreamKey, _ refusal: Refusal) {
+        ownership.losses.refusedPublish(refusal, of: topic)
+        ownership.notices.tell(key, .refused(refusal))
+    }
+
+    // Messages of channels
+
+    /// A channel's later message. False: the channel is gone.
+    @discardableResult
+    func item(
+        _ channel: Channel, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer,
+        now: Instant
+    ) -> Bool {
+        if channel.isRemoved { return false }
+        let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
+        if channel.first == .awaited {
+            return first(channel, metadata: metadata, payload: payload, charge: charge, now: now)
+        }
+        if channel.outstanding == 0 {
+            let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
+            return reject(channel, Refusal(.beyondCredit, sent))
+        }
+        if let refusal = topic.refusal(charge: charge) { return reject(channel, refusal) }
+        guard bytesFit(charge, times: 2) else {
+            return reject(
+                channel,
+                .rejected(
+                    "The channel drove the topic past twice its limit of \(byteLimit) bytes; send smaller messages."))
+        }
+        room.spend(1, of: channel)
+        accepted(channel, 1, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
+        return true
+    }
+
+    /// The first message of a channel that was opened without one. It spends no credit: who sent it before any was
+    /// granted does not know of it, and who waited for credit counts it as well as all that was granted.
+    private func first(
+        _ channel: Channel, metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, charge: Int,
+        now: Instant
+    ) -> Bool {
+        channel.first = .taken
+        if let refusal = topic.refusal(charge: charge) { return reject(channel, refusal) }
+        guard hasPlace(charge) || channel.outstanding > 0 && bytesFit(charge, times: 2) else {
+            if let refusal = ownership.relief.parkRefusal(of: topic.name) { return reject(channel, refusal) }
+            var message = MessageBatch()
+            message.append(metadata: metadata, payload: payload)
+            channel.first = .parked
+            room.line.update(channel)
+            park(channel.key, message, now: now)
+            return true
+        }
+        if channel.reserved > channel.outstanding || freeRoom <= 0 { room.release(1, of: channel) }
+        accepted(channel, 1, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
+        return true
+    }
+
+    /// Later messages of a channel, as they came. What is not plainly in order is looked at message by message.
+    func items(_ channel: Channel, _ run: FramedRun, now: Instant) {
+        let charge = run.data + run.count * Limits.messageOverhead
+        let largest = Log.charge(payload: run.longest, metadata: 0)
+        if channel.isRemoved { return }
+        guard channel.outstanding >= run.count, topic.refusal(charge: largest) == nil,
+            (room.held(topic.log) ?? 0) + charge <= 2 * byteLimit
+        else {
+            run.forEach { item(channel, metadata: nil, payload: $0, now: now) }
+            return
+        }
+        room.spend(run.count, of: channel)
+        room.observe(charge: charge, count: run.count, largest: largest)
+        accepted(channel, run.count, upTo: topic.append(run, now: now))
+    }
+
+    // Credit
+
+    /// Grants channels that want credit, in turn, their share of the room; publishes that are parked have one as well.
+    private func grant(now: Instant) {
+        guard topic.state.isLive, refusal == nil, room.line.count > 0 else { return }
+        var free = freeRoom
+        guard free > 0 else { return }
+        awaitsMemory = ownership.relief.refusal(for: topic) != nil
+        if awaitsMemory { return }
+        let most = room.largestGrant(
+            messages: Swift.min(ownership.limits.grant, ownership.rateLimiter.rates.largestGrant),
+            bytes: Swift.min(ownership.limits.grantBytes, byteLimit / 4))
+        let share = Swift.min(most, Swift.max(1, free / (room.line.count + (parked.isEmpty ? 0 : 1))))
+        for _ in 0..<room.line.count {
+            guard free > 0, let channel = room.line.next(most / 2) else { return }
+            guard let grant = room.grant(to: channel, share: share, most: most, free: free, now: now.monotonic) else {
+                continue
+            }
+            free -= grant.room
+            ownership.notices.tell(channel.key, .granted(UInt32(grant.credit)))
+        }
+    }
+
+    // In each turn, and with time
+
+    /// There may be room.
+    func settle(now: Instant) {
+        awaitsMemory = false
+        // Where both wait for room, channels are granted some whenever publishes that were parked have had theirs.
+        if isChannelsTurn, !parked.isEmpty, freeRoom > 0 {
+            isChannelsTurn = false
+            grant(now: now)
+        }
+        serveParked(now: now)
+        sendNews()
+        if parked.isEmpty { grant(now: now) }
+        noteBlocking(now)
+    }
+
+    /// Publishers begin to wait for room that a `block` subscription does not leave, go on so, or do so no more.
+    private func noteBlocking(_ now: Instant) {
+        let isBlocked = (room.horizon != nil || !parked.isEmpty) && blockedCount > 0
+        guard blocked.note(isBlocked, now: now.monotonic) else { return }
+        ownership.topics.countBlocked(isBlocked ? 1 : -1, now: now.monotonic)
+    }
+
+    /// Publishers that wait for room: channels without credit while there is none, and publishes that are parked.
+    var blockedCount: Int { freeRoom <= 0 ? room.line.starvedCount + parked.count : parked.count }
+
+    /// Reservations end, parked publishes give up. Returns how many channels and publishes it looked at, at most `most`.
+    func tick(most: Int, now: Instant) -> Int {
+        var visited = 0
+        while visited < most, room.endReservation(now: now.monotonic) {
+            visited += 1
+            topic.markDirty()
+        }
+        visited += giveUpParked(most: most - visited, now: now)
+        // Others may have given some back.
+        if awaitsMemory { topic.markDirty() }
+        return visited
+    }
+
+    /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. What waits for memory is looked
+    /// at in every tick.
+    func deadline(now: UInt64) -> UInt64 {
+        let due = Swift.min(room.deadline ?? .max, parked.first?.deadline ?? .max)
+        return awaitsMemory ? Swift.min(due, now + Timers.interval) : due
+    }
+}

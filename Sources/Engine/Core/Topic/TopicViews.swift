@@ -1,0 +1,84 @@
+// TopicViews: the views of one topic, one for each shard that has subscriptions to it, as the topic's owner knows them.
+
+import Replay
+
+/// A shard that has subscriptions to a topic, as the owner knows it.
+struct MirrorLink {
+    /// Bytes of messages that a view is sent ahead of what it has reported to have seen. A shard that lags further
+    /// is sent the rest later, at once.
+    static let ahead = 1 << 20
+
+    let shard: Int
+    fileprivate(set) var progress: MirrorProgress
+    /// Up to where the view has been told.
+    fileprivate(set) var told: SequenceNumber
+    /// It has been told of the topic's end.
+    fileprivate(set) var isEnded: Bool
+}
+
+struct TopicViews {
+    private(set) var links: [MirrorLink] = []
+    /// What subscriptions lost that have ended, and those of shards that are no longer linked.
+    private var pastDropped = DropCounts()
+    /// Delivered by shards that are no longer linked.
+    private var pastDelivered: UInt64 = 0
+
+    var isEmpty: Bool { links.isEmpty }
+    var subscriptions: Int { links.reduce(0) { $0 + $1.progress.subscriptions } }
+    var dropped: DropCounts { links.reduce(into: pastDropped) { $0.add($1.progress.dropped) } }
+    var delivered: UInt64 { links.reduce(pastDelivered) { $0 &+ $1.progress.delivered } }
+
+    /// The oldest message that a subscription waits for; `most` if all are ahead of that.
+    func needed(atMost most: SequenceNumber) -> SequenceNumber {
+        links.reduce(most) { Swift.min($0, $1.progress.needed) }
+    }
+
+    private func index(of shard: Int) -> Int? { links.firstIndex { $0.shard == shard } }
+
+    /// The link of a shard whose view has not been told of all before `end`; nil if there is none.
+    func laggingIndex(of shard: Int, end: SequenceNumber) -> Int? {
+        index(of: shard).flatMap { links[$0].told < end ? $0 : nil }
+    }
+
+    mutating func link(_ shard: Int, seen: SequenceNumber, needed: SequenceNumber, isEnded: Bool) {
+        assert(index(of: shard) == nil)
+        let progress = MirrorProgress(
+            seen: seen, needed: needed, horizon: nil, floor: nil, subscriptions: 1, dropped: DropCounts(), delivered: 0)
+        links.append(MirrorLink(shard: shard, progress: progress, told: seen, isEnded: isEnded))
+    }
+
+    /// Returns false if that shard is not linked.
+    mutating func unlink(_ shard: Int, _ past: MirrorPast) -> Bool {
+        guard let index = index(of: shard) else { return false }
+        pastDropped.add(past.dropped)
+        pastDelivered &+= past.delivered
+        links.remove(at: index)
+        return true
+    }
+
+    /// A view reports its progress. Returns false if its shard is not linked.
+    mutating func note(_ progress: MirrorProgress, of shard: Int) -> Bool {
+        guard let index = index(of: shard) else { return false }
+        links[index].progress = progress
+        return true
+    }
+
+    /// A view has a newcomer that needs older messages than all others.
+    mutating func hold(_ needed: SequenceNumber, for shard: Int) {
+        guard let index = index(of: shard) else { return }
+        links[index].progress.needed = Swift.min(links[index].progress.needed, needed)
+    }
+
+    /// A view is told of all messages before `end`. Returns its link as it was before.
+    mutating func advance(at index: Int, to end: SequenceNumber, isEnded: Bool) -> MirrorLink {
+        assert(end >= links[index].told)
+        defer {
+            links[index].told = end
+            links[index].isEnded = isEnded
+        }
+        return links[index]
+    }
+
+    /// All are to be told of the topic's end once more.
+    mutating func forgetEnds() { for index in links.indices { links[index].isEnded = false } }
+}
