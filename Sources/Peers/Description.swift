@@ -96,7 +96,7 @@ final class Descriptions: ShardPart {
 
 extension Connection {
     /// Who it is; over HTTP, who has shown credentials last. Nil: nobody has.
-    var owner: Principal? { http?.login?.principal ?? principal }
+    var owner: Principal? { http?.users.login?.principal ?? principal }
     var user: String? { owner?.user }
 
     /// Topics that are listed of those that it publishes to, at most.

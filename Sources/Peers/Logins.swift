@@ -80,7 +80,9 @@ final class Logins: ShardPart {
             result = authorization.access.current(principal).map { .success($0) } ?? LoginOutcome.wrong.result
         }
         if let http = connection.http {
-            guard let exchange = http.exchange(at: ticket.exchange), exchange.ticket == ticket.number else { return }
+            guard let exchange = http.exchange(at: ticket.exchange), exchange.request.ticket == ticket.number else {
+                return
+            }
             httpLogins.answered(exchange, http, result, outcome.claim(or: ticket.claim), now: now)
         } else if connection.ticket == ticket.number {
             connection.ticket = nil

@@ -26,7 +26,7 @@ final class Responses: ShardPart {
     /// The connection is over for this reason; it is closed once that is written.
     func sayFatal(_ error: RSocketError, on connection: Connection) {
         if let http = connection.http {
-            http.goAway(error.message)
+            http.carrier.goAway(error.message)
             return
         }
         connection.output.connectionControl {
@@ -37,7 +37,7 @@ final class Responses: ShardPart {
     /// Are you there?
     func sayProbe(on connection: Connection) {
         if let http = connection.http {
-            http.ping(moment.monotonic)
+            http.carrier.ping(moment.monotonic)
             connections.flush(connection)
             return
         }

@@ -95,11 +95,11 @@ final class Connection: Timed {
     var id: ConnectionID { ConnectionID(index: handle.index, generation: handle.generation) }
     var isOpen: Bool { if case .open = phase { true } else { false } }
     /// Bytes that go as soon as the socket takes them.
-    var handedOver: Int { output.count + (http?.ready ?? 0) }
+    var handedOver: Int { output.count + (http?.bodies.ready ?? 0) }
     /// More may be handed over where `limit` bytes may wait.
     func hasRoom(_ limit: Int) -> Bool { room(limit) > 0 }
     /// How much more may be handed over where `limit` bytes may wait; 0 or less is nothing.
-    func room(_ limit: Int) -> Int { output.room(limit) - (http?.ready ?? 0) }
+    func room(_ limit: Int) -> Int { output.room(limit) - (http?.bodies.ready ?? 0) }
     /// Bytes of what was read and not dealt with, and of answers, that count as the broker's memory.
     var bufferedBytes: Int {
         (http?.bufferedBytes ?? rsocket.bufferedBytes) + output.control.capacity
@@ -142,8 +142,8 @@ final class Connection: Timed {
         var due = UInt64.max
         func add(_ since: UInt64?, _ time: UInt64) { if let since { due = Swift.min(due, since.addingClamped(time)) } }
         add(liveness.unreadSince, limits.unreadTime)
-        add(http?.nextDeadline, 0)
-        add(http?.nextHeartbeat, 0)
+        add(http?.deadlines.time, 0)
+        add(http?.heartbeats.time, 0)
         if let http1 = http?.http1 {
             if http1.isIdle || http1.isComplete { add(http1.quietSince, limits.httpSilence) }
             return due
@@ -151,7 +151,7 @@ final class Connection: Timed {
         add(liveness.lastHeard, liveness.probed ? liveness.lifetime : liveness.lifetime / 2)
         add(rsocket.oldestReassembly, limits.reassemblyTime)
         if let session = http?.session {
-            if http?.isCrowded == true { return soon }
+            if http?.bodies.isCrowded == true { return soon }
             if session.pointee.hasPartialFrame { add(liveness.lastHeard, limits.reassemblyTime) }
             add(session.pointee.deadline, 0)
         }
@@ -177,7 +177,7 @@ final class Connection: Timed {
         stream.exchange = http.exchange(of: stream.stream)
         if let exchange = stream.exchange {
             exchange.bound = stream
-            if stream.isLasting { http.lasting += 1 }
+            if stream.isLasting { http.exchanges.countLasting(1) }
         }
         stream.principal = stream.exchange?.principal ?? .nobody
         stream.meter = stream.exchange?.meter

@@ -45,9 +45,9 @@ final class ConnectionEnds: ShardPart {
         if connection.isDetached { return close(connection, reason: error.message, now: now) }
         connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
         resumption.forgetSession(of: connection)
-        for exchange in connection.http?.all ?? [] {
+        for exchange in connection.http?.exchanges.all ?? [] {
             // What it would still send is waited for no more.
-            if connection.http?.http1 != nil { exchange.isHalfClosed = true }
+            if connection.http?.http1 != nil { exchange.request.isHalfClosed = true }
             httpResponses.finish(exchange, Refusal(error))
         }
         connection.end = error.message
@@ -60,7 +60,7 @@ final class ConnectionEnds: ShardPart {
         if isCounted { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }
         reading.updateReading(connection)
-        if connection.http?.endsUntold == true { return close(connection, reason: error.message, now: now) }
+        if connection.http?.carrier.endsUntold == true { return close(connection, reason: error.message, now: now) }
         connections.flush(connection)
     }
 
@@ -92,7 +92,7 @@ final class ConnectionEnds: ShardPart {
         connection.drainState.lastMoved = now.monotonic
         timers.touch(connection)
         if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
-        guard let http = connection.http, connection.isOpen, http.tellOfEnd() else { return }
+        guard let http = connection.http, connection.isOpen, http.carrier.tellOfEnd() else { return }
         httpResponses.tellWatchers(http)
         connections.flush(connection)
     }

@@ -67,7 +67,9 @@ final class ConnectionTable: ShardPart {
     /// What waited in the output may have gone without a write: it waits for its peer's windows now, or its stream has
     /// ended. Others of the connection may wait for that room, and no write will tell them.
     func noteRoom(_ connection: Connection) {
-        guard connection.hungryCount > 0 || connection.http?.isCrowded == true, !connection.isRoomy else { return }
+        guard connection.hungryCount > 0 || connection.http?.bodies.isCrowded == true, !connection.isRoomy else {
+            return
+        }
         connection.isRoomy = true
         roomy.append(connection)
     }

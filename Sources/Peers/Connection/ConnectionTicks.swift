@@ -58,7 +58,7 @@ final class ConnectionTicks: ShardPart {
 
     /// When credentials of a connection expire, by the clock as it goes now.
     private func expiry(of connection: Connection, now: Instant) -> UInt64 {
-        let wall = connection.http == nil ? connection.principal?.expires : connection.http?.nextExpiry
+        let wall = connection.http == nil ? connection.principal?.expires : connection.http?.users.expiry.time
         guard let wall else { return .max }
         let left = wall.subtractingReportingOverflow(now.wall)
         if left.overflow { return wall < now.wall ? now.monotonic : .max }
@@ -177,28 +177,29 @@ final class ConnectionTicks: ShardPart {
             }
             return
         }
-        guard let next = http.nextExpiry, now.wall >= next else { return }
-        http.nextExpiry = nil
-        for exchange in http.all where !exchange.isFinished {
+        guard http.users.expiry.take(now: now.wall) else { return }
+        for exchange in http.exchanges.all where !exchange.isFinished {
             guard let expires = exchange.principal?.expires else { continue }
             guard now.wall >= expires else {
-                http.noteExpiry(expires)
+                http.users.expiry.note(expires)
                 continue
             }
             let refusal = LoginOutcome.expiredRefusal
             httpCalls.leave(exchange, .cancelled, reason: refusal.message, now: now)
             httpResponses.finish(exchange, refusal)
         }
-        if let expires = http.login?.principal.expires, now.wall >= expires { http.login = nil }
+        if let expires = http.users.login?.principal.expires, now.wall >= expires { http.users.login = nil }
     }
 
     /// So much is pending that others may not begin more: a client of HTTP/2 whose windows hold its answers back has as
     /// long to take them as one that leaves them unread.
     func limitHoldingBack(_ connection: Connection, now: Instant) {
         guard let http = connection.http, http.session != nil else { return }
-        guard http.unwritten > Limits.unwrittenAnswers else { return http.holdsBack = nil }
-        guard let (since, done) = http.holdsBack, http.done - done <= UInt64(Limits.unwrittenAnswers) else {
-            return http.holdsBack = (now.monotonic, http.done)
+        guard http.exchanges.unwritten > Limits.unwrittenAnswers else { return http.exchanges.holdsBack = nil }
+        guard let (since, done) = http.exchanges.holdsBack,
+            http.exchanges.done - done <= UInt64(Limits.unwrittenAnswers)
+        else {
+            return http.exchanges.holdsBack = (now.monotonic, http.exchanges.done)
         }
         guard now.monotonic - since >= limits.unreadTime else { return }
         reached(.unreadTime)

@@ -28,7 +28,7 @@ final class ConnectionUsers: ShardPart {
         if let former, former.account.user == principal.user { return }
         let meter = rateLimiter.meter(of: principal.user)
         let http = connection.http
-        let isCounted = http?.speaks(for: meter.account) == true
+        let isCounted = http?.users.speaks(for: meter.account) == true
         guard isCounted || meter.account.connections.take(limit: limits.connectionsPerUser) else {
             throw refusal(
                 at: .connectionsPerUser,
@@ -36,7 +36,7 @@ final class ConnectionUsers: ShardPart {
                     + "close some.")
         }
         connection.meter = meter
-        if let former, http?.speaks(for: former.account) != true { former.account.connections.give() }
+        if let former, http?.users.speaks(for: former.account) != true { former.account.connections.give() }
     }
 
     /// Counts a connection no more, for anybody.
@@ -44,7 +44,7 @@ final class ConnectionUsers: ShardPart {
         let latest = connection.meter
         latest?.account.connections.give()
         connection.meter = nil
-        connection.http?.endSpeaking { account in
+        connection.http?.users.endAll { account in
             if account !== latest?.account { account.connections.give() }
         }
     }
@@ -73,8 +73,8 @@ final class ConnectionUsers: ShardPart {
 
     private func reload(_ http: HTTPFace, of connection: Connection) {
         connection.principal = authorization.unasked(connection.certificate)
-        http.login = nil
-        for exchange in http.all {
+        http.users.login = nil
+        for exchange in http.exchanges.all {
             if let principal = exchange.principal {
                 exchange.principal = authorization.access.current(principal) ?? .nobody
             }

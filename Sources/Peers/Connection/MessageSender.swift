@@ -30,7 +30,8 @@ final class MessageSender: ShardPart {
 
     /// The client half-closed, so that its credit is all there will be: once that is spent the subscription is over.
     func endIfSpent(_ subscriber: Subscriber) {
-        guard let exchange = subscriber.exchange, exchange.method != nil, exchange.isHalfClosed, !exchange.isFinished,
+        guard let exchange = subscriber.exchange, exchange.method != nil, exchange.request.isHalfClosed,
+            !exchange.isFinished,
             subscriber.hasJoined, subscriber.credit.available == 0
         else { return }
         httpResponses.finish(exchange, .ok, end: .creditSpent, dropped: subscriber.cursor.droppedSinceDelivery)

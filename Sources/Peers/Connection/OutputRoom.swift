@@ -62,7 +62,7 @@ final class OutputFeeding: ShardPart {
 
     /// Streams whose message goes beyond their window have their turns, as far as others have gone.
     func feedCrowded(_ http: HTTPFace, now: Instant) {
-        while let exchange = http.nextCrowded(limit: http.mostBeyond(limits.beyondWindows)) {
+        while let exchange = http.nextCrowded(limit: limits.beyondWindows) {
             guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
             delivery.deliver(bound.asSubscriber, now: now)
         }

@@ -40,12 +40,12 @@ final class Reading: ShardPart {
     private func leavesUnwritten(_ connection: Connection, _ http: HTTPFace) -> Bool {
         let isBlocked = connection.output.blocked
         guard isBlocked || connection.isFlushing else { return false }
-        if http.unwritten > Limits.unwrittenAnswers {
+        if http.exchanges.unwritten > Limits.unwrittenAnswers {
             return isBlocked || pool.isReadingShort || memory.isPendingFull
         }
-        if http.unwritten > Limits.shortUnwrittenAnswers, memory.isPendingFull { return true }
+        if http.exchanges.unwritten > Limits.shortUnwrittenAnswers, memory.isPendingFull { return true }
         guard isBlocked else { return false }
-        return http.queuedFrames > (memory.isPendingFull ? Limits.shortUnwrittenFrames : Limits.unwrittenFrames)
+        return http.carrier.queuedFrames > (memory.isPendingFull ? Limits.shortUnwrittenFrames : Limits.unwrittenFrames)
     }
 
     /// Reading pauses while what was read must wait.

@@ -5,7 +5,7 @@ extension Connection {
     func copyUnread() {
         output.copyUnread()
         guard let http else { return }
-        http.forEachExchange {
+        http.exchanges.forEach {
             $0.body.copy { region, _ in region.isUnread }
             http.weigh($0)
         }
@@ -15,7 +15,7 @@ extension Connection {
     /// at how many places it looked.
     func forEachShared(_ body: (Region, Int) -> Void) -> Int {
         output.forEachShared(body)
-        http?.forEachExchange { $0.body.forEachShared(body) }
-        return output.segments.count + (http?.places ?? 0)
+        http?.exchanges.forEach { $0.body.forEachShared(body) }
+        return output.segments.count + (http?.exchanges.places ?? 0)
     }
 }

@@ -46,7 +46,7 @@ final class StreamEnds: ShardPart {
         stream.connection.close(stream: stream.stream)
         if let exchange = stream.exchange {
             exchange.bound = nil
-            if stream.isLasting { exchange.connection.http?.lasting -= 1 }
+            if stream.isLasting { exchange.connection.http?.exchanges.countLasting(-1) }
             stream.exchange = nil
         }
         stream.connection.detach(stream)

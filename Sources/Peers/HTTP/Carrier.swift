@@ -24,43 +24,36 @@ enum Carrier {
     }
 }
 
-extension HTTPFace {
+extension Carrier {
     /// Bytes of a stream's body that may wait for the driver to fetch them.
     private static let roomOfHTTP1 = 128 << 10
 
-    /// HTTP/2's; nil over HTTP/1.1, and before it is known. Not to be kept beyond the call that asked for it.
-    var session: UnsafeMutablePointer<ServerSession>? {
-        if case .http2(let session) = carrier { session } else { nil }
-    }
-
-    /// HTTP/1.1's; nil over HTTP/2, and before it is known.
-    var http1: HTTP1Carrier? { if case .http1(let http1) = carrier { http1 } else { nil } }
+    @inline(__always)
+    var session: UnsafeMutablePointer<ServerSession>? { if case .http2(let session) = self { session } else { nil } }
 
     /// There is nobody to tell of the connection's end: no request is under way, and there is no frame for it.
     var endsUntold: Bool {
-        switch carrier {
+        switch self {
         case .undecided: true
         case .http2: false
         case .http1(let http1): http1.isIdle
         }
     }
 
-    // Exchanges
-
-    /// Something of the exchanges is to be written.
-    var wantsOutput: Bool {
-        switch carrier {
-        case .undecided: false
-        case .http2(let session): session.pointee.wantsOutput
-        case .http1(let http1):
-            !http1.isIdle && !http1.isSpent
-                && (http1.isComplete || exchange(at: http1.handle)?.body.isEmpty == false)
+    /// Bytes of memory that the protocol takes beside the exchanges.
+    var bufferedBytes: Int {
+        switch self {
+        case .undecided: 0
+        case .http2(let session): session.pointee.bufferedBytes
+        case .http1(let http1): http1.memory
         }
     }
 
+    // Exchanges
+
     /// The exchange that a stream has.
     func handle(of stream: UInt32) -> UInt32? {
-        switch carrier {
+        switch self {
         case .undecided: nil
         case .http2(let session): session.pointee.handle(of: stream)
         case .http1(let http1): http1.stream == stream && http1.handle != .max ? http1.handle : nil
@@ -69,7 +62,7 @@ extension HTTPFace {
 
     /// The exchange is known by its stream from now on.
     func name(_ exchange: Exchange) {
-        switch carrier {
+        switch self {
         case .undecided: break
         case .http2(let session): session.pointee.setHandle(exchange.handle.index, stream: exchange.stream)
         case .http1(let http1): http1.name(exchange.handle.index)
@@ -85,7 +78,7 @@ extension HTTPFace {
     func respond(
         _ exchange: Exchange, _ answer: PlainAnswer, heads: inout AnswerHeads, complete: Bool, now: Instant
     ) {
-        switch carrier {
+        switch self {
         case .undecided: break
         case .http2(let session):
             let fields = heads.fields(of: answer, wall: now.wall)
@@ -105,7 +98,7 @@ extension HTTPFace {
 
     /// The rest of the request is to come, or at least to be thrown away, before the answer ends.
     func isAwaited(_ exchange: Exchange) -> Bool {
-        if exchange.isHalfClosed { return false }
+        if exchange.request.isHalfClosed { return false }
         // Who asks before it sends a body, and is refused, sends none.
         return session != nil || exchange.deadline != nil || exchange.plain?.request.expectsContinue != true
     }
@@ -114,11 +107,12 @@ extension HTTPFace {
     func wantBody(_ exchange: Exchange) { session?.pointee.inform(exchange.stream, status: 100) }
 
     /// There is something in the exchange's body. Over HTTP/1.1 it is enough that the connection is flushed.
+    @inline(__always)
     func bodyAvailable(_ exchange: Exchange) { session?.pointee.bodyAvailable(exchange.stream) }
 
     /// The answer ends behind what is in the body.
     func finish(_ exchange: Exchange, now: Instant) {
-        switch carrier {
+        switch self {
         case .undecided: break
         case .http2(let session): session.pointee.finish(exchange.stream)
         case .http1(let http1): http1.finish(now: now.monotonic)
@@ -128,16 +122,15 @@ extension HTTPFace {
     // Windows
 
     /// Bytes that the peer has room for, what waits in the body among them.
-    func room(_ exchange: Exchange) -> Int { session?.pointee.room(exchange.stream) ?? HTTPFace.roomOfHTTP1 }
+    @inline(__always)
+    func room(_ exchange: Exchange) -> Int { session?.pointee.room(exchange.stream) ?? Carrier.roomOfHTTP1 }
 
     /// What the windows allow on a stream, and no more. HTTP/1.1 has none.
+    @inline(__always)
     func window(_ exchange: Exchange) -> Int { session?.pointee.window(exchange.stream) ?? .max }
 
     /// Asks to be told when the peer has more room. Over HTTP/1.1 it always has all that there can be.
     func awaitRoom(_ exchange: Exchange) { session?.pointee.awaitRoom(exchange.stream) }
-
-    /// Opens the peer's windows again by what was taken of a request's body.
-    func consume(_ stream: UInt32, _ count: Int) { session?.pointee.consume(stream, count) }
 
     // Calls of gRPC, which come over HTTP/2 alone
 
@@ -151,9 +144,6 @@ extension HTTPFace {
         session?.pointee.finish(exchange.stream, trailers: trailers)
     }
 
-    /// The client's half has ended with what is being read, if not before.
-    func hasEnded(_ exchange: Exchange) -> Bool { session?.pointee.hasEnded(exchange.stream) ?? false }
-
     /// Ends the stream at once, with what is in the body unsent.
     func cancel(_ exchange: Exchange) { session?.pointee.reset(exchange.stream, .cancel) }
 
@@ -164,7 +154,7 @@ extension HTTPFace {
 
     /// Exchanges that are there go on to their end, and no others are taken.
     func goAway(_ message: String) {
-        switch carrier {
+        switch self {
         case .undecided: break
         case .http2(let session): session.pointee.goAway(.noError, message)
         case .http1(let http1): http1.isLast = true
@@ -180,16 +170,4 @@ extension HTTPFace {
 
     /// Asks for a sign of life, which HTTP/1.1 has none of.
     func ping(_ number: UInt64) { session?.pointee.ping(number) }
-
-    /// How many streams the session has ended because of the peer's errors since this was asked last: those that were
-    /// one too many, or whose headers were too long, among them. Over HTTP/1.1 an error ends the connection.
-    func takeErrors(into counters: inout ShardCounters) {
-        guard let session else { return }
-        let known = session.pointee.counters
-        counters.limits[.streamsPerConnection] &+= known.refused &- countedRefused
-        counters.limits[.headers] &+= known.tooLargeHeaders &- countedHeaders
-        (countedRefused, countedHeaders) = (known.refused, known.tooLargeHeaders)
-        counters.streamErrors &+= known.streamErrors &- countedErrors
-        countedErrors = known.streamErrors
-    }
 }

@@ -80,7 +80,7 @@ final class EntryDelivery: ShardPart {
         let log = mirror.log
         var given = 0
         while let range = subscriber.deliverable(in: log) {
-            let window = http.room(exchange)
+            let window = http.carrier.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 http.detach(exchange)
@@ -94,7 +94,7 @@ final class EntryDelivery: ShardPart {
             let room = Swift.min(output, allowed, EntryDelivery.largestResponse)
             guard room > 0 || exchange.body.isEmpty else { return true }
             // Before its entry is made, which takes as much memory.
-            if http.beyond > 0, http.beyond >= http.mostBeyond(limits.beyondWindows) {
+            if http.bodies.beyond > 0, http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows) {
                 guard let size = entrySize(of: range.lower, as: .call, for: subscriber) else { return false }
                 if size > allowed {
                     http.crowd(exchange)
@@ -112,7 +112,7 @@ final class EntryDelivery: ShardPart {
             append(bytes, of: run, tail, to: exchange)
             http.weigh(exchange)
             given += bytes.count
-            http.bodyAvailable(exchange)
+            http.carrier.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             subscriber.mirror.delivered &+= UInt64(count)
             connections.flush(connection)

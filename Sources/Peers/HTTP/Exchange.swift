@@ -1,6 +1,5 @@
 // Exchange: a request over HTTP and its response, on one stream.
 
-import Bytes
 import HTTP2
 
 /// A request and its response on one stream.
@@ -11,77 +10,110 @@ final class Exchange {
         case plain(PlainExchange)
     }
 
+    /// What has to be known of a call beside its method, once its first message has come.
+    enum Role: Equatable {
+        case other
+        /// A publishing stream whose end is the topic's.
+        case completesTopic
+        /// Health's Watch, and its last answer.
+        case watch(HealthStatus)
+        /// One of the connection's `reflections`.
+        case reflection
+    }
+
+    /// How far the response is.
+    ///
+    ///     pending ──head──▶ begun ──end──▶ finished
+    ///                         └──answered before the client has sent all──▶ lingering ──▶ finished
+    enum ResponsePhase {
+        /// Nothing of it was sent.
+        case pending
+        /// Its head is sent.
+        case begun
+        /// As `finished`, but the end is kept back until the client has sent all, or for a while.
+        case lingering
+        /// Complete but for what `body` holds.
+        case finished
+    }
+
     let stream: UInt32
     let handle: Handle
     unowned(unsafe) let connection: Connection
     let form: Form
-    /// What a call has of a message that is not complete.
-    var deframer: GRPCDeframer
+    var request: ExchangeRequest
+    private(set) var response = ResponsePhase.pending
     /// What is still to be sent of the response.
     var body = BodyQueue()
+    /// What the connection has counted of `body`.
+    var counted = BodyAccount.Share()
+    /// The peer's windows are closed; the session tells when they open.
+    var isStalled = false
+    var role = Role.other
     /// What stands behind it in the engine, once the request has been understood. Dropped when that ends.
     var bound: BoundStream?
     /// Who makes the request, once that is known.
     var principal: Principal?
     var meter: Meter?
-    /// It counts as that user's request.
-    var isSpeaking = false
-    /// It waits until these credentials have been looked at.
-    var ticket: UInt64?
-    var authorization: String?
-    /// The response has begun: its head is sent.
-    var isAnswered = false
-    /// The response is complete but for what `body` holds.
-    var isFinished = false {
-        didSet { if isFinished, !oldValue { connection.http?.noteFinished() } }
-    }
-    /// The client sends no more.
-    var isHalfClosed = false
-    /// It is answered before the client has sent all, and the stream left open for a while.
-    var isLingering = false
-    /// Bytes of an unfinished message, of its memory, and of that of `body`, as they are counted with the connection's.
-    var held = 0
-    var heldMemory = 0
-    var queued = 0
-    /// Bytes of `body` as they are counted with the connection's, and those of them beyond the peer's windows.
-    var waiting = 0
-    var beyond = 0
-    /// Its turn to go on once other bodies need less beyond the windows; nil if it does not wait for that.
-    var crowdedTurn: TurnQueue<Exchange>.Ticket?
-    /// Bytes that came are being dealt with.
-    var isTaking = false
-    /// Of a publishing stream: its end is the topic's.
-    var completesTopic = false
-    /// A message of the client's has come.
-    var hasMessage = false
-    /// The one message that it takes is in `backlog`, until the client half-closes.
-    var awaitsEnd = false
-    /// The peer's windows are closed; the session tells when they open.
-    var isStalled = false
     /// When it is refused for having taken too long, on the monotonic clock.
     var deadline: UInt64?
-    /// When the message of a call that has begun is to be complete, on the monotonic clock, and which one that is.
-    var messageDue: (time: UInt64, number: UInt64)?
-    /// The last answer of Health's Watch.
-    var watched: HealthStatus?
-    /// It is one of the connection's `reflections`.
-    var isReflecting = false
-    /// Requests that came behind one whose answer is not sent yet. Their bytes count in the peer's window and in
-    /// `held`. Or what `awaitsEnd` says, which counts in `held` alone.
-    var backlog = ByteBuffer()
 
     init(stream: UInt32, handle: Handle, connection: Connection, form: Form, limit: Int) {
         self.stream = stream
         self.handle = handle
         self.connection = connection
         self.form = form
-        deframer = GRPCDeframer(limit: limit)
+        request = ExchangeRequest(limit: limit)
     }
 
     /// The method of a gRPC call, nil if it is none.
     var method: GRPCMethod? { if case .call(let method) = form { method } else { nil } }
     /// Nil if it is a gRPC call.
     var plain: PlainExchange? { if case .plain(let plain) = form { plain } else { nil } }
+
+    // The response
+
+    /// The response is complete but for what `body` holds.
+    var isFinished: Bool { response == .finished || response == .lingering }
+    /// Bytes of `body` that the peer's windows did not allow, as they are counted with the connection's.
+    var beyond: Int { counted.beyond }
+
+    /// The head goes out.
+    func begin() {
+        assert(response == .pending)
+        response = .begun
+    }
+
+    /// The head was not fetched yet, and is not to be it.
+    func takeBack() {
+        assert(response == .begun)
+        body.removeAll()
+        response = .pending
+    }
+
+    /// Nothing more is put into `body`. Done more than once it does nothing.
+    func finish(lingering: Bool = false) {
+        guard !isFinished else { return }
+        response = lingering ? .lingering : .finished
+        connection.http?.exchanges.noteFinished()
+    }
+
+    func endLingering() {
+        assert(response == .lingering)
+        response = .finished
+    }
+
+    // The request
+
+    /// A message of the client's has come.
+    var hasMessage: Bool { request.deframer.count > 0 }
+
+    /// What it holds of messages that are not dealt with.
+    var unfinished: HeldBytes {
+        let content = plain?.content.capacity ?? 0
+        return HeldBytes(
+            bytes: request.deframer.heldBytes + request.backlog.count + content,
+            memory: request.deframer.heldMemory + request.backlog.capacity + content)
+    }
 
     /// How many messages its subscription lost since the last one delivered; 0 where there is none.
     var dropped: UInt64 { subscriber?.known { $0.droppedSinceDelivery } ?? 0 }

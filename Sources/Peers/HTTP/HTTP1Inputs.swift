@@ -112,8 +112,8 @@ final class HTTP1Inputs: ShardPart {
 
     /// The request has come to its end.
     func requestEnded(on id: ConnectionID, now: Instant) {
-        guard let current = CurrentRequest(connections.find(id)), !current.exchange.isHalfClosed else { return }
-        current.exchange.isHalfClosed = true
+        guard let current = CurrentRequest(connections.find(id)), !current.exchange.request.isHalfClosed else { return }
+        current.exchange.request.isHalfClosed = true
         plainRequests.bodyEnded(current.exchange, current.plain, now: now)
         connections.charge(current.connection)
     }
@@ -124,7 +124,7 @@ final class HTTP1Inputs: ShardPart {
     func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
         // A stream that began in the middle of its request would have to end there: the library takes no answer then.
         guard let current = CurrentRequest(connections.find(id)), atOnce || !current.connection.isFlushing,
-            let answer = current.http1.fetch(mayStream: atOnce || current.exchange.isHalfClosed)
+            let answer = current.http1.fetch(mayStream: atOnce || current.exchange.request.isHalfClosed)
         else { return nil }
         let connection = current.connection
         if answer.isStream, current.http1.hasEnded {
@@ -169,7 +169,7 @@ final class HTTP1Inputs: ShardPart {
     func exchangeOver(on id: ConnectionID, isLast: Bool, now: Instant) {
         guard let current = CurrentRequest(connections.find(id)), current.http1.isDrivers else { return }
         let connection = current.connection
-        current.exchange.isFinished = true
+        current.exchange.finish()
         httpCalls.leave(current.exchange, .cancelled, now: now)
         current.http.forget(current.exchange)
         current.http1.end(now: now.monotonic)

@@ -54,28 +54,25 @@ final class HTTPAdmin: ShardPart {
 
     func takeReflection(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         guard !exchange.isFinished else { return http.consume(exchange.stream, bytes.count) }
-        guard exchange.backlog.isEmpty else { return holdBack(bytes, for: exchange, http, now: now) }
+        guard exchange.request.wait == nil else { return holdBack(bytes, for: exchange, http, now: now) }
         let rest = answerRequests(in: bytes, for: exchange, http, now: now)
         if !rest.isEmpty { holdBack(rest, for: exchange, http, now: now) }
     }
 
     /// Something was written: requests whose turn has come are answered.
     func answerHeldBack(_ http: HTTPFace, now: Instant) {
-        guard !http.heldBack.isEmpty else { return }
-        let waiting = http.heldBack
-        http.heldBack.removeAll()
-        for exchange in waiting where !exchange.isFinished {
-            var backlog = ByteBuffer()
-            swap(&backlog, &exchange.backlog)
+        guard !http.reflections.waiting.isEmpty else { return }
+        for exchange in http.reflections.takeWaiting() where !exchange.isFinished {
+            var backlog = exchange.request.takeBacklog()
             let rest = answerRequests(in: backlog.readable, for: exchange, http, now: now)
             guard !exchange.isFinished else { continue }
             let count = backlog.count - rest.count
             backlog.consume(count)
-            swap(&backlog, &exchange.backlog)
+            exchange.request.putBack(backlog)
             http.count(exchange)
-            if !exchange.backlog.isEmpty {
-                http.heldBack.append(exchange)
-            } else if exchange.isHalfClosed {
+            if exchange.request.wait != nil {
+                http.reflections.hold(exchange)
+            } else if exchange.request.isHalfClosed {
                 httpCalls.halfClosed(exchange, now: now)
             }
         }
@@ -84,13 +81,11 @@ final class HTTPAdmin: ShardPart {
     private func holdBack(
         _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant
     ) {
-        if exchange.backlog.isEmpty { http.heldBack.append(exchange) }
-        exchange.backlog.append(bytes)
-        do throws(GRPCError) {
-            try httpCalls.checkHeld(exchange, http)
-        } catch {
-            httpCalls.refuse(exchange, error, now: now)
+        if exchange.request.wait == nil {
+            exchange.request.wait(on: .answer)
+            http.reflections.hold(exchange)
         }
+        httpCalls.keep(bytes, of: exchange, http, now: now)
     }
 
     /// Answers what it may, and returns the bytes that have to wait.
@@ -99,7 +94,9 @@ final class HTTPAdmin: ShardPart {
     ) -> UnsafeRawBufferPointer {
         var rest = bytes
         do throws(GRPCError) {
-            while exchange.body.isEmpty, !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
+            while exchange.body.isEmpty, !exchange.isFinished,
+                let message = try exchange.request.deframer.next(&rest)
+            {
                 try httpCalls.receive(message, for: exchange, now: now)
             }
             try httpCalls.checkHeld(exchange, http)
@@ -113,15 +110,14 @@ final class HTTPAdmin: ShardPart {
 
     func reflect(_ request: UnsafeRawBufferPointer, for exchange: Exchange) throws(GRPCError) {
         guard let http = exchange.connection.http else { return }
-        if !exchange.isReflecting {
-            guard http.reflections < limits.listingsPerConnection else {
+        if exchange.role != .reflection {
+            guard http.reflections.count < limits.listingsPerConnection else {
                 throw GRPCError(
                     .resourceExhausted,
                     "The connection has \(limits.listingsPerConnection) calls of reflection under way, the most "
                         + "allowed; end one.")
             }
-            exchange.isReflecting = true
-            http.reflections += 1
+            http.reflections.open(exchange)
         }
         var answer = ByteBuffer()
         try Reflection.answer(request, to: &answer)

@@ -41,19 +41,30 @@ final class HTTPCalls: ShardPart {
     /// More of a call's messages.
     func takeCall(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
         var rest = bytes
-        exchange.isTaking = true
+        exchange.request.isTaking = true
         defer {
-            exchange.isTaking = false
+            exchange.request.isTaking = false
             if exchange.isFinished { http.release(exchange) }
         }
         do throws(GRPCError) {
             if exchange.method?.takesOneMessage == true {
                 try takeOnly(&rest, for: exchange, http, now: now)
             } else {
-                while !exchange.isFinished, let message = try exchange.deframer.next(&rest) {
+                while !exchange.isFinished, let message = try exchange.request.deframer.next(&rest) {
                     try receive(message, for: exchange, now: now)
                 }
             }
+            try checkHeld(exchange, http)
+        } catch {
+            refuse(exchange, error, now: now)
+        }
+    }
+
+    /// Bytes of a call that waits are kept until it goes on.
+    func keep(_ bytes: UnsafeRawBufferPointer, of exchange: Exchange, _ http: HTTPFace, now: Instant) {
+        guard !exchange.isFinished else { return }
+        exchange.request.keep(bytes)
+        do throws(GRPCError) {
             try checkHeld(exchange, http)
         } catch {
             refuse(exchange, error, now: now)
@@ -64,24 +75,28 @@ final class HTTPCalls: ShardPart {
     func checkHeld(_ exchange: Exchange, _ http: HTTPFace) throws(GRPCError) {
         guard !exchange.isFinished else { return }
         http.count(exchange)
-        http.limitMessage(of: exchange, to: limits.reassemblyTime, now: moment.monotonic)
+        if let due = exchange.request.limitMessage(to: limits.reassemblyTime, now: moment.monotonic) {
+            http.deadlines.note(due)
+        }
         // The message of PublishOne is on its way to its topic, and is answered from there.
         if let publisher = exchange.bound as? Publisher, !publisher.isChannel { return }
-        if http.held <= relief.shortReassembly ?? limits.reassembly { return }
+        if http.held.bytes <= relief.shortReassembly ?? limits.reassembly { return }
         let refusal = reading.unfinishedRefusal
         throw GRPCError(refusal.status, refusal.message)
     }
 
     func halfClosed(_ exchange: Exchange, now: Instant) {
-        guard !exchange.isFinished, exchange.ticket == nil, exchange.awaitsEnd || exchange.backlog.isEmpty else {
-            return
+        guard !exchange.isFinished else { return }
+        switch exchange.request.wait {
+        case .login, .answer: return
+        case .end, nil: break
         }
         do throws(GRPCError) {
-            try exchange.deframer.finish()
+            try exchange.request.deframer.finish()
             guard exchange.hasMessage else {
                 throw GRPCError(.invalidArgument, "The call has no message: send one.")
             }
-            if exchange.awaitsEnd { try receiveOnly(for: exchange, now: now) }
+            if exchange.request.awaitsEnd { try receiveOnly(for: exchange, now: now) }
         } catch {
             return refuse(exchange, error, now: now)
         }
@@ -101,8 +116,7 @@ final class HTTPCalls: ShardPart {
         _ message: UnsafeRawBufferPointer, for exchange: Exchange, now: Instant
     ) throws(GRPCError) {
         guard let method = exchange.method else { return }
-        let isFirst = !exchange.hasMessage
-        exchange.hasMessage = true
+        let isFirst = exchange.request.deframer.count == 1
         switch method {
         case .subscribe: try receiveSubscribe(message, for: exchange, isFirst: isFirst, now: now)
         case .publish: try receivePublish(message, for: exchange, isFirst: isFirst, now: now)
@@ -114,7 +128,7 @@ final class HTTPCalls: ShardPart {
         case .healthWatch:
             let service = try Health.parse(message)
             let status = Health.watch(service, isServing: !draining)
-            exchange.watched = status
+            exchange.role = .watch(status)
             httpResponses.say(exchange) { Health.append(status, to: &$0) }
         case .healthList:
             httpResponses.say(exchange) { Health.appendList(isServing: !draining, to: &$0) }
@@ -163,7 +177,7 @@ final class HTTPCalls: ShardPart {
                     exchange.connection, stream: exchange.stream, to: topic,
                     PublishOptions(completesTopic: completesTopic), initialN: Wire.maxU31, complete: false,
                     metadata: nil, payload: nil, now: now)
-                exchange.completesTopic = completesTopic
+                if completesTopic { exchange.role = .completesTopic }
                 httpResponses.begin(exchange)
             } catch {
                 httpResponses.finish(exchange, error)
@@ -186,7 +200,7 @@ final class HTTPCalls: ShardPart {
     }
 
     private func failTopic(_ exchange: Exchange, _ reason: String, now: Instant) throws(GRPCError) {
-        guard exchange.completesTopic else {
+        guard exchange.role == .completesTopic else {
             throw GRPCError(
                 .invalidArgument,
                 "The stream was not opened with complete_topic, so its end is not the topic's: call FailTopic.")

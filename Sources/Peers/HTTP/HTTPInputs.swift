@@ -42,8 +42,8 @@ final class HTTPInputs: ShardPart {
             request(connection, http, stream, head, complete: complete, now: now)
         case .data(let stream, let handle, let bytes):
             if let exchange = http.exchange(at: handle) {
-                if exchange.ticket != nil, exchange.plain == nil {
-                    httpLogins.keep(bytes, of: exchange, http, now: now)
+                if exchange.request.ticket != nil, exchange.plain == nil {
+                    httpCalls.keep(bytes, of: exchange, http, now: now)
                 } else if exchange.method?.isReflection == true {
                     return httpAdmin.takeReflection(bytes, for: exchange, http, now: now)
                 } else {
@@ -54,12 +54,12 @@ final class HTTPInputs: ShardPart {
             http.consume(stream, bytes.count)
         case .complete(_, let handle, _):
             guard let exchange = http.exchange(at: handle) else { return }
-            exchange.isHalfClosed = true
+            exchange.request.isHalfClosed = true
             if let plain = exchange.plain { return plainRequests.bodyEnded(exchange, plain, now: now) }
             httpCalls.halfClosed(exchange, now: now)
         case .reset(_, let handle, _):
             guard let exchange = http.exchange(at: handle) else { return }
-            exchange.isFinished = true
+            exchange.finish()
             httpCalls.leave(exchange, .cancelled, now: now)
             http.forget(exchange)
             connections.noteRoom(connection)
@@ -130,7 +130,7 @@ final class HTTPInputs: ShardPart {
                 method: String(decoding: head.method, as: UTF8.self), path: String(decoding: head.path, as: UTF8.self),
                 headers: fields)
         } catch {
-            http.answer(stream, error.headers)
+            http.carrier.answer(stream, error.headers)
             connections.flush(connection)
             return
         }
@@ -143,7 +143,7 @@ final class HTTPInputs: ShardPart {
             httpCalls.refuse(
                 exchange, GRPCError(.deadlineExceeded, "The call's grpc-timeout is 0: give it time."), now: now)
         } else {
-            exchange.isHalfClosed = complete
+            exchange.request.isHalfClosed = complete
             httpLogins.begin(call, exchange, http, fields, now: now)
         }
     }
@@ -152,13 +152,13 @@ final class HTTPInputs: ShardPart {
     private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPFace, _ connection: Connection) {
         reached(.memory)
         let refusal = Refusal.rejected(
-            "The broker's memory is full, and the connection has \(http.requests) requests that are not done: make "
-                + "fewer at a time.")
+            "The broker's memory is full, and the connection has \(http.requests) requests that are not "
+                + "done: make fewer at a time.")
         count(refusal.kind)
         if isCall {
-            http.answer(stream, GRPCHeads.trailersOnly(GRPCError(refusal.status, refusal.message)))
+            http.carrier.answer(stream, GRPCHeads.trailersOnly(GRPCError(refusal.status, refusal.message)))
         } else {
-            http.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
+            http.carrier.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
         }
         connections.flush(connection)
     }
@@ -180,23 +180,22 @@ final class HTTPInputs: ShardPart {
 
     /// Calls whose time is over.
     func expire(_ http: HTTPFace, now: Instant) {
-        guard let next = http.nextDeadline, next <= now.monotonic else { return }
-        http.nextDeadline = nil
-        for exchange in http.all where !exchange.isFinished || exchange.isLingering {
+        guard http.deadlines.take(now: now.monotonic) else { return }
+        for exchange in http.exchanges.all where !exchange.isFinished || exchange.response == .lingering {
             let deadline = exchange.deadline ?? .max
-            let messageDue = exchange.messageDue?.time ?? .max
+            let messageDue = exchange.request.messageDue?.time ?? .max
             if deadline <= now.monotonic {
                 expire(exchange, http, now: now)
             } else if messageDue <= now.monotonic {
                 let seconds = limits.reassemblyTime / Limits.second
                 reached(.reassemblyTime)
                 let reason =
-                    exchange.awaitsEnd
+                    exchange.request.awaitsEnd
                     ? "The call's end did not come within \(seconds) s of its message: half-close behind it."
                     : "A message that had begun was not complete within \(seconds) s: send messages whole."
                 httpCalls.refuse(exchange, GRPCError(.deadlineExceeded, reason), now: now)
             } else if Swift.min(deadline, messageDue) < .max {
-                http.nextDeadline = Swift.min(http.nextDeadline ?? .max, deadline, messageDue)
+                http.deadlines.note(Swift.min(deadline, messageDue))
             }
         }
     }
@@ -207,7 +206,7 @@ final class HTTPInputs: ShardPart {
         } else if exchange.bound?.kind == .listing, !exchange.body.isEmpty {
             // A status would stand behind rows that the peer may never take, and lists are counted no more then.
             httpCalls.leave(exchange, .cancelled, now: now)
-            http.cancel(exchange)
+            http.carrier.cancel(exchange)
             http.forget(exchange)
             connections.noteRoom(exchange.connection)
             connections.flush(exchange.connection)

@@ -34,7 +34,9 @@ final class HTTPLogins: ShardPart {
             return try lookUp(exchange, authorization, http)
         } catch {
             if error.kind == .unauthenticated {
-                let login = http.login.flatMap { isSameSecret($0.authorization, authorization) ? $0.principal : nil }
+                let login = http.users.login.flatMap {
+                    isSameSecret($0.authorization, authorization) ? $0.principal : nil
+                }
                 logins.refused(exchange.connection, error, login?.user.map { .user($0) } ?? .none)
             }
             throw error
@@ -44,17 +46,17 @@ final class HTTPLogins: ShardPart {
     private func lookUp(_ exchange: Exchange, _ authorization: String, _ http: HTTPFace) throws(Refusal) -> Bool {
         let connection = exchange.connection
         // Most clients say the same in every request of a connection.
-        if let login = http.login, isSameSecret(login.authorization, authorization) {
+        if let login = http.users.login, isSameSecret(login.authorization, authorization) {
             try admit(exchange, as: login.principal)
             if let expires = login.principal.expires {
                 guard moment.wall < expires else { throw LoginOutcome.expiredRefusal }
-                http.noteExpiry(expires)
+                http.users.expiry.note(expires)
             }
             return true
         }
         let credential = try Credential(authorization: authorization)
-        exchange.ticket = logins.ask(credential, connection, exchange: exchange.handle.index)
-        exchange.authorization = authorization
+        let ticket = logins.ask(credential, connection, exchange: exchange.handle.index)
+        exchange.request.wait(on: .login(ticket: ticket, authorization: authorization))
         return false
     }
 
@@ -62,7 +64,7 @@ final class HTTPLogins: ShardPart {
         try users.enroll(exchange.connection, principal)
         exchange.principal = principal
         exchange.meter = exchange.connection.meter
-        exchange.connection.http?.beginSpeaking(exchange)
+        exchange.connection.http?.users.begin(exchange)
     }
 
     /// A call begins once it is known who makes it, unless anybody may.
@@ -81,7 +83,7 @@ final class HTTPLogins: ShardPart {
                 return httpResponses.finish(exchange, error)
             }
         }
-        if exchange.isHalfClosed { httpCalls.halfClosed(exchange, now: now) }
+        if exchange.request.isHalfClosed { httpCalls.halfClosed(exchange, now: now) }
     }
 
     // The answer
@@ -89,9 +91,7 @@ final class HTTPLogins: ShardPart {
     func answered(
         _ exchange: Exchange, _ http: HTTPFace, _ result: Result<Principal, Refusal>, _ claim: LoginClaim, now: Instant
     ) {
-        exchange.ticket = nil
-        let authorization = exchange.authorization
-        exchange.authorization = nil
+        let authorization = exchange.request.endLogin()
         switch result {
         case .success(let principal):
             counters.count(.accepted)
@@ -100,8 +100,8 @@ final class HTTPLogins: ShardPart {
             } catch {
                 return httpResponses.finish(exchange, error)
             }
-            if let authorization { http.login = (authorization, principal) }
-            if let expires = principal.expires { http.noteExpiry(expires) }
+            if let authorization { http.users.login = (authorization, principal) }
+            if let expires = principal.expires { http.users.expiry.note(expires) }
             guard !exchange.isFinished else { return }
             guard let plain = exchange.plain else { return admit(exchange, http, now: now) }
             plainRequests.admit(exchange, plain, http, now: now)
@@ -113,22 +113,10 @@ final class HTTPLogins: ShardPart {
 
     /// Goes on with a call of gRPC as far as it has come.
     private func admit(_ exchange: Exchange, _ http: HTTPFace, now: Instant) {
-        var early = ByteBuffer()
-        swap(&early, &exchange.backlog)
+        let early = exchange.request.takeBacklog()
         http.count(exchange)
         if !early.isEmpty { httpCalls.takeCall(early.readable, for: exchange, http, now: now) }
-        if exchange.isHalfClosed { httpCalls.halfClosed(exchange, now: now) }
-    }
-
-    /// Bytes of a call that waits to be let in are kept for then.
-    func keep(_ bytes: UnsafeRawBufferPointer, of exchange: Exchange, _ http: HTTPFace, now: Instant) {
-        guard !exchange.isFinished else { return }
-        exchange.backlog.append(bytes)
-        do throws(GRPCError) {
-            try httpCalls.checkHeld(exchange, http)
-        } catch {
-            httpCalls.refuse(exchange, error, now: now)
-        }
+        if exchange.request.isHalfClosed { httpCalls.halfClosed(exchange, now: now) }
     }
 }
 

@@ -5,20 +5,22 @@ import ForebayWire
 import HTTP2
 import Replay
 
-extension HTTPFace {
+extension Carrier {
     /// A whole answer in its head, `:status` among the fields.
     func answer(_ stream: UInt32, _ fields: [(name: String, value: String)]) {
         let status = fields.first { $0.name == ":status" }.flatMap { Int($0.value) } ?? 200
-        respond(stream, status: status, fields: HTTPFace.fields(fields), complete: true)
+        respond(stream, status: status, fields: HTTPFields(fields), complete: true)
+    }
+}
+
+extension HTTPFields {
+    /// But for `:status`.
+    fileprivate init(_ list: [(name: String, value: String)]) {
+        self.init()
+        for (name, value) in list where name != ":status" { add(name, value) }
     }
 
-    static func fields(_ list: [(name: String, value: String)]) -> HTTPFields {
-        var fields = HTTPFields()
-        for (name, value) in list where name != ":status" { fields.add(name, value) }
-        return fields
-    }
-
-    static let response = fields(GRPCHeads.response)
+    fileprivate static let response = HTTPFields(GRPCHeads.response)
 }
 
 final class HTTPResponses: ShardPart {
@@ -40,9 +42,9 @@ final class HTTPResponses: ShardPart {
 
     /// The call is understood: the head of its response goes out, which clients wait for.
     func begin(_ exchange: Exchange) {
-        guard !exchange.isAnswered, !exchange.isFinished, let http = exchange.connection.http else { return }
-        exchange.isAnswered = true
-        http.respond(exchange.stream, status: 200, fields: HTTPFace.response, complete: false)
+        guard exchange.response == .pending, let http = exchange.connection.http else { return }
+        exchange.begin()
+        http.carrier.respond(exchange.stream, status: 200, fields: HTTPFields.response, complete: false)
         connections.flush(exchange.connection)
     }
 
@@ -52,7 +54,7 @@ final class HTTPResponses: ShardPart {
         begin(exchange)
         exchange.body.append(write)
         http.weigh(exchange)
-        http.bodyAvailable(exchange)
+        http.carrier.bodyAvailable(exchange)
         connections.flush(exchange.connection)
     }
 
@@ -64,13 +66,14 @@ final class HTTPResponses: ShardPart {
         guard !exchange.isFinished, let http = exchange.connection.http else { return }
         // Messages may have been handed over before the call was answered.
         if !exchange.body.isEmpty { begin(exchange) }
-        exchange.isFinished = true
+        let isBegun = exchange.response == .begun
+        exchange.finish()
         http.release(exchange)
-        if exchange.isAnswered {
+        if isBegun {
             let trailers = GRPCHeads.trailers(status, message, end: end, dropped: dropped)
-            http.finish(exchange, trailers: HTTPFace.fields(trailers))
+            http.carrier.finish(exchange, trailers: HTTPFields(trailers))
         } else {
-            http.answer(exchange.stream, GRPCHeads.trailersOnly(status, message, end: end, dropped: dropped))
+            http.carrier.answer(exchange.stream, GRPCHeads.trailersOnly(status, message, end: end, dropped: dropped))
         }
         connections.flush(exchange.connection)
     }
@@ -96,14 +99,16 @@ final class HTTPResponses: ShardPart {
     }
 
     /// Memory is full, and the connection has more requests under way than it needs to go on.
-    func hasManyRequests(_ http: HTTPFace) -> Bool { http.requests > Limits.unwrittenAnswers && relief.isPendingFull }
+    func hasManyRequests(_ http: HTTPFace) -> Bool {
+        http.requests > Limits.unwrittenAnswers && relief.isPendingFull
+    }
 
     // Health
 
     /// The broker begins to drain: whoever watches it is told.
     func tellWatchers(_ http: HTTPFace) {
-        for exchange in http.all where exchange.watched == .serving {
-            exchange.watched = .notServing
+        for exchange in http.exchanges.all where exchange.role == .watch(.serving) {
+            exchange.role = .watch(.notServing)
             say(exchange) { Health.append(.notServing, to: &$0) }
         }
     }

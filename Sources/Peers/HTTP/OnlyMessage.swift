@@ -14,15 +14,14 @@ extension HTTPCalls {
         _ rest: inout UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant
     ) throws(GRPCError) {
         if !exchange.hasMessage {
-            guard let message = try exchange.deframer.next(&rest) else { return }
-            exchange.hasMessage = true
+            guard let message = try exchange.request.deframer.next(&rest) else { return }
             if rest.isEmpty {
                 // It is dealt with where it lies.
                 if http.hasEnded(exchange) { return try receive(message, for: exchange, now: now) }
-                exchange.backlog.append(message)
-                exchange.awaitsEnd = true
+                exchange.request.wait(on: .end)
+                exchange.request.keep(message)
                 // Which lets go of what the message was put together in.
-                return try exchange.deframer.finish()
+                return try exchange.request.deframer.finish()
             }
         }
         guard rest.isEmpty else {
@@ -33,10 +32,7 @@ extension HTTPCalls {
 
     /// The end has come behind a message that was kept.
     func receiveOnly(for exchange: Exchange, now: Instant) throws(GRPCError) {
-        var message = ByteBuffer()
-        swap(&message, &exchange.backlog)
-        exchange.awaitsEnd = false
-        exchange.messageDue = nil
+        let message = exchange.request.takeBacklog()
         exchange.connection.http?.count(exchange)
         try receive(message.readable, for: exchange, now: now)
     }

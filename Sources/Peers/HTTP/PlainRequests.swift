@@ -55,7 +55,7 @@ final class PlainRequests: ShardPart {
         let call = problem.map { .failure($0) } ?? call(request)
         let plain = PlainExchange(request)
         let exchange = http.open(stream, connection, .plain(plain), timeout: nil, now: now.monotonic, limit: 1)
-        exchange.isHalfClosed = complete
+        exchange.request.isHalfClosed = complete
         do throws(Problem) {
             let call = try call.get()
             plain.call = call
@@ -114,10 +114,10 @@ final class PlainRequests: ShardPart {
                     .publish, call.topic, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
             }
             try checkMetadata(of: call)
-            if exchange.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
+            if exchange.request.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
             if plain.request.expectsContinue {
-                http.wantBody(exchange)
+                http.carrier.wantBody(exchange)
                 connections.flush(exchange.connection)
             }
         case .request(let id, let n):
@@ -189,7 +189,7 @@ final class PlainRequests: ShardPart {
         guard case .publish = plain.call else { return }
         do throws(Problem) {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), peers.plainFace.limits)
-            let held = http.held + bytes.count
+            let held = http.held.bytes + bytes.count
             guard held <= relief.shortReassembly ?? limits.reassembly else {
                 throw reading.unfinishedRefusal.problem
             }
@@ -202,13 +202,13 @@ final class PlainRequests: ShardPart {
 
     /// The request is complete.
     func bodyEnded(_ exchange: Exchange, _ plain: PlainExchange, now: Instant) {
-        if exchange.isLingering { return httpResponses.endLingering(exchange) }
-        guard !exchange.isFinished, exchange.ticket == nil else { return }
+        if exchange.response == .lingering { return httpResponses.endLingering(exchange) }
+        guard !exchange.isFinished, exchange.request.ticket == nil else { return }
         exchange.deadline = nil
         guard case .publish(let call) = plain.call else { return }
         peers.carriedMetadata.removeAll()
         call.appendMetadata(into: &peers.carriedMetadata)
-        exchange.isTaking = true
+        exchange.request.isTaking = true
         do throws(Refusal) {
             try publishing.publish(
                 exchange.connection, stream: exchange.stream,
@@ -220,22 +220,21 @@ final class PlainRequests: ShardPart {
             httpResponses.finish(exchange, plain, error)
         }
         // It is in the topic, or waits there.
-        exchange.isTaking = false
+        exchange.request.isTaking = false
         exchange.connection.http?.release(exchange)
     }
 
     /// The request was not complete in time.
     func bodyLate(_ exchange: Exchange, now: Instant) {
-        if exchange.isLingering { return httpResponses.endLingering(exchange) }
+        if exchange.response == .lingering { return httpResponses.endLingering(exchange) }
         // Over HTTP/1.1 the answer is not kept back any longer, as the connection ends behind it.
         if let http = exchange.connection.http, let http1 = http.http1 {
-            exchange.isHalfClosed = true
+            exchange.request.isHalfClosed = true
             // A stream that was to begin behind the body.
             if http1.takeBack() {
                 httpCalls.leave(exchange, .cancelled, now: now)
-                exchange.body.removeAll()
+                exchange.takeBack()
                 http.weigh(exchange)
-                exchange.isAnswered = false
             }
         }
         let seconds = limits.reassemblyTime / Limits.second

@@ -20,9 +20,9 @@ extension HTTPResponses {
 
     /// A whole answer, which ends the exchange.
     func answer(_ exchange: Exchange, _ answer: PlainAnswer) {
-        guard !exchange.isFinished, !exchange.isAnswered, let http = exchange.connection.http else { return }
-        exchange.isAnswered = true
-        let isAwaited = http.isAwaited(exchange)
+        guard exchange.response == .pending, let http = exchange.connection.http else { return }
+        exchange.begin()
+        let isAwaited = http.carrier.isAwaited(exchange)
         exchange.deadline = nil
         http.release(exchange)
         var answer = answer
@@ -31,14 +31,14 @@ extension HTTPResponses {
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
         // Over HTTP/1.1 also an answer without a body is written later.
         let endsLater = hasBody || http.http1 != nil
-        http.respond(exchange, answer, heads: &peers.answerHeads, complete: !hasBody, now: moment)
+        http.carrier.respond(exchange, answer, heads: &peers.answerHeads, complete: !hasBody, now: moment)
         if hasBody { send(exchange) { $0.append(answer.body) } }
         if isAwaited, endsLater {
             linger(exchange, http)
         } else if endsLater {
             end(exchange)
         } else {
-            exchange.isFinished = true
+            exchange.finish()
             connections.flush(exchange.connection)
         }
     }
@@ -53,7 +53,7 @@ extension HTTPResponses {
     /// A request comes to nothing, or a stream fails.
     func finish(_ exchange: Exchange, _ plain: PlainExchange, _ refusal: Refusal) {
         guard !exchange.isFinished else { return }
-        guard exchange.isAnswered else { return refuse(exchange, plain, refusal.problem) }
+        guard exchange.response == .begun else { return refuse(exchange, plain, refusal.problem) }
         count(refusal.kind)
         if refusal.kind == .unavailable {
             // That is no end of the subscription: it can be resumed elsewhere or later.
@@ -71,13 +71,12 @@ extension HTTPResponses {
     /// told. So the end is kept back until the request's, or until it has had time to be read. Over HTTP/1.1 there is
     /// no stream to be reset, but the connection: there all of the answer is kept back.
     private func linger(_ exchange: Exchange, _ http: HTTPFace) {
-        exchange.isFinished = true
-        exchange.isLingering = true
+        exchange.finish(lingering: true)
         http.limitTime(of: exchange, to: limits.closeTime, now: moment.monotonic)
     }
 
     func endLingering(_ exchange: Exchange) {
-        exchange.isLingering = false
+        exchange.endLingering()
         exchange.deadline = nil
         end(exchange)
     }
@@ -86,16 +85,16 @@ extension HTTPResponses {
 
     /// The head of a subscription's stream.
     func begin(_ exchange: Exchange, _ plain: PlainExchange, of subscriber: Subscriber) {
-        guard !exchange.isAnswered, let http = exchange.connection.http else { return }
-        exchange.isAnswered = true
+        guard exchange.response == .pending, let http = exchange.connection.http else { return }
+        exchange.begin()
         let id = newStreamID()
         subscriptions.name(subscriber, id)
         plain.last.epoch = subscriber.mirror.epoch
         plain.lastSign = moment.monotonic
         let head = peers.plainFace.streamHead(plain.format, id: id, to: plain.request)
-        http.respond(exchange, head, heads: &peers.answerHeads, complete: false, now: moment)
+        http.carrier.respond(exchange, head, heads: &peers.answerHeads, complete: false, now: moment)
         if plain.format == .eventStream {
-            http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, moment.monotonic + limits.heartbeat)
+            http.heartbeats.note(moment.monotonic + limits.heartbeat)
         }
         send(exchange) { plain.format.appendOpening(id, into: &$0) }
     }
@@ -108,16 +107,15 @@ extension HTTPResponses {
 
     /// Signs of life for streams that have been silent for long. One that still has something to send needs none.
     func sendHeartbeats(_ http: HTTPFace, now: Instant) {
-        guard let next = http.nextHeartbeat, next <= now.monotonic else { return }
-        http.nextHeartbeat = nil
-        for exchange in http.all where exchange.isAnswered && !exchange.isFinished {
+        guard http.heartbeats.take(now: now.monotonic) else { return }
+        for exchange in http.exchanges.all where exchange.response == .begun {
             guard let plain = exchange.plain, plain.format == .eventStream else { continue }
             if now.monotonic - plain.lastSign >= limits.heartbeat {
                 plain.lastSign = now.monotonic
                 work.spent += Work.event
                 if exchange.body.isEmpty { send(exchange) { plain.format.appendHeartbeat(into: &$0) } }
             }
-            http.nextHeartbeat = Swift.min(http.nextHeartbeat ?? .max, plain.lastSign + limits.heartbeat)
+            http.heartbeats.note(plain.lastSign + limits.heartbeat)
         }
     }
 
@@ -127,14 +125,14 @@ extension HTTPResponses {
     private func send(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         exchange.body.append(write)
         exchange.connection.http?.weigh(exchange)
-        exchange.connection.http?.bodyAvailable(exchange)
+        exchange.connection.http?.carrier.bodyAvailable(exchange)
         connections.flush(exchange.connection)
     }
 
     /// The body ends behind what is queued.
     private func end(_ exchange: Exchange) {
-        exchange.isFinished = true
-        exchange.connection.http?.finish(exchange, now: moment)
+        exchange.finish()
+        exchange.connection.http?.carrier.finish(exchange, now: moment)
         connections.flush(exchange.connection)
     }
 }

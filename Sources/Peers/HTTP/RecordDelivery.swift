@@ -21,7 +21,7 @@ extension EntryDelivery {
         let form = EntryForm.record(plain.format, epoch: mirror.epoch)
         var given = 0
         while let range = subscriber.deliverable(in: log) {
-            let window = http.room(exchange)
+            let window = http.carrier.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 http.detach(exchange)
@@ -35,7 +35,7 @@ extension EntryDelivery {
             let room = Swift.min(output, window - waiting)
             guard room > 0 || exchange.body.isEmpty else { return true }
             // Before its record is made, which takes as much memory.
-            if http.beyond >= http.mostBeyond(limits.beyondWindows), exchange.body.isEmpty {
+            if http.bodies.beyond >= http.bodies.mostBeyond(limits.beyondWindows), exchange.body.isEmpty {
                 guard let size = entrySize(of: range.lower, as: form, for: subscriber) else { return false }
                 if size > window {
                     http.crowd(exchange)
@@ -52,7 +52,7 @@ extension EntryDelivery {
             given += bytes.count
             subscriber.handOver(count, of: range)
             http.weigh(exchange)
-            http.bodyAvailable(exchange)
+            http.carrier.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
             mirror.delivered &+= UInt64(count)
             connections.flush(connection)

@@ -240,7 +240,7 @@ import Testing
         broker.advance(seconds: 0.5)
         client.receive()
         #expect(client.resets == [stream] && client.ended.isEmpty)
-        #expect(connection(client).listings == 0 && connection(client).http!.exchangeCount == 0)
+        #expect(connection(client).listings == 0 && connection(client).http!.exchanges.count == 0)
         #expect(connection(client).waitingListings.isEmpty)
         let next = client.call(.listSubscriptions)
         client.openWindow(next, 1)
@@ -313,8 +313,9 @@ import Testing
         for piece in cut == 0 ? [sent] : sent.chunks(of: cut) { client.send(piece) }
         client.halfClose(stream)
         let exchange = face(client).exchange(of: stream)!
-        #expect(exchange.body.count <= largest && exchange.backlog.count > 2000)
-        #expect(face(client).held == exchange.held && exchange.held >= exchange.backlog.count)
+        #expect(exchange.body.count <= largest && exchange.request.backlog.count > 2000)
+        let held = exchange.request.held
+        #expect(face(client).held == held && held.bytes >= exchange.request.backlog.count)
         for _ in 0..<1000 where client.ended[stream] == nil {
             client.openWindow(stream, 2000)
             client.receive()
@@ -323,7 +324,8 @@ import Testing
         #expect(client.ended[stream]?.status == "0")
         let kinds = client.messages[stream]!.map { fields($0)[4] == nil ? "error" : "file" }
         #expect(kinds == ["file"] + (0..<50).flatMap { _ in ["file", "error"] })
-        #expect(face(client).held == 0 && face(client).reflections == 0 && face(client).heldBack.isEmpty)
+        let reflections = face(client).reflections
+        #expect(face(client).held == HeldBytes() && reflections.count == 0 && reflections.waiting.isEmpty)
     }
 
     @Test func callsOfAConnectionAreFew() {
@@ -333,11 +335,12 @@ import Testing
         let client = GRPCClient(broker, window: 0)
         let streams = (0..<2).map { _ in client.call(.reflection, services, end: false) }
         for stream in streams { client.send(client.data(stream, services)) }
-        #expect(face(client).heldBack.count == 2)
+        #expect(face(client).reflections.waiting.count == 2)
         let refused = client.answer(client.call(.reflection, services))
         #expect(refused.status == "8" && refused.text.hasPrefix("The connection has 2 calls of reflection"))
         for stream in streams { client.reset(stream) }
-        #expect(face(client).reflections == 0 && face(client).held == 0 && face(client).heldBack.isEmpty)
+        let reflections = face(client).reflections
+        #expect(reflections.count == 0 && face(client).held == HeldBytes() && reflections.waiting.isEmpty)
         let next = client.call(.reflection, services)
         client.openWindow(next, 1 << 20)
         #expect(client.answer(next).status == "0")

@@ -116,7 +116,7 @@ import Testing
         let text = String(repeating: "x", count: 10_000)
         for _ in 0..<100 { #expect(writer.publish(text) == 200) }
         let connection = try #require(broker.shard.find(reader.id))
-        #expect(try #require(connection.http).queued + connection.output.count <= 256 << 10)
+        #expect(try #require(connection.http).bodies.memory + connection.output.count <= 256 << 10)
         broker.unstall(reader.id)
         let (got, _) = reader.read()
         #expect(got.split(separator: "\n").count { $0.hasPrefix("data: xxx") } == 100)

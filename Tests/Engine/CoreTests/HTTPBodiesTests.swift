@@ -30,7 +30,7 @@ import Testing
     }
 
     /// Bytes that all streams of a connection hold.
-    private func held(_ peer: TestGRPC) -> Int { peer.face!.all.reduce(0) { $0 + $1.body.count } }
+    private func held(_ peer: TestGRPC) -> Int { peer.face!.exchanges.all.reduce(0) { $0 + $1.body.count } }
 
     /// How many bytes of DATA each stream has from now on.
     private func received(_ peer: TestGRPC, _ streams: [UInt32]) -> [Int] { streams.map { peer[$0].received } }
@@ -46,7 +46,7 @@ import Testing
         publish(broker, [Self.long, "short"])
         peer.read()
         #expect(held(peer) > 80_000 && held(peer) < 100_000 + 2 * 21_000 + 30_000, "\(held(peer))")
-        #expect(peer.face!.bodies == held(peer) && peer.face!.beyond <= 121_000)
+        #expect(peer.face!.bodies.bytes == held(peer) && peer.face!.bodies.beyond <= 121_000)
         // Whoever has begun has its window filled; whoever waits has nothing.
         let begun = zip(streams, before).filter { peer[$0.0].received > $0.1 }
         #expect((4...6).contains(begun.count))
@@ -57,7 +57,7 @@ import Testing
             peer.read()
         }
         for (stream, count) in zip(streams, before) { #expect(peer[stream].received > count + 20_000) }
-        #expect(held(peer) == 0 && peer.face!.beyond == 0 && peer.face!.bodies == 0)
+        #expect(held(peer) == 0 && peer.face!.bodies.beyond == 0 && peer.face!.bodies.bytes == 0)
     }
 
     /// What the windows of streams allow, and that of the connection does not.
@@ -132,7 +132,7 @@ import Testing
         for stream in expected { peer.cancel(stream) }
         for stream in streams { peer.cancel(stream) }
         peer.read()
-        #expect(held(peer) == 0 && peer.face!.exchangeCount == 0 && peer.face!.beyond == 0)
+        #expect(held(peer) == 0 && peer.face!.exchanges.count == 0 && peer.face!.bodies.beyond == 0)
         #expect(broker.shards[0].subscriptions.count == 0)
     }
 }

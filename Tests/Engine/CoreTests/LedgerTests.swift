@@ -348,11 +348,12 @@ private final class Scenario {
     }
 
     private func check(_ http: HTTPFace, _ connection: Connection) {
-        #expect(http.held == http.all.reduce(0) { $0 + $1.deframer.heldBytes })
-        #expect(http.queued == http.all.reduce(0) { $0 + $1.body.memory })
-        #expect(http.bodies == http.all.reduce(0) { $0 + $1.body.count })
-        #expect(http.beyond == http.all.reduce(0) { $0 + $1.beyond } && http.ready >= 0)
-        #expect(http.exchangeCount <= http.session?.pointee.openStreams ?? 0)
+        #expect(http.held.bytes == http.exchanges.all.reduce(0) { $0 + $1.request.deframer.heldBytes })
+        #expect(http.bodies.memory == http.exchanges.all.reduce(0) { $0 + $1.body.memory })
+        #expect(http.bodies.bytes == http.exchanges.all.reduce(0) { $0 + $1.body.count })
+        #expect(http.bodies.beyond == http.exchanges.all.reduce(0) { $0 + $1.beyond })
+        #expect(http.bodies.ready >= 0)
+        #expect(http.exchanges.count <= http.session?.pointee.openStreams ?? 0)
         #expect(connection.streams.allSatisfy { $0.exchange?.bound === $0 })
     }
 

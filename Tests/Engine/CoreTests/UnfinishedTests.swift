@@ -165,16 +165,16 @@ import Testing
             peer.send(calls)
             let shard = broker.shards[0]
             let connection = shard.find(peer.client.id)!
-            #expect(connection.input.charged >= connection.http!.exchangeCount * HTTPFace.requestMemory)
+            #expect(connection.input.charged >= connection.http!.exchanges.count * HTTPFace.requestMemory)
         }
-        let exchanges = peers.reduce(0) { $0 + broker.shards[0].find($1.client.id)!.http!.exchangeCount }
+        let exchanges = peers.reduce(0) { $0 + broker.shards[0].find($1.client.id)!.http!.exchanges.count }
         #expect(exchanges * HTTPFace.requestMemory < UnfinishedTests.memory * 3 / 4, "\(exchanges)")
         expectWorking(broker)
         for peer in peers where isSocket {
             peer.client.read(.max)
             peer.read()
         }
-        let left = peers.reduce(0) { $0 + broker.shards[0].find($1.client.id)!.http!.exchangeCount }
+        let left = peers.reduce(0) { $0 + broker.shards[0].find($1.client.id)!.http!.exchanges.count }
         #expect(!isSocket || left == 0)
     }
 
