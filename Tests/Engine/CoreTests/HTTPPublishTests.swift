@@ -34,7 +34,7 @@ import Testing
         #expect(peer[stream].status == "0" && peer[stream].isEnded)
         reader.read()
         #expect(reader[subscription].texts() == sent)
-        #expect(peer.face!.exchangeCount == 0 && broker.shards[shard].find(peer.client.id)!.publishers == 0)
+        #expect(peer.face!.exchangeCount == 0 && broker.shards[shard].find(peer.client.id)!.streams.channels.isEmpty)
     }
 
     /// The first message spends none of the credit that was granted before it came, but its room is kept.
