@@ -73,18 +73,19 @@ final class Descriptions: ShardPart {
         object.add("state", connection.isDetached ? "detached" : "attached")
         if let user = connection.user { object.add("user", user) }
         object.add("shard", index)
-        object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.openedAt)) / 1_000_000)
+        object.add("age_ms", (now.monotonic - Swift.min(now.monotonic, connection.lifecycle.openedAt)) / 1_000_000)
         object.add("streams", connection.streams.count)
-        object.add("subscriptions", connection.subscriptions)
-        object.add("publishers", connection.publishers)
+        object.add("subscriptions", connection.streams.subscriptions)
+        let publishers = connection.streams.channels.count
+        object.add("publishers", publishers)
         let targets = connection.publishTopics
         object.add("publishes_to", json: "[\(targets.names.map { "\"\($0)\"" }.joined(separator: ","))]")
         object.add("publishes_to_more", targets.hasMore)
-        if let meter = connection.meter, meter.isWaiting, connection.publishers + connection.input.parkedCount > 0 {
+        if let meter = connection.meter, meter.isWaiting, publishers + connection.input.parkedCount > 0 {
             object.add("waits_for", rateLimiter.shortage(meter, now: now).name)
         }
-        object.add("bytes_in", connection.bytesIn)
-        object.add("bytes_out", connection.bytesOut)
+        object.add("bytes_in", connection.bytes.in)
+        object.add("bytes_out", connection.bytes.out)
         object.add("output", connection.output.count)
         object.add("control", connection.output.controlCount)
         if connection.session != nil { object.add("unacknowledged", connection.output.unacknowledged) }
@@ -106,7 +107,7 @@ extension Connection {
 
     /// Topics that it publishes to: those of its channels, then those of its latest single messages.
     var publishTopics: (names: [String], hasMore: Bool) {
-        var topics = (names: [String](), hasMore: channels.count > Connection.listedChannels)
+        var topics = (names: [String](), hasMore: streams.channels.count > Connection.listedChannels)
         func add(_ name: String) {
             if topics.names.contains(name) { return }
             if topics.names.count == Connection.listedTopics {
@@ -115,8 +116,8 @@ extension Connection {
                 topics.names.append(name)
             }
         }
-        for channel in channels.prefix(Connection.listedChannels) { add(channel.name) }
-        allowedTargets.forEach { add($0.name) }
+        for channel in streams.channels.prefix(Connection.listedChannels) { add(channel.name) }
+        login.allowedTargets.forEach { add($0.name) }
         return topics
     }
 

@@ -32,13 +32,12 @@ final class Logins: ShardPart {
         super.init(context)
     }
 
-    func welcome(_ connection: Connection, _ principal: Principal) throws(Refusal) {
+    func welcome(_ connection: Connection, _ principal: Principal, resumeToken: [UInt8]?) throws(Refusal) {
         try users.enroll(connection, principal)
-        try resumption.beginSession(connection)
-        connection.principal = principal
-        connection.phase = .open
+        try resumption.beginSession(connection, resumeToken)
+        connection.login.accept(principal)
+        connection.lifecycle.open()
         connection.rsocket.acceptSetup()
-        connection.isAnnounced = true
         events.event("connection-opened", connection: connection, reason: nil)
     }
 
@@ -84,15 +83,15 @@ final class Logins: ShardPart {
                 return
             }
             httpLogins.answered(exchange, http, result, outcome.claim(or: ticket.claim), now: now)
-        } else if connection.ticket == ticket.number {
-            connection.ticket = nil
-            answered(connection, result, outcome.claim(or: ticket.claim), now: now)
+        } else if let pending = connection.login.takePending(ticket.number) {
+            answered(pending, connection, result, outcome.claim(or: ticket.claim), now: now)
         }
         connections.charge(connection)
     }
 
     private func answered(
-        _ connection: Connection, _ result: Result<Principal, Refusal>, _ claim: LoginClaim, now: Instant
+        _ pending: Login.Pending, _ connection: Connection, _ result: Result<Principal, Refusal>, _ claim: LoginClaim,
+        now: Instant
     ) {
         guard case .new = connection.phase else { return }
         switch result {
@@ -100,7 +99,7 @@ final class Logins: ShardPart {
             counters.count(.accepted)
             connection.liveness.lastHeard = now.monotonic
             do throws(Refusal) {
-                try welcome(connection, principal)
+                try welcome(connection, principal, resumeToken: pending.resumeToken)
             } catch {
                 return turnAway(connection, error, now: now)
             }

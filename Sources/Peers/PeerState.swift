@@ -32,7 +32,7 @@ final class PeerState: ShardPart {
     /// Where a single publish over HTTP goes, whose topic may be published to.
     func target(named name: String, of connection: Connection) -> PublishTarget {
         let target = self.target(named: name)
-        if !connection.allowedTargets.contains(target) { connection.allowedTargets.insert(target) }
+        if !connection.login.allowedTargets.contains(target) { connection.login.allowedTargets.insert(target) }
         return target
     }
 

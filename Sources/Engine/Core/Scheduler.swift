@@ -58,7 +58,7 @@ final class Scheduler: ShardPart {
             }
             if let connection = work.endings.popFirst() {
                 left -= 1
-                connection.isEnding = false
+                connection.lists.isEnding = false
                 ends.dropStreams(of: connection, now: now)
             }
             if let topic = work.topics.popFirst() {

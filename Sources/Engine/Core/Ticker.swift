@@ -82,7 +82,7 @@ final class Ticker: ShardPart {
         }
         while mayGoOn, let connection = timers.dueConnections.popLast() {
             left -= 1
-            connection.isTouched = false
+            connection.lists.isTouched = false
             connectionTicks.visit(connection, now: now)
         }
         while mayGoOn, let connection = timers.connections.takeDue(now: now.monotonic) {

@@ -37,8 +37,8 @@ final class Timers: ShardPart {
     /// The next tick looks at a connection.
     @inline(__always)
     func touch(_ connection: Connection) {
-        guard !connection.isTouched else { return }
-        connection.isTouched = true
+        guard !connection.lists.isTouched else { return }
+        connection.lists.isTouched = true
         touched.append(connection)
     }
 

@@ -126,8 +126,8 @@ struct Work {
 
     /// A connection has streams left to end.
     mutating func endLater(_ connection: Connection) {
-        guard !connection.isEnding else { return }
-        connection.isEnding = true
+        guard !connection.lists.isEnding else { return }
+        connection.lists.isEnding = true
         endings.append(connection)
     }
 }

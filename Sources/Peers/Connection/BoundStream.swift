@@ -1,5 +1,5 @@
-// BoundStream: what stands behind a stream of a connection in the engine – a subscriber, a publisher, or a control
-// call. Owned by the connection's shard.
+// BoundStream: what stands behind a stream of a connection in the engine – a subscriber, a publisher, a control call or
+// a list. Owned by the connection's shard.
 
 class BoundStream {
     enum Kind { case subscriber, publisher, call, listing }

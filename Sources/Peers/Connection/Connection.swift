@@ -4,88 +4,74 @@
 import Bytes
 import RSocket
 
-final class Connection: Timed {
-    enum Phase {
-        /// SETUP has not come yet.
-        case new
-        case open
-        /// A last error is on its way; nothing more is read. Closed when it is written, or at the deadline.
-        case closing(deadline: UInt64)
-        case closed
+/// The other end of a connection.
+struct RemoteEnd {
+    /// Address and port. They change when a session goes on from elsewhere.
+    private(set) var peer: String
+    /// The address alone, which `connectionsPerAddress` counts by.
+    private(set) var address: String
+    /// Who the peer is, by the certificate that it has shown.
+    private(set) var certificate: PeerCertificate?
+    /// It came over TLS.
+    private(set) var isSecured = false
+
+    init(peer: String, address: String) {
+        self.peer = peer
+        self.address = address
     }
 
+    mutating func secure(_ certificate: PeerCertificate?) {
+        assert(!isSecured)
+        self.certificate = certificate
+        isSecured = true
+    }
+
+    mutating func move(to peer: String, _ address: String) {
+        self.peer = peer
+        self.address = address
+    }
+}
+
+/// In which lists of its shard a connection is, each of which has it once at most.
+struct ShardLists {
+    /// The next tick looks at it.
+    var isTouched = false
+    /// It is over, and streams of it are left to end.
+    var isEnding = false
+    /// The driver is to gather its output.
+    var isFlushing = false
+    /// Its output has room that no socket made.
+    var isRoomy = false
+}
+
+final class Connection: Timed {
     let handle: Handle
-    /// It changes when a session goes on from elsewhere.
-    var peer: String
-    /// The address alone, which `connectionsPerAddress` counts by.
-    var address: String
-    let face: Face
-    let openedAt: UInt64
+    var remote: RemoteEnd
+    var login = Login()
     var rsocket: ServerConnection
-    /// Who the peer is, by the certificate that it has shown.
-    var certificate: PeerCertificate?
-    /// It came over TLS.
-    var isSecured = false
     /// What it speaks, if that is not RSocket.
     let http: HTTPFace?
     var output: Output
-    /// Who it is, once SETUP has been accepted. Over HTTP: who makes requests without credentials, if they may be made.
-    var principal: Principal?
-    /// Where that user is counted, and this connection with it; over HTTP the user of the latest request.
-    var meter: Meter?
-    /// SETUP waits until its credentials have been looked at.
-    var ticket: UInt64?
-    /// Its user is not let in any more.
-    var isExpelled = false
-    /// Topics that it may publish single messages to. Over HTTP, where each request is checked, those of the last ones.
-    var allowedTargets = AllowedTargets()
-    var phase = Phase.new
-    /// Why it ends, once that is known.
-    var end: String?
-    /// What SETUP named, until the connection is let in.
-    var resumeToken: [UInt8]?
+    var lifecycle: Lifecycle
     /// It can be resumed.
     var session: Session?
-    var streams: [BoundStream] = []
-    /// Subscribers with messages to hand over for which the output had no room, in turn.
-    private var hungry = TurnQueue<Subscriber>()
-    /// Lists with rows and credit for which the output had no room.
-    var waitingListings: [Listing] = []
-
+    var streams = ConnectionStreams()
+    var waiters = OutputWaiters()
     /// When its peer was heard of, and what it leaves undone.
     var liveness: Liveness
     /// What of its input waits.
     var input = InputState()
-    /// The next tick looks at it.
-    var isTouched = false
+    var lists = ShardLists()
     var timerPlace = -1
-    /// It is over, and streams of it are left to end.
-    var isEnding = false
-    var isFlushing = false
-    /// Its output has room that no socket made.
-    var isRoomy = false
-    /// Acknowledgements wait until the peer has read others.
-    var hasUntold = false
-    /// An event told that it was opened.
-    var isAnnounced = false
-    var subscriptions = 0
-    /// Publishing channels.
-    private(set) var channels: [Publisher] = []
-    var publishers: Int { channels.count }
-    var listings = 0
-    var bytesIn: UInt64 = 0
-    var bytesOut: UInt64 = 0
-    /// While the broker drains: when messages were handed over last, as far as is known, and how many had been then.
-    var drainState = (lastMoved: UInt64(0), movedTo: UInt64(0))
+    /// What the socket has brought and taken.
+    var bytes = (in: UInt64(0), out: UInt64(0))
 
     init(
         handle: Handle, peer: String, address: String, face: Face, limits: Limits, pool: BlockPool, now: UInt64
     ) {
         self.handle = handle
-        self.peer = peer
-        self.address = address
-        self.face = face
-        openedAt = now
+        remote = RemoteEnd(peer: peer, address: address)
+        lifecycle = Lifecycle(openedAt: now)
         liveness = Liveness(now: now)
         rsocket = ServerConnection(limits: limits.ofConnection)
         http = face == .http ? HTTPFace(pool: pool) : nil
@@ -93,7 +79,16 @@ final class Connection: Timed {
     }
 
     var id: ConnectionID { ConnectionID(index: handle.index, generation: handle.generation) }
-    var isOpen: Bool { if case .open = phase { true } else { false } }
+    var peer: String { remote.peer }
+    var address: String { remote.address }
+    var certificate: PeerCertificate? { remote.certificate }
+    var principal: Principal? { login.principal }
+    var meter: Meter? { login.meter }
+    var isExpelled: Bool { login.isExpelled }
+    var phase: Lifecycle.Phase { lifecycle.phase }
+    var isOpen: Bool { lifecycle.isOpen }
+    var hasEnded: Bool { lifecycle.hasEnded }
+    var isClosed: Bool { lifecycle.isClosed }
     /// Bytes that go as soon as the socket takes them.
     var handedOver: Int { output.count + (http?.bodies.ready ?? 0) }
     /// More may be handed over where `limit` bytes may wait.
@@ -119,14 +114,6 @@ final class Connection: Timed {
         }
         return standing
     }
-    /// Its last error is on its way, or has gone.
-    var hasEnded: Bool {
-        switch phase {
-        case .new, .open: false
-        case .closing, .closed: true
-        }
-    }
-    var isClosed: Bool { if case .closed = phase { true } else { false } }
 
     /// The thread stood still for so long in all, until `until` last: that does not count against the peer.
     func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) {
@@ -138,7 +125,7 @@ final class Connection: Timed {
     /// When one of its limits of time may be reached; `soon` where it has to be looked at in every tick.
     func timeLimit(_ limits: Limits, soon: UInt64) -> UInt64 {
         if let since = session?.detachedAt { return since.addingClamped(limits.resumeTime) }
-        if session != nil, hungryCount > 0 || !waitingListings.isEmpty { return soon }
+        if session != nil, hungryCount > 0 || waiters.listingCount > 0 { return soon }
         var due = UInt64.max
         func add(_ since: UInt64?, _ time: UInt64) { if let since { due = Swift.min(due, since.addingClamped(time)) } }
         add(liveness.unreadSince, limits.unreadTime)
@@ -161,14 +148,13 @@ final class Connection: Timed {
     /// Nothing of it waits for its peer to read, or for room, but what is in its output.
     @inline(__always)
     var isAtEase: Bool {
-        guard case .open = phase else { return false }
-        return (http?.isAtEase ?? true) && session == nil && input.isReading && !input.isHeld && !hasUntold
-            && hungry.isEmpty && waitingListings.isEmpty && output.unreadAnswers == 0
+        guard case .open = lifecycle.phase else { return false }
+        return (http?.isAtEase ?? true) && session == nil && input.isReading && !input.isHeld && waiters.isEmpty
+            && output.unreadAnswers == 0
     }
 
     func attach(_ stream: BoundStream) {
-        stream.place = streams.count
-        streams.append(stream)
+        streams.add(stream)
         guard let http else {
             stream.principal = principal ?? .nobody
             stream.meter = meter
@@ -189,50 +175,18 @@ final class Connection: Timed {
         if http == nil { rsocket.closeStream(stream) }
     }
 
-    func detach(_ stream: BoundStream) {
-        let last = streams.removeLast()
-        if last !== stream {
-            streams[stream.place] = last
-            last.place = stream.place
-        }
-    }
+    func detach(_ stream: BoundStream) { streams.remove(stream) }
 
-    func add(channel publisher: Publisher) {
-        publisher.channelPlace = channels.count
-        channels.append(publisher)
-    }
+    func add(channel publisher: Publisher) { streams.add(channel: publisher) }
 
-    func remove(channel publisher: Publisher) {
-        let last = channels.removeLast()
-        if last !== publisher {
-            channels[publisher.channelPlace] = last
-            last.channelPlace = publisher.channelPlace
-        }
-    }
+    func remove(channel publisher: Publisher) { streams.remove(channel: publisher) }
 
-    // Those that wait for room
+    var hungryCount: Int { waiters.hungryCount }
 
-    var hungryCount: Int { hungry.count }
-
-    func add(hungry subscriber: Subscriber) { subscriber.outputTurn = hungry.append(subscriber) }
+    func add(hungry subscriber: Subscriber) { waiters.add(hungry: subscriber) }
 
     /// A hungry subscriber is gone.
-    func leave(hungry subscriber: Subscriber) {
-        guard let turn = subscriber.outputTurn else { return }
-        subscriber.outputTurn = nil
-        hungry.withdraw(turn)
-    }
-
-    /// The one whose turn it is.
-    func nextHungry() -> Subscriber? {
-        let subscriber = hungry.popFirst()
-        subscriber?.outputTurn = nil
-        return subscriber
-    }
-
-    func forEachHungry(_ body: (Subscriber) -> Void) { hungry.forEach(body) }
-
-    func removeHungry() { hungry.removeAll() }
+    func leave(hungry subscriber: Subscriber) { waiters.leave(hungry: subscriber) }
 
     /// "127.0.0.1:50312" and "[::1]:50312" without the port.
     static func address(of peer: String) -> String {

@@ -43,14 +43,13 @@ final class ConnectionEnds: ShardPart {
     ) {
         guard !connection.hasEnded else { return }
         if connection.isDetached { return close(connection, reason: error.message, now: now) }
-        connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+        connection.lifecycle.beginClosing(deadline: now.monotonic + limits.closeTime, reason: error.message)
         resumption.forgetSession(of: connection)
         for exchange in connection.http?.exchanges.all ?? [] {
             // What it would still send is waited for no more.
             if connection.http?.http1 != nil { exchange.request.isHalfClosed = true }
             httpResponses.finish(exchange, Refusal(error))
         }
-        connection.end = error.message
         ends.dropStreams(of: connection, now: now)
         connection.output.dropMessages()
         if let answer { connection.output.connectionControl(answer) } else { responses.sayFatal(error, on: connection) }
@@ -67,12 +66,11 @@ final class ConnectionEnds: ShardPart {
     /// The connection is over: its streams end, its output is given back.
     func close(_ connection: Connection, reason: String, now: Instant) {
         guard !connection.isClosed else { return }
-        let reason = connection.end ?? reason
-        connection.end = reason
-        ends.dropStreams(of: connection, now: now)
+        let reason = connection.lifecycle.reason ?? reason
+        ends.dropStreams(of: connection, reason: reason, now: now)
         if let http = connection.http { http.takeErrors(into: &counters) }
         connection.http?.http1?.giveBack()
-        connection.phase = .closed
+        connection.lifecycle.close(reason: reason)
         if !connection.isDetached { resumption.uncountSocket(of: connection) }
         resumption.forgetSession(of: connection)
         connections.charge(connection)
@@ -83,13 +81,15 @@ final class ConnectionEnds: ShardPart {
         effects.close.append(connection.id)
         work.spent += Work.closing
         log(.debug, "connection closed", [("peer", connection.peer), ("reason", reason)])
-        if connection.isAnnounced { events.event("connection-closed", connection: connection, reason: reason) }
+        if connection.lifecycle.isAnnounced {
+            events.event("connection-closed", connection: connection, reason: reason)
+        }
     }
 
     // Shutting down
 
     func drain(_ connection: Connection, now: Instant) {
-        connection.drainState.lastMoved = now.monotonic
+        connection.lifecycle.beginDraining(now: now.monotonic)
         timers.touch(connection)
         if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
         guard let http = connection.http, connection.isOpen, http.carrier.tellOfEnd() else { return }
@@ -101,14 +101,11 @@ final class ConnectionEnds: ShardPart {
     func closeIfDrained(_ connection: Connection, now: Instant) {
         // A list that waits while all is written has a peer that keeps its window closed, as one without credit.
         guard connection.isWritten, connection.hungryCount == 0, connection.input.parkedBytes == 0,
-            connection.waitingListings.isEmpty || connection.http != nil, connection.http?.isWaiting != true
+            connection.waiters.listingCount == 0 || connection.http != nil, connection.http?.isWaiting != true
         else { return }
         let (delivered, waiting) = connection.standing
-        if delivered != connection.drainState.movedTo {
-            connection.drainState.movedTo = delivered
-            connection.drainState.lastMoved = now.monotonic
-        }
-        if waiting > 0, now.monotonic - connection.drainState.lastMoved < limits.askTime { return }
+        let since = connection.lifecycle.drain(delivered: delivered, now: now.monotonic)
+        if waiting > 0, since < limits.askTime { return }
         counters.undelivered &+= waiting
         let goodbye = RSocketError(code: .connectionClose, message: Refusal.draining.message, scope: .connection)
         fatal(connection, goodbye, now: now)

@@ -33,8 +33,8 @@ final class ConnectionTable: ShardPart {
     /// The connection has something to write.
     func flush(_ connection: Connection) {
         timers.touch(connection)
-        guard !connection.isFlushing, !connection.output.blocked else { return }
-        connection.isFlushing = true
+        guard !connection.lists.isFlushing, !connection.output.blocked else { return }
+        connection.lists.isFlushing = true
         effects.flush.append(connection.id)
     }
 
@@ -53,8 +53,7 @@ final class ConnectionTable: ShardPart {
         for place in 0..<table.bound {
             guard let connection = table.at(place) else { continue }
             connection.streams.removeAll()
-            connection.removeHungry()
-            connection.waitingListings.removeAll()
+            connection.waiters.removeAll()
         }
         table = Slab()
         roomy = []
@@ -67,16 +66,16 @@ final class ConnectionTable: ShardPart {
     /// What waited in the output may have gone without a write: it waits for its peer's windows now, or its stream has
     /// ended. Others of the connection may wait for that room, and no write will tell them.
     func noteRoom(_ connection: Connection) {
-        guard connection.hungryCount > 0 || connection.http?.bodies.isCrowded == true, !connection.isRoomy else {
+        guard connection.hungryCount > 0 || connection.http?.bodies.isCrowded == true, !connection.lists.isRoomy else {
             return
         }
-        connection.isRoomy = true
+        connection.lists.isRoomy = true
         roomy.append(connection)
     }
 
     func nextRoomy() -> Connection? {
         let connection = roomy.popLast()
-        connection?.isRoomy = false
+        connection?.lists.isRoomy = false
         return connection
     }
 

@@ -46,12 +46,12 @@ final class ConnectionTicks: ShardPart {
     private func deadline(of connection: Connection, now: Instant) -> UInt64 {
         let soon = now.monotonic + Timers.interval
         switch connection.phase {
-        case .new where draining || connection.ticket != nil: return soon
+        case .new where draining || connection.login.isPending: return soon
         case .new: return connection.liveness.setupSince.addingClamped(limits.setupTime)
         case .open where draining || !connection.input.isReading || connection.isExpelled: return soon
         case .open:
             return Swift.min(connection.timeLimit(limits, soon: soon), expiry(of: connection, now: now))
-        case .closing(let deadline): return deadline
+        case .closing(let deadline, _): return deadline
         case .closed: return .max
         }
     }
@@ -77,7 +77,7 @@ final class ConnectionTicks: ShardPart {
             }
             connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, Refusal.draining.message), now: now)
         // The driver answers in time.
-        case .new where connection.ticket != nil:
+        case .new where connection.login.isPending:
             break
         case .new:
             // While the shard was busy with those who came before, it has not read what this one said.
@@ -97,7 +97,7 @@ final class ConnectionTicks: ShardPart {
             endExpired(connection, now: now)
             if connection.isOpen { tickOpen(connection, now: now) }
             if draining, connection.isOpen { connectionEnds.closeIfDrained(connection, now: now) }
-        case .closing(let deadline):
+        case .closing(let deadline, _):
             if time >= deadline { connectionEnds.close(connection, reason: "closed after an error", now: now) }
         case .closed:
             break
@@ -141,7 +141,7 @@ final class ConnectionTicks: ShardPart {
         // What memory that was short held back. Where it was not when something was written, it may be now.
         if connection.session != nil {
             resumption.askForAcknowledgement(connection)
-            if connection.hungryCount > 0 || !connection.waitingListings.isEmpty { feeding.fill(connection, now: now) }
+            if connection.hungryCount > 0 || connection.waiters.listingCount > 0 { feeding.fill(connection, now: now) }
         }
         if let since = connection.rsocket.oldestReassembly, now.monotonic - since >= limits.reassemblyTime {
             connection.rsocket.expireReassembly(startedBefore: now.monotonic - limits.reassemblyTime + 1)

@@ -1,5 +1,5 @@
-// Who asks on a connection, where that user is counted, and what becomes of it when permissions change or credentials
-// expire. Over HTTP each request can have a user of its own.
+// ConnectionUsers: who asks on a connection, where that user is counted, and what becomes of it when permissions
+// change. Over HTTP each request can have a user of its own. (What expires, ConnectionTicks ends.)
 
 import Bytes
 
@@ -35,7 +35,7 @@ final class ConnectionUsers: ShardPart {
                 "\(meter.account.title) has \(counted(limits.connectionsPerUser, "connection")), the most allowed; "
                     + "close some.")
         }
-        connection.meter = meter
+        connection.login.meter = meter
         if let former, http?.users.speaks(for: former.account) != true { former.account.connections.give() }
     }
 
@@ -43,7 +43,7 @@ final class ConnectionUsers: ShardPart {
     func disenroll(_ connection: Connection) {
         let latest = connection.meter
         latest?.account.connections.give()
-        connection.meter = nil
+        connection.login.meter = nil
         connection.http?.users.endAll { account in
             if account !== latest?.account { account.connections.give() }
         }
@@ -59,20 +59,19 @@ final class ConnectionUsers: ShardPart {
 
     /// Finds out anew who a connection's peer is.
     func reload(_ connection: Connection, _ review: inout Review?) {
-        connection.allowedTargets = AllowedTargets()
+        connection.login.allowedTargets = AllowedTargets()
         timers.touch(connection)
         if let http = connection.http {
             reload(http, of: connection)
         } else if let principal = connection.principal {
             let current = authorization.access.current(principal)
             if current == nil, !connection.isExpelled { review?.connections += 1 }
-            connection.principal = current ?? .nobody
-            connection.isExpelled = current == nil
+            connection.login.renew(current)
         }
     }
 
     private func reload(_ http: HTTPFace, of connection: Connection) {
-        connection.principal = authorization.unasked(connection.certificate)
+        connection.login.assume(authorization.unasked(connection.certificate))
         http.users.login = nil
         for exchange in http.exchanges.all {
             if let principal = exchange.principal {

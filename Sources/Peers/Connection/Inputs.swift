@@ -58,7 +58,7 @@ final class ConnectionInputs: ShardPart {
                 now: now.monotonic)
         }
         if connection.http != nil {
-            connection.principal = authorization.unasked(connection.certificate)
+            connection.login.assume(authorization.unasked(nil))
             work.spent += Work.request
         }
         connection.liveness.delaySetup(until: timers.lateness, now: now.monotonic)
@@ -72,9 +72,8 @@ final class ConnectionInputs: ShardPart {
     /// - Parameter certificate: the peer's, if it was asked for one and has shown one that is trusted.
     func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant) {
         guard let connection = connections.find(id) else { return }
-        connection.certificate = certificate
-        connection.isSecured = true
-        if connection.http != nil { connection.principal = authorization.unasked(connection.certificate) }
+        connection.remote.secure(certificate)
+        if connection.http != nil { connection.login.assume(authorization.unasked(certificate)) }
         counters.handshakes &+= 1
     }
 
@@ -82,15 +81,15 @@ final class ConnectionInputs: ShardPart {
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant) {
         guard let connection = connections.find(id) else { return }
         switch connection.phase {
-        case .new where connection.bytesIn == 0 && connection.http == nil && ConnectionInputs.beginTLS(bytes):
+        case .new where connection.bytes.in == 0 && connection.http == nil && ConnectionInputs.looksLikeTLS(bytes):
             return refuseTLS(connection, now: now)
-        case .new where connection.bytesIn == 0 && connection.http == nil && ConnectionInputs.beginHTTP(bytes):
+        case .new where connection.bytes.in == 0 && connection.http == nil && ConnectionInputs.looksLikeHTTP(bytes):
             return refuseHTTP(connection, now: now)
         case .new, .open: break
         case .closing, .closed: return
         }
         if let http1 = connection.http?.http1 { return http1Inputs.discard(bytes.count, connection, http1, now: now) }
-        connection.bytesIn &+= UInt64(bytes.count)
+        connection.bytes.in &+= UInt64(bytes.count)
         counters.bytesIn &+= UInt64(bytes.count)
         connection.liveness.lastHeard = now.monotonic
         connection.liveness.probed = false
@@ -108,7 +107,7 @@ final class ConnectionInputs: ShardPart {
 
     /// Whether the first bytes of a connection are TLS's (RFC 8446, 5.1) – as the length of RSocket's first frame they
     /// would be beyond every limit of SETUP.
-    private static func beginTLS(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    private static func looksLikeTLS(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count >= 3 && bytes[0] == 22 && bytes[1] == 3 && bytes[2] <= 4
     }
 
@@ -120,7 +119,7 @@ final class ConnectionInputs: ShardPart {
 
     /// Whether the first bytes of a connection are a method of HTTP, or HTTP/2's preface, which as the length of
     /// RSocket's first frame would be beyond every limit of SETUP.
-    private static func beginHTTP(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    private static func looksLikeHTTP(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let methods: [StaticString] = ["GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "OPTIONS ", "PRI "]
         return methods.contains { method in
             method.withUTF8Buffer { bytes.count >= $0.count && bytes.prefix($0.count).elementsEqual($0) }
@@ -198,8 +197,7 @@ final class ConnectionInputs: ShardPart {
 
     func accept(_ connection: Connection) {
         connection.liveness.lifetime = limits.httpSilence
-        connection.phase = .open
-        connection.isAnnounced = true
+        connection.lifecycle.open()
         events.event("connection-opened", connection: connection, reason: nil)
     }
 
@@ -235,7 +233,7 @@ final class ConnectionInputs: ShardPart {
     /// Returns the number of pieces; 0 when there is nothing to write.
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let connection = connections.find(id) else { return 0 }
-        connection.isFlushing = false
+        connection.lists.isFlushing = false
         connection.http?.produce(into: connection, atMost: limits.output - connection.output.count)
         let count = connection.output.gather(into: pieces)
         // Nothing will be written, which it may have been held for.
@@ -249,7 +247,7 @@ final class ConnectionInputs: ShardPart {
         guard let connection = connections.find(id) else { return }
         connection.output.wrote(count, blocked: blocked)
         if count > 0 { connection.liveness.unreadSince = nil }
-        connection.bytesOut &+= UInt64(count)
+        connection.bytes.out &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
         if !blocked, connection.isAtEase {
             if !connection.output.isEmpty { connections.flush(connection) }

@@ -45,7 +45,7 @@ struct Liveness {
 
 /// What of a connection's input waits, and counts.
 struct InputState {
-    /// Bytes of unfinished and held requests, as the broker's memory was charged for them.
+    /// Bytes of unfinished and held requests, and of answers, as the broker's memory was charged for them.
     var charged = 0
     /// Those of them that wait until the peer reads its answers, or for the connection's turn.
     var undealt = 0

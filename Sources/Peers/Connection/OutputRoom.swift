@@ -35,7 +35,7 @@ final class OutputFeeding: ShardPart {
     func feedHungry(_ connection: Connection, now: Instant) {
         for _ in 0..<connection.hungryCount {
             guard connection.hasRoom(limits.output), !connection.output.blocked,
-                let subscriber = connection.nextHungry()
+                let subscriber = connection.waiters.nextHungry()
             else { return }
             delivery.deliver(
                 subscriber, quantum: connection.hungryCount > 0 ? OutputFeeding.subscriptionQuantum : .max, now: now)
@@ -49,10 +49,8 @@ final class OutputFeeding: ShardPart {
             feedCrowded(http, now: now)
             httpAdmin.answerHeldBack(http, now: now)
         }
-        if !connection.waitingListings.isEmpty {
-            let waiting = connection.waitingListings
-            connection.waitingListings.removeAll()
-            for listing in waiting where streams[listing.handle] === listing {
+        if connection.waiters.listingCount > 0 {
+            for listing in connection.waiters.takeListings() where streams[listing.handle] === listing {
                 listing.isWaiting = false
                 listings.proceed(listing, now: now)
             }

@@ -18,7 +18,7 @@ final class Reading: ShardPart {
         leavesUnread(connection)
             || connection.http.map { leavesUnwritten(connection, $0) } ?? false
             || connection.input.forwarded > 0 && connection.input.forwarded > mostForwarded
-            || connection.ticket != nil
+            || connection.login.isPending
     }
 
     /// Bytes that a connection may have on their way to other shards: where there is much of all of them, or of what
@@ -39,7 +39,7 @@ final class Reading: ShardPart {
     /// opens them has to be read.
     private func leavesUnwritten(_ connection: Connection, _ http: HTTPFace) -> Bool {
         let isBlocked = connection.output.blocked
-        guard isBlocked || connection.isFlushing else { return false }
+        guard isBlocked || connection.lists.isFlushing else { return false }
         if http.exchanges.unwritten > Limits.unwrittenAnswers {
             return isBlocked || pool.isReadingShort || memory.isPendingFull
         }
@@ -63,8 +63,8 @@ final class Reading: ShardPart {
         effects.reading.append((connection.id, reading))
     }
 
-    /// Why a connection can have no more of its unfinished messages kept.
-    var unfinishedRefusal: Refusal {
+    /// Counts that a connection can have no more of its unfinished messages kept. Returns why.
+    func refuseUnfinished() -> Refusal {
         guard let most = relief.shortReassembly else {
             reached(.reassembly)
             losses.refusedUnfinished(.tooLarge)

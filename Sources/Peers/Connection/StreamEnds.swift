@@ -60,16 +60,15 @@ final class StreamEnds: ShardPart {
     }
 
     /// Ends the streams of a connection that is over; where there are many, some of them now and the others later.
-    func dropStreams(of connection: Connection, now: Instant) {
+    func dropStreams(of connection: Connection, reason: String? = nil, now: Instant) {
+        let reason = reason ?? connection.lifecycle.reason
         var count = 0
         while let stream = connection.streams.last {
             if count == Work.endings { return work.endLater(connection) }
             count += 1
             if stream.kind == .subscriber {
                 // `forget` counts what it costs.
-                if let end = connection.end {
-                    stream.asSubscriber.end = "its connection ended: \(end)"
-                }
+                if let reason { stream.asSubscriber.end = "its connection ended: \(reason)" }
             } else {
                 work.spent += Work.ending
             }
@@ -86,8 +85,6 @@ final class StreamEnds: ShardPart {
     func giveBack(_ connection: Connection) {
         connection.output.removeAll()
         guard connection.streams.isEmpty else { return }
-        // They refer to the connection in turn.
-        connection.removeHungry()
-        connection.waitingListings.removeAll()
+        connection.waiters.removeAll()
     }
 }

@@ -87,7 +87,7 @@ final class HTTP1Inputs: ShardPart {
         heard(head.size, on: connection)
         // What the driver has for one that waits is as much as a message.
         let isOneTooMany = head.hasBody && relief.shortReassembly != nil
-        let problem = head.problem ?? (isOneTooMany ? reading.unfinishedRefusal.problem : nil)
+        let problem = head.problem ?? (isOneTooMany ? reading.refuseUnfinished().problem : nil)
         // Behind a head that may be read in two ways nothing is waited for.
         let isComplete = !head.hasBody || head.isAmbiguous || isOneTooMany
         if head.isAmbiguous || isOneTooMany || draining { http1.isLast = true }
@@ -123,7 +123,7 @@ final class HTTP1Inputs: ShardPart {
     /// - Parameter atOnce: a refusal may go ahead of everything.
     func answer(on id: ConnectionID, atOnce: Bool, now: Instant) -> HTTP1Answer? {
         // A stream that began in the middle of its request would have to end there: the library takes no answer then.
-        guard let current = CurrentRequest(connections.find(id)), atOnce || !current.connection.isFlushing,
+        guard let current = CurrentRequest(connections.find(id)), atOnce || !current.connection.lists.isFlushing,
             let answer = current.http1.fetch(mayStream: atOnce || current.exchange.request.isHalfClosed)
         else { return nil }
         let connection = current.connection
@@ -134,7 +134,7 @@ final class HTTP1Inputs: ShardPart {
         // A stream has no limit of time. What else is answered now has none already.
         current.exchange.deadline = nil
         // Neither has the body of a refusal to wait for others.
-        if atOnce, answer.length != nil { connection.isFlushing = false }
+        if atOnce, answer.length != nil { connection.lists.isFlushing = false }
         current.http1.quietSince = now.monotonic
         if answer.isStream {
             connections.charge(connection)
@@ -150,7 +150,7 @@ final class HTTP1Inputs: ShardPart {
         guard let current = CurrentRequest(connections.find(id)), current.http1.isDrivers else { return .gone }
         let (connection, exchange, http1) = (current.connection, current.exchange, current.http1)
         // What came this turn may have to reach other shards first.
-        guard !connection.isFlushing else { return .later }
+        guard !connection.lists.isFlushing else { return .later }
         guard !exchange.body.isEmpty else { return http1.isComplete ? .end : .later }
         var count = 0
         exchange.body.take(buffer.count) { bytes, _ in
@@ -178,7 +178,7 @@ final class HTTP1Inputs: ShardPart {
         if case .closing = connection.phase {
             connectionEnds.close(connection, reason: "closed after an error", now: now)
         } else if isLast {
-            connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
+            connection.lifecycle.beginClosing(deadline: now.monotonic + limits.closeTime, reason: nil)
         }
     }
 
@@ -205,13 +205,13 @@ final class HTTP1Inputs: ShardPart {
     }
 
     func heard(_ count: Int, on connection: Connection) {
-        connection.bytesIn &+= UInt64(count)
+        connection.bytes.in &+= UInt64(count)
         counters.bytesIn &+= UInt64(count)
         connection.liveness.lastHeard = moment.monotonic
     }
 
     private func told(_ count: Int, on connection: Connection) {
-        connection.bytesOut &+= UInt64(count)
+        connection.bytes.out &+= UInt64(count)
         counters.bytesOut &+= UInt64(count)
     }
 }

@@ -81,7 +81,7 @@ final class HTTPCalls: ShardPart {
         // The message of PublishOne is on its way to its topic, and is answered from there.
         if let publisher = exchange.bound as? Publisher, !publisher.isChannel { return }
         if http.held.bytes <= relief.shortReassembly ?? limits.reassembly { return }
-        let refusal = reading.unfinishedRefusal
+        let refusal = reading.refuseUnfinished()
         throw GRPCError(refusal.status, refusal.message)
     }
 

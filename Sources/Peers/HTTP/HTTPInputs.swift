@@ -87,8 +87,7 @@ final class HTTPInputs: ShardPart {
 
     /// The session has ended; what it still has to say is written, and the connection closed.
     private func lose(_ connection: Connection, reason: String, now: Instant) {
-        connection.phase = .closing(deadline: now.monotonic + limits.closeTime)
-        connection.end = reason
+        connection.lifecycle.beginClosing(deadline: now.monotonic + limits.closeTime, reason: reason)
         ends.dropStreams(of: connection, now: now)
         counters.protocolErrors += 1
         log(.debug, "connection refused", [("peer", connection.peer), ("reason", reason)])

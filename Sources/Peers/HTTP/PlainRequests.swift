@@ -191,7 +191,7 @@ final class PlainRequests: ShardPart {
             try PlainBody.check(UInt64(plain.content.count + bytes.count), peers.plainFace.limits)
             let held = http.held.bytes + bytes.count
             guard held <= relief.shortReassembly ?? limits.reassembly else {
-                throw reading.unfinishedRefusal.problem
+                throw reading.refuseUnfinished().problem
             }
             plain.content.append(bytes)
             http.count(exchange)

@@ -52,9 +52,8 @@ final class Resumption: ShardPart {
     }
 
     /// The connection is let in: it can be resumed from here on, if it asked for that.
-    func beginSession(_ connection: Connection) throws(Refusal) {
-        guard let token = connection.resumeToken else { return }
-        connection.resumeToken = nil
+    func beginSession(_ connection: Connection, _ token: [UInt8]?) throws(Refusal) {
+        guard let token else { return }
         let account = connection.meter?.account
         if let account, !account.sessions.take(limit: limits.sessionsPerUser) {
             throw refusal(
@@ -116,7 +115,7 @@ final class Resumption: ShardPart {
         connection.output.detach()
         // What was put aside is sent again.
         connection.input.isHeld = false
-        connection.isFlushing = false
+        connection.lists.isFlushing = false
         connection.liveness.unreadSince = nil
         connections.charge(connection)
     }
@@ -193,8 +192,8 @@ final class Resumption: ShardPart {
                 lastReceivedServerPosition: request.lastReceivedServerPosition,
                 firstAvailableClientPosition: request.firstAvailableClientPosition,
                 rest: connection.rsocket.takeRest(), peer: connection.peer, certificate: connection.certificate,
-                isSecured: connection.isSecured))
-        connection.phase = .closed
+                isSecured: connection.remote.isSecured))
+        connection.lifecycle.close(reason: "its socket went to a session")
         connections.charge(connection)
         connections.remove(connection.handle)
         timers.connections.cancel(connection)
@@ -220,7 +219,7 @@ final class Resumption: ShardPart {
         guard !draining, let connection = connections.find(handover.session), connection.session != nil,
             connection.isOpen,
             !connection.isExpelled, connection.certificate == handover.certificate,
-            connection.isSecured == handover.isSecured
+            connection.remote.isSecured == handover.isSecured
         else { throw Resumption.resumeRefusal("There is no such session, or not any more") }
         let received = connection.rsocket.received
         guard handover.firstAvailableClientPosition <= received else {
@@ -249,14 +248,14 @@ final class Resumption: ShardPart {
             connection.rsocket.extendReassembly(by: now.monotonic - since)
             session.detachedAt = nil
             session.askedAt = nil
-            connection.isFlushing = false
+            connection.lists.isFlushing = false
         } else {
             // The old socket may even be alive: its peer knows better.
             uncountSocket(of: connection)
             detachSocket(connection, session)
             connection.output.blocked = false
         }
-        (connection.peer, connection.address) = (handover.peer, countAgain(handover))
+        connection.remote.move(to: handover.peer, countAgain(handover))
         session.told = handover.lastReceivedServerPosition
         connection.liveness.lastHeard = now.monotonic
         connection.liveness.probed = false

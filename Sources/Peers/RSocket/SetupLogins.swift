@@ -7,15 +7,15 @@ extension RSocketRequests {
     func logIn(_ connection: Connection, _ setup: Setup, now: Instant) {
         do throws(Refusal) {
             try resumption.checkToken(setup.resumeToken)
-            connection.resumeToken = setup.resumeToken.map { Array($0) }
+            let token = setup.resumeToken.map { Array($0) }
             if !authorization.access.isOpen, let credential = try Credential(setup) {
-                connection.ticket = logins.ask(credential, connection, exchange: .max)
-                return
+                let ticket = logins.ask(credential, connection, exchange: .max)
+                return connection.login.wait(for: Login.Pending(ticket: ticket, resumeToken: token))
             }
             guard let principal = authorization.unasked(connection.certificate) else {
                 return logins.turnAway(connection, logins.missing(connection), now: now)
             }
-            try logins.welcome(connection, principal)
+            try logins.welcome(connection, principal, resumeToken: token)
         } catch {
             // Who has reached a limit is known.
             if error.kind == .unauthenticated { logins.refused(connection, error, .none) }

@@ -186,7 +186,7 @@ import Testing
         #expect(client.ended[stream]?.status == "0" && rounds > 50)
         let names = client.messages[stream]!.map { fields($0)[2]! }
         #expect(Set(names).isSuperset(of: (0..<400).map { "topic\($0)" }) && Set(names).count == names.count)
-        #expect(listings(client).isEmpty && connection(client).listings == 0)
+        #expect(listings(client).isEmpty && connection(client).streams.listings == 0)
     }
 
     @Test func aListGoesOnAsItsSocketTakesBytes() {
@@ -220,14 +220,14 @@ import Testing
         let refused = client.answer(client.call(.listConnections))
         #expect(refused.status == "8" && refused.text.hasPrefix("The connection has 3 lists under way"))
         client.reset(streams[0])
-        #expect(connection(client).listings == 2)
+        #expect(connection(client).streams.listings == 2)
         let last = client.call(.listConnections)
-        #expect(connection(client).listings == 3)
+        #expect(connection(client).streams.listings == 3)
         for stream in streams.dropFirst() + [last] {
             client.openWindow(stream, 1 << 20)
             #expect(client.answer(stream).status == "0")
         }
-        #expect(connection(client).listings == 0 && broker.shards[0].streams.count == 0)
+        #expect(connection(client).streams.listings == 0 && broker.shards[0].streams.count == 0)
     }
 
     @Test func aListEndsAtItsDeadline() {
@@ -240,8 +240,8 @@ import Testing
         broker.advance(seconds: 0.5)
         client.receive()
         #expect(client.resets == [stream] && client.ended.isEmpty)
-        #expect(connection(client).listings == 0 && connection(client).http!.exchanges.count == 0)
-        #expect(connection(client).waitingListings.isEmpty)
+        #expect(connection(client).streams.listings == 0 && connection(client).http!.exchanges.count == 0)
+        #expect(connection(client).waiters.listingCount == 0)
         let next = client.call(.listSubscriptions)
         client.openWindow(next, 1)
         #expect(client.answer(next).status == "0")
@@ -261,7 +261,7 @@ import Testing
         }
         for this in [peer, client.client] {
             let connection = broker.shards[0].find(this.id)!
-            #expect(connection.listings == 0 && connection.waitingListings.isEmpty)
+            #expect(connection.streams.listings == 0 && connection.waiters.listingCount == 0)
         }
     }
 

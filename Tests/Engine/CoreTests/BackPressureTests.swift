@@ -195,7 +195,7 @@ import Testing
         client.window = 0
         for stream in [1, 3, 5, 7] { client.subscribe("$SYS.connections", stream: UInt32(stream)) }
         for _ in 0..<1000 { client.requestN(1) }
-        #expect(connection(client).waitingListings.count <= 3)
+        #expect(connection(client).waiters.listingCount <= 3)
         client.read(.max)
         let lines = client.received()
         #expect(lines.count(where: { $0.hasPrefix("7:! 202 The connection has 3 lists") }) == 1)
@@ -222,9 +222,9 @@ import Testing
         while shard.hasWork { shard.goOn(now: broker.now) }
         #expect(shard.effects.mail.map(\.count).reduce(0, +) == 1)
         #expect(shard.pages.dueCount == Limits().listingsPerConnection - 1)
-        #expect(connection(client).listings == Limits().listingsPerConnection)
+        #expect(connection(client).streams.listings == Limits().listingsPerConnection)
         broker.run()
-        #expect(shard.pages.dueCount == 0 && shard.pages.underWay == nil && connection(client).listings == 0)
+        #expect(shard.pages.dueCount == 0 && shard.pages.underWay == nil && connection(client).streams.listings == 0)
         let refused = client.received()
         #expect(refused.count == 1000 - Limits().listingsPerConnection && refused.allSatisfy { $0.contains(":! 202 ") })
         client.subscribe("$SYS.topics", stream: 3001)
@@ -268,7 +268,7 @@ import Testing
             client.fire("t", String(repeating: "x", count: 2000))
             client.fire("t", "y", stream: 11)
             gone = connection(client)
-            #expect(gone!.hungryCount == 1 && gone!.waitingListings.count == 1)
+            #expect(gone!.hungryCount == 1 && gone!.waiters.listingCount == 1)
             client.disconnect()
         }
         // The next tick was to look at it.

@@ -34,7 +34,7 @@ import Testing
         #expect(peer[stream].status == "0" && peer[stream].isEnded)
         reader.read()
         #expect(reader[subscription].texts() == sent)
-        #expect(peer.face!.exchanges.count == 0 && broker.shards[shard].find(peer.client.id)!.publishers == 0)
+        #expect(peer.face!.exchanges.count == 0 && broker.shards[shard].find(peer.client.id)!.streams.channels.isEmpty)
     }
 
     /// The first message spends none of the credit that was granted before it came, but its room is kept.
@@ -157,7 +157,8 @@ import Testing
         #expect(texts == texts.indices.map(String.init) && texts.count < 10)
         #expect(peer[stream].grants().last?.accepted == UInt64(texts.count), "what was accepted is acknowledged")
         #expect(
-            peer.face!.exchanges.count == 0 && broker.shards[0].topics.all.allSatisfy { $0.publishers.channels.isEmpty })
+            peer.face!.exchanges.count == 0 && broker.shards[0].topics.all.allSatisfy { $0.publishers.channels.isEmpty }
+        )
     }
 
     @Test(arguments: [0, 1]) func publishesWaitForRoomAndAreAnsweredThen(_ shard: Int) {

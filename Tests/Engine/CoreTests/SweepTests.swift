@@ -42,7 +42,7 @@ import Testing
 
     @Test func permissionsAreReadAgainInSlices() {
         let (broker, shard, _) = broker()
-        func looked() -> Int { connections(shard).count { $0.isTouched } }
+        func looked() -> Int { connections(shard).count { $0.lists.isTouched } }
         shard.reload(.open, now: broker.now)
         #expect(shard.hasWork && looked() > 0 && looked() <= Work.sweep)
         broker.runAll()
@@ -64,7 +64,7 @@ import Testing
     @Test func aBrokerThatEndsTellsItInSlices() {
         let (broker, shard, _) = broker()
         let told = broker.now.monotonic
-        func looked() -> Int { connections(shard).count { $0.drainState.lastMoved == told } }
+        func looked() -> Int { connections(shard).count { $0.lifecycle.drained.at == told } }
         shard.drain(now: broker.now)
         #expect(shard.hasWork && looked() == Work.sweep)
         broker.runAll()

@@ -39,9 +39,9 @@ final class Authorization: ShardPart {
 
     /// A single publish. A peer mostly publishes to the topics that it published to before.
     func expectPublish(to target: PublishTarget, _ connection: Connection) throws(Refusal) {
-        guard !connection.allowedTargets.contains(target) else { return }
+        guard !connection.login.allowedTargets.contains(target) else { return }
         try expect(.publish, target.name, of: connection.principal ?? .nobody, at: connection.peer)
-        connection.allowedTargets.insert(target)
+        connection.login.allowedTargets.insert(target)
     }
 
     /// A subscription. The broker's own topics, which tell of everybody, take the permission to control them.

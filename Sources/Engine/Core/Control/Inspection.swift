@@ -164,7 +164,7 @@ package final class Inspector: ShardPart {
             inspection.connections.append(
                 Inspection.Connection(
                     id: connection.id, output: connection.handedOver, control: connection.output.controlCount,
-                    isBlocked: connection.output.blocked, isFlushing: connection.isFlushing,
+                    isBlocked: connection.output.blocked, isFlushing: connection.lists.isFlushing,
                     isHeld: connection.input.isHeld || connection.input.isBehind, isOpen: connection.isOpen,
                     forwarded: connection.input.forwarded,
                     parked: connection.input.parkedCount, received: connection.received,

@@ -35,7 +35,7 @@ final class Listing: BoundStream {
     /// It was given up while its page was due, or under way: until that is settled it keeps its place among the lists
     /// of its connection.
     var isOver = false
-    /// It is in its connection's `waitingListings`.
+    /// It is among its connection's `waiters`.
     var isWaiting = false
 
     init(list: BrokerList, credit: Credit, connection: Connection, stream: UInt32, handle: Handle) {
@@ -91,13 +91,13 @@ final class Listings: ShardPart {
     func openListing(
         _ connection: Connection, stream: UInt32, initialN: UInt32, _ list: BrokerList, now: Instant
     ) throws(Refusal) {
-        guard connection.listings < limits.listingsPerConnection else {
+        guard connection.streams.listings < limits.listingsPerConnection else {
             reached(.listingsPerConnection)
             throw .rejected(
                 "The connection has \(limits.listingsPerConnection) lists under way, the most allowed; "
                     + "read one to its end.")
         }
-        connection.listings += 1
+        connection.streams.listings += 1
         var credit = Credit(mode: .outstanding)
         _ = credit.add(initialN)
         let bound = streams.insert {
@@ -151,7 +151,7 @@ final class Listings: ShardPart {
     private func wait(_ listing: Listing) {
         guard !listing.isWaiting else { return }
         listing.isWaiting = true
-        listing.connection.waitingListings.append(listing)
+        listing.connection.waiters.add(listing)
     }
 
     /// It is over. Those that wait would keep their pages until something is written, which the peer may never allow.
@@ -159,16 +159,16 @@ final class Listings: ShardPart {
         if listing.isFetching {
             listing.isOver = true
         } else {
-            listing.connection.listings -= 1
+            listing.connection.streams.listings -= 1
         }
-        if listing.isWaiting { listing.connection.waitingListings.removeAll { $0 === listing } }
+        if listing.isWaiting { listing.connection.waiters.remove(listing) }
     }
 
     /// Asks for the page that is due next, by mail even for this shard's own rows: others have their turn between two.
     private func fetchNextPage() {
         while let listing = pages.next() {
             if listing.isOver {
-                listing.connection.listings -= 1
+                listing.connection.streams.listings -= 1
             } else {
                 pages.underWay = listing
                 let page = ListPage(list: listing.list, after: listing.after, principal: listing.principal)
@@ -181,7 +181,7 @@ final class Listings: ShardPart {
     func listed(_ rows: [Description], _ next: Int?, now: Instant) {
         guard let listing = pages.takeUnderWay() else { return }
         if listing.isOver {
-            listing.connection.listings -= 1
+            listing.connection.streams.listings -= 1
         } else {
             take(rows, next, for: listing)
             proceed(listing, now: now)

@@ -88,7 +88,7 @@ extension Inspector {
         tally.add(kept: (connection.output.kept?.store.capacity ?? 0) + connection.output.segmentMemory)
         connection.output.forEachOwner { tally.add($0) }
         // Their views may be gone.
-        connection.forEachHungry { tally.add($0.mirror.log.allPieces) }
+        connection.waiters.forEachHungry { tally.add($0.mirror.log.allPieces) }
         _ = connection.forEachShared { region, _ in tally.add(region) }
     }
 }

@@ -9,7 +9,7 @@ final class Publisher: BoundStream {
     let owner: Int
     /// A channel; else one acknowledged publish.
     let isChannel: Bool
-    /// A channel's place in `connection.channels`.
+    /// A channel's place in `connection.streams.channels`.
     var channelPlace = 0
     /// Bytes of the publish that waits for its acknowledgement.
     var parkedBytes: Int

@@ -64,7 +64,7 @@ final class PublisherNotices: ShardPart {
     func tellUntold(_ publisher: Publisher, atOnce: Bool = false) {
         guard let news = publisher.untold, publisher.credit.available > 0 else { return }
         guard atOnce || publisher.unreadAnswers < limits.acknowledgementBacklog else {
-            publisher.connection.hasUntold = true
+            publisher.connection.waiters.hasUntold = true
             return
         }
         publisher.untold = nil
@@ -88,14 +88,16 @@ final class PublisherNotices: ShardPart {
         guard publisher.hasBody, publisher.unreadAnswers >= limits.acknowledgementBacklog else {
             return false
         }
-        publisher.connection.hasUntold = true
+        publisher.connection.waiters.hasUntold = true
         return true
     }
 
     /// The peer has read on: acknowledgements that waited for it are told.
     func tellUntold(on connection: Connection) {
-        guard connection.hasUntold, connection.output.controlCount < limits.acknowledgementBacklog else { return }
-        connection.hasUntold = false
+        guard connection.waiters.hasUntold, connection.output.controlCount < limits.acknowledgementBacklog else {
+            return
+        }
+        connection.waiters.hasUntold = false
         for stream in connection.streams where stream.kind == .publisher {
             tellGranted(stream.asPublisher)
             tellUntold(stream.asPublisher)

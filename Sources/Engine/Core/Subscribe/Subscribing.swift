@@ -70,7 +70,6 @@ final class Subscribing: ShardPart {
         }
         let subscriber = bound.asSubscriber
         connection.attach(subscriber)
-        connection.subscriptions += 1
         subscriptions.insert(subscriber)
         work.spent += Work.subscribing
         if mirror.isAttached { join(subscriber, now: now) } else { mirror.addWaiting(subscriber) }
@@ -176,7 +175,6 @@ final class Subscribing: ShardPart {
     func forget(_ subscriber: Subscriber) {
         delivery.countLosses(of: subscriber)
         work.spent += Work.ending
-        subscriber.connection.subscriptions -= 1
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
         subscriptions.remove(subscriber)
         let mirror = subscriber.mirror
