@@ -51,31 +51,27 @@ final class Scheduler: ShardPart {
         var left = work.count
         while left > 0, work.spent < end {
             let before = left
-            if let view = work.views.popFirst() {
+            if let view = work.nextView() {
                 left -= 1
-                view.isInLine = false
                 view.goOn(most: views.slice, now: now)
             }
-            if let connection = work.endings.popFirst() {
+            if let connection = work.nextEnding() {
                 left -= 1
-                connection.lists.isEnding = false
                 ends.dropStreams(of: connection, now: now)
             }
-            if let topic = work.topics.popFirst() {
+            if let topic = work.nextTopic() {
                 left -= 1
                 topic.publishers.refuseSome()
                 if topic.publishers.refusal == nil { ownership.forgetIfUnused(topic) }
             }
-            if let connection = work.backlog.popFirst() {
+            if let connection = work.nextBehind() {
                 left -= 1
-                connection.input.isBehind = false
                 inputs.take(connection, now: now)
                 connections.charge(connection)
                 settlement.settle(now)
             }
-            if let subscriber = work.forms.popFirst() {
+            if let subscriber = work.nextForm() {
                 left -= 1
-                subscriber.awaitsForm = false
                 if subscriber.isMember { delivery.deliver(subscriber, now: now) }
             }
             if left == before { break }

@@ -75,17 +75,11 @@ final class Ticker: ShardPart {
         var left = Ticker.slice
         let end = work.spent + Work.turn / 2
         var mayGoOn: Bool { left > 0 && work.spent < end }
-        while mayGoOn, let view = timers.dueViews.popLast() {
+        while mayGoOn, let view = timers.nextTouchedView() {
             left -= 1
-            view.isTouched = false
             view.markDirty()
         }
-        while mayGoOn, let connection = timers.dueConnections.popLast() {
-            left -= 1
-            connection.lists.isTouched = false
-            connectionTicks.visit(connection, now: now)
-        }
-        while mayGoOn, let connection = timers.connections.takeDue(now: now.monotonic) {
+        while mayGoOn, let connection = timers.nextDueConnection(now: now.monotonic) {
             left -= 1
             connectionTicks.visit(connection, now: now)
         }
@@ -100,8 +94,7 @@ final class Ticker: ShardPart {
     }
 
     private func endTick(now: Instant) {
-        timers.isTicking = false
-        timers.nextTick = now.monotonic + Timers.interval
+        timers.endTick(now: now.monotonic)
         if memory.used > memory.limit - memory.limit / 20 { relief.relieve(now: now) }
         relief.noteRefusals()
         feeding.feedStarved()
@@ -134,7 +127,7 @@ final class Ticker: ShardPart {
     /// clients said meanwhile has not been read, and they could not be asked; so that time does not count against them,
     /// which each is told when it is looked at.
     private func standStill(_ late: UInt64, now: Instant) {
-        timers.stoodStill = (timers.stoodStill.time &+ late, now.monotonic)
+        timers.noteStandstill(late, now: now.monotonic)
         effects.log.append(
             LogRecord(
                 level: .warning, message: "stood still",

@@ -59,18 +59,18 @@ struct Work {
     }
 
     /// Connections with input left.
-    var backlog = TurnQueue<Connection>()
+    private var backlog = TurnQueue<Connection>()
     /// Views with members to bring up to the log's end.
-    var views = TurnQueue<Mirror>()
+    private var views = TurnQueue<Mirror>()
     /// Connections that are over, with streams left.
-    var endings = TurnQueue<Connection>()
+    private var endings = TurnQueue<Connection>()
     /// Topics that are over, with publishers left.
-    var topics = TurnQueue<Topic>()
+    private var topics = TurnQueue<Topic>()
 
     /// Subscriptions whose next message has to be made in their form.
-    var forms = TurnQueue<Subscriber>()
+    private var forms = TurnQueue<Subscriber>()
     /// Those for whose message there was no memory.
-    var starved = TurnQueue<Subscriber>()
+    private var starved = TurnQueue<Subscriber>()
     /// Nobody waits for memory.
     var isFed: Bool { starved.isEmpty }
 
@@ -91,7 +91,7 @@ struct Work {
     var isEmpty: Bool { count == 0 && sweeps.isEmpty }
     var count: Int { backlog.count + views.count + endings.count + topics.count + forms.count }
 
-    // Getting in line
+    // Getting in line, and having one's turn
 
     /// A connection has used up its quantum.
     mutating func getInLine(_ connection: Connection) {
@@ -100,11 +100,25 @@ struct Work {
         backlog.append(connection)
     }
 
+    mutating func nextBehind() -> Connection? {
+        let connection = backlog.popFirst()
+        assert(connection?.input.isBehind != false)
+        connection?.input.isBehind = false
+        return connection
+    }
+
     /// A view has members left to bring up to the log's end.
     mutating func advanceLater(_ view: Mirror) {
         guard !view.isInLine else { return }
         view.isInLine = true
         views.append(view)
+    }
+
+    mutating func nextView() -> Mirror? {
+        let view = views.popFirst()
+        assert(view?.isInLine != false)
+        view?.isInLine = false
+        return view
     }
 
     /// Making a subscription's next message in its form would take this turn too long.
@@ -121,14 +135,30 @@ struct Work {
         starved.append(subscriber)
     }
 
+    mutating func nextForm() -> Subscriber? {
+        let subscriber = forms.popFirst()
+        assert(subscriber?.awaitsForm != false)
+        subscriber?.awaitsForm = false
+        return subscriber
+    }
+
     /// A topic has publishers left to refuse.
     mutating func refuseLater(_ topic: Topic) { topics.append(topic) }
+
+    mutating func nextTopic() -> Topic? { topics.popFirst() }
 
     /// A connection has streams left to end.
     mutating func endLater(_ connection: Connection) {
         guard !connection.lists.isEnding else { return }
         connection.lists.isEnding = true
         endings.append(connection)
+    }
+
+    mutating func nextEnding() -> Connection? {
+        let connection = endings.popFirst()
+        assert(connection?.lists.isEnding != false)
+        connection?.lists.isEnding = false
+        return connection
     }
 }
 
