@@ -23,6 +23,8 @@ final class Subscriber: BoundStream, Timed {
     var member = 0
     /// Its place in `mirror.blockers`; -1 for those of other policies.
     var blocker = -1
+    /// Nothing waits for it, and it has been told of no more than its view's round brings members up to.
+    var isInStep = false
     /// Its turn to be given room in the output; nil if it waits for none.
     var outputTurn: TurnQueue<Subscriber>.Ticket?
     var isHungry: Bool { outputTurn != nil }
