@@ -18,6 +18,12 @@ struct ExchangeTable {
         Int(index) < exchanges.bound ? exchanges.at(Int(index)) : nil
     }
 
+    /// The same without counting a reference, for as long as no exchange ends.
+    @inline(__always)
+    func unretained(_ index: UInt32) -> Unmanaged<Exchange>? {
+        Int(index) < exchanges.bound ? exchanges.unretained(at: Int(index)) : nil
+    }
+
     mutating func insert(_ make: (Handle) -> Exchange) -> Exchange { exchanges.insert(make) }
 
     /// An exchange is over but for what is still to be written.

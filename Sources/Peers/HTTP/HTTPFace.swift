@@ -92,6 +92,12 @@ final class HTTPFace {
     @inline(__always)
     func exchange(at handle: UInt32) -> Exchange? { exchanges[handle] }
 
+    /// The same without counting a reference, for as long as no exchange ends.
+    @inline(__always)
+    func unretainedExchange(at handle: UInt32) -> Unmanaged<Exchange>? {
+        exchanges.unretained(handle)
+    }
+
     func exchange(of stream: UInt32) -> Exchange? {
         carrier.handle(of: stream).flatMap { exchange(at: $0) }
     }
@@ -134,7 +140,11 @@ final class HTTPFace {
     // Bodies
 
     /// Counts its body, which has changed.
-    func weigh(_ exchange: Exchange) { bodies.weigh(exchange, window: carrier.window(exchange)) }
+    /// - Parameter window: what the carrier says of it, if that is known already.
+    @inline(__always)
+    func weigh(_ exchange: Exchange, window: Int? = nil) {
+        bodies.weigh(exchange, window: window ?? carrier.window(exchange))
+    }
 
     /// Its peer takes nothing more for now: small ranges of shared memory are copied, where there is room for that.
     func detach(_ exchange: Exchange) {
@@ -179,10 +189,23 @@ final class HTTPFace {
         case .undecided: break
         case .http2(let session):
             guard session.pointee.wantsOutput else { return }
-            var sink = OutputSink(face: self, connection: connection)
+            var sink = OutputSink(face: .passUnretained(self), connection: .passUnretained(connection))
             session.pointee.produce(into: &sink, atMost: limit)
         case .http1(let http1): produce(http1, into: connection, atMost: limit)
         }
+    }
+
+    /// Moves the first `count` bytes of a body, with the head of their frame before them.
+    func move(_ count: Int, of exchange: Exchange, behind head: UnsafeRawBufferPointer, into connection: Connection) {
+        guard exchange.body.isOwn else {
+            connection.output.reserve(head.count).copyMemory(from: head)
+            return move(count, of: exchange, into: connection)
+        }
+        let target = connection.output.reserve(head.count + count)
+        target.copyMemory(from: head)
+        let rest = UnsafeMutableRawBufferPointer(rebasing: target[head.count...])
+        exchange.body.take(count) { bytes, _ in rest.copyMemory(from: bytes) }
+        weigh(exchange)
     }
 
     /// Moves the first `count` bytes of a body, by reference where they lie in shared memory.

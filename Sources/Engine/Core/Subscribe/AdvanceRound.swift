@@ -35,18 +35,17 @@ struct AdvanceRound {
         pause()
     }
 
-    /// Whose turn it is; nil at the end of the round.
-    mutating func next(_ members: [Subscriber]) -> Subscriber? {
-        pause()
-        if let subscriber = later.popLast() { return subscriber.isMember ? subscriber : next(members) }
-        guard due > 0, !members.isEmpty else {
+    /// The place, of `count`, whose turn it is when `later` is empty; nil at the end of the round.
+    @inline(__always)
+    mutating func next(of count: Int) -> Int? {
+        guard due > 0, count > 0 else {
             due = 0
             pause()
             return nil
         }
         due -= 1
-        place = from(members.count) - 1
-        return members[place]
+        place = from(count) - 1
+        return place
     }
 
     /// A member came, behind the `count` that there were: it is not to take the turn of one at the end.

@@ -40,9 +40,12 @@ final class Mirror {
 
     /// By member: the oldest message that waits for it.
     private let needs = MinimumTree()
-    /// By blocker: from where nothing may be evicted, and up to where publishers may append.
+    /// By blocker that is not `isInStep`: from where nothing may be evicted, and up to where publishers may append.
     private let floors = MinimumTree()
     private let horizons = MinimumTree()
+    /// By blocker that is: how far beyond the round publishers may append. A message that it gets at once changes none
+    /// of these.
+    private let buffers = MinimumTree()
     /// What was told last; told again when it differs. And what another shard is still to be told.
     private var told: MirrorProgress?
     private var pending: MirrorProgress?
@@ -112,6 +115,7 @@ final class Mirror {
             blockers.append(subscriber)
             floors.append(subscriber.cursor.floor?.value ?? MinimumTree.none)
             horizons.append(subscriber.cursor.horizon?.value ?? MinimumTree.none)
+            buffers.append(MinimumTree.none)
         }
         // The head of a shared log must not go before the owner has heard of the newcomer.
         if sharesLog, needed < told?.needed ?? .init(.max) {
@@ -155,6 +159,7 @@ final class Mirror {
         }
         floors.remove(subscriber.blocker)
         horizons.remove(subscriber.blocker)
+        buffers.remove(subscriber.blocker)
         views.timers.blockers.cancel(subscriber)
     }
 
@@ -228,7 +233,7 @@ final class Mirror {
     /// Brings up to `most` members up to the end; the shard comes again where others are left.
     func goOn(most: Int, now: Instant) {
         var visited = 0
-        while visited < most, let subscriber = round.next(members) {
+        while visited < most, let subscriber = nextInRound() {
             visited += 1
             subscriber.cursor.appended(upTo: round.target)
             // What it was not told of may be gone already.
@@ -240,6 +245,12 @@ final class Mirror {
         if round.isUnderWay { views.work.advanceLater(self) }
         markDirty()
         views.work.spent += visited / Work.membersPerUnit
+    }
+
+    @inline(__always)
+    private func nextInRound() -> Subscriber? {
+        while let moved = round.later.popLast() { if moved.isMember { return moved } }
+        return round.next(of: members.count).map { members[$0] }
     }
 
     /// The head of the log goes for want of bytes.
@@ -277,17 +288,26 @@ final class Mirror {
     /// - Parameter oldest: the oldest message that waits for it, or `MinimumTree.none`.
     @inline(__always)
     func noteMove(of subscriber: Subscriber, oldest: UInt64) {
-        if needs.set(subscriber.member, oldest) { markDirty() }
         views.timers.touch(self)
+        if subscriber.isInStep, oldest == MinimumTree.none, subscriber.fullSince == nil { return }
+        if needs.set(subscriber.member, oldest) { markDirty() }
         if subscriber.blocker >= 0 { noteMove(ofBlocker: subscriber) }
     }
 
     private func noteMove(ofBlocker subscriber: Subscriber) {
-        let floor = subscriber.cursor.floor
         if subscriber.cursor.waiting > 0 || subscriber.fullSince != nil { views.delivery.noteWaiting(subscriber) }
-        // Both: the one that limits the bytes may be another than the one that limits the messages.
-        if floors.set(subscriber.blocker, floor?.value ?? MinimumTree.none) { markDirty() }
-        if horizons.set(subscriber.blocker, subscriber.cursor.horizon?.value ?? MinimumTree.none) { markDirty() }
+        var keys = (
+            floor: subscriber.cursor.floor?.value ?? MinimumTree.none,
+            horizon: subscriber.cursor.horizon?.value ?? MinimumTree.none, buffer: MinimumTree.none
+        )
+        subscriber.isInStep = subscriber.cursor.waiting == 0 && subscriber.cursor.told <= round.target
+        if subscriber.isInStep, keys.floor != MinimumTree.none {
+            keys = (MinimumTree.none, MinimumTree.none, keys.horizon - keys.floor)
+        }
+        // All: the one that limits the bytes may be another than the one that limits the messages.
+        if floors.set(subscriber.blocker, keys.floor) { markDirty() }
+        if horizons.set(subscriber.blocker, keys.horizon) { markDirty() }
+        if buffers.set(subscriber.blocker, keys.buffer) { markDirty() }
     }
 
     /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody
@@ -295,9 +315,13 @@ final class Mirror {
     func progress() -> MirrorProgress? {
         isDirty = false
         let seen = round.completed
+        let isAnyInStep = buffers.minimum != MinimumTree.none
+        let room = isAnyInStep ? seen.value + buffers.minimum : MinimumTree.none
         let now = MirrorProgress(
-            seen: seen, needed: Swift.min(seen, SequenceNumber(needs.minimum)), horizon: Mirror.sequence(horizons),
-            floor: Mirror.sequence(floors), subscriptions: members.count, dropped: dropped, delivered: delivered)
+            seen: seen, needed: Swift.min(seen, SequenceNumber(needs.minimum)),
+            horizon: Mirror.sequence(Swift.min(room, horizons.minimum)),
+            floor: Mirror.sequence(Swift.min(isAnyInStep ? seen.value : MinimumTree.none, floors.minimum)),
+            subscriptions: members.count, dropped: dropped, delivered: delivered)
         if !sharesLog {
             log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
             log.releaseLastChunk()
@@ -309,7 +333,7 @@ final class Mirror {
         return now
     }
 
-    private static func sequence(_ tree: MinimumTree) -> SequenceNumber? {
-        tree.minimum == MinimumTree.none ? nil : SequenceNumber(tree.minimum)
+    private static func sequence(_ key: UInt64) -> SequenceNumber? {
+        key == MinimumTree.none ? nil : SequenceNumber(key)
     }
 }

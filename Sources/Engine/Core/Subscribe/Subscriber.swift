@@ -23,6 +23,8 @@ final class Subscriber: BoundStream, Timed {
     var member = 0
     /// Its place in `mirror.blockers`; -1 for those of other policies.
     var blocker = -1
+    /// Nothing waits for it, and it has been told of no more than its view's round brings members up to.
+    var isInStep = false
     /// Its turn to be given room in the output; nil if it waits for none.
     var outputTurn: TurnQueue<Subscriber>.Ticket?
     var isHungry: Bool { outputTurn != nil }
@@ -84,19 +86,19 @@ final class Subscriber: BoundStream, Timed {
     func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
     /// The messages to hand over next, as far as its credit reaches; nil if there are none, or a store has the first.
-    /// What `log` has given up of them, and no store has, is lost.
+    /// What its view's log has given up of them, and no store has, is lost.
     @inline(__always)
-    func deliverable(in log: Log) -> SequenceRange? {
+    func deliverable() -> SequenceRange? {
         while true {
             let range = cursor.deliverable(credit.available)
             guard !range.isEmpty else { return nil }
-            if range.lower >= log.head { return range }
+            if range.lower >= mirror.log.head { return range }
             if mirror.isStored {
-                if log.holds(range.lower) { return range }
+                if mirror.log.holds(range.lower) { return range }
                 lacksHistory = true
                 return nil
             }
-            cursor.evict(before: log.head)
+            cursor.evict(before: mirror.log.head)
         }
     }
 
