@@ -23,8 +23,8 @@ final class Mirror {
     var state = TopicState.live
     var retained = SequenceNumber(1)
     private(set) var members: [Subscriber] = []
-    /// Those of the members whose policy is `block`.
-    private(set) var blockers: [Subscriber] = []
+    /// What they need together.
+    private let needs = ViewNeeds()
     /// Subscribers that came before the view did.
     private(set) var waiting: [Subscriber] = []
     var lost = SequenceNumber(1)
@@ -38,16 +38,7 @@ final class Mirror {
     /// What a recent message was charged, in bytes.
     var typical = 0
 
-    /// By member: the oldest message that waits for it.
-    private let needs = MinimumTree()
-    /// By blocker that is not `isInStep`: from where nothing may be evicted, and up to where publishers may append.
-    private let floors = MinimumTree()
-    private let horizons = MinimumTree()
-    /// By blocker that is: how far beyond the round publishers may append. A message that it gets at once changes none
-    /// of these.
-    private let buffers = MinimumTree()
-    /// What was told last; told again when it differs. And what another shard is still to be told.
-    private var told: MirrorProgress?
+    /// What another shard is still to be told.
     private var pending: MirrorProgress?
     /// Messages that subscriptions here have lost, and were handed, since the view was made.
     var dropped = DropCounts()
@@ -109,17 +100,9 @@ final class Mirror {
         round.added(to: members.count)
         subscriber.member = members.count
         members.append(subscriber)
-        needs.append(subscriber.cursor.waiting == 0 ? MinimumTree.none : needed.value)
-        if subscriber.cursor.overflow == .block {
-            subscriber.blocker = blockers.count
-            blockers.append(subscriber)
-            floors.append(subscriber.cursor.floor?.value ?? MinimumTree.none)
-            horizons.append(subscriber.cursor.horizon?.value ?? MinimumTree.none)
-            buffers.append(MinimumTree.none)
-        }
+        needs.add(subscriber)
         // The head of a shared log must not go before the owner has heard of the newcomer.
-        if sharesLog, needed < told?.needed ?? .init(.max) {
-            told?.needed = needed
+        if sharesLog, needs.hold(needed) {
             views.topics[epoch: epoch]?.hold(needed, for: views.index)
         }
         // Nor may what is published behind it in the same read take room that it does not leave.
@@ -145,22 +128,10 @@ final class Mirror {
             members[subscriber.member] = last
             last.member = subscriber.member
         }
-        needs.remove(subscriber.member)
+        needs.remove(subscriber)
+        if subscriber.isBlocker { views.timers.blockers.cancel(subscriber) }
         if round.removed(subscriber.member, of: members.count + 1) { round.later.append(last) }
-        if subscriber.blocker >= 0 { removeBlocker(subscriber) }
         markDirty()
-    }
-
-    private func removeBlocker(_ subscriber: Subscriber) {
-        let last = blockers.removeLast()
-        if last !== subscriber {
-            blockers[subscriber.blocker] = last
-            last.blocker = subscriber.blocker
-        }
-        floors.remove(subscriber.blocker)
-        horizons.remove(subscriber.blocker)
-        buffers.remove(subscriber.blocker)
-        views.timers.blockers.cancel(subscriber)
     }
 
     /// Has the owner on another shard told. What it was to be told before this is out of date.
@@ -214,7 +185,7 @@ final class Mirror {
         if advance.lost > lost {
             finishRound(before: advance.lost, now: now)
             lost = advance.lost
-            let places = needs.places(below: lost.value)
+            let places = needs.members(below: lost.value)
             for place in places { members[place].cursor.evict(before: lost) }
             views.work.spent += places.count / Work.membersPerUnit
         }
@@ -258,7 +229,7 @@ final class Mirror {
         finishRound(before: sequence, now: now)
         lost = Swift.max(lost, sequence)
         // Those that end here leave the list, and another one takes their place.
-        let losers = needs.places(below: sequence.value).map { members[$0] }
+        let losers = needs.members(below: sequence.value).map { members[$0] }
         for subscriber in losers {
             subscriber.cursor.evict(before: sequence)
             views.delivery.deliver(subscriber, now: now)
@@ -290,50 +261,23 @@ final class Mirror {
     func noteMove(of subscriber: Subscriber, oldest: UInt64) {
         views.timers.touch(self)
         if subscriber.isInStep, oldest == MinimumTree.none, subscriber.fullSince == nil { return }
-        if needs.set(subscriber.member, oldest) { markDirty() }
-        if subscriber.blocker >= 0 { noteMove(ofBlocker: subscriber) }
-    }
-
-    private func noteMove(ofBlocker subscriber: Subscriber) {
+        if needs.note(subscriber, oldest: oldest) { markDirty() }
+        guard subscriber.isBlocker else { return }
         if subscriber.cursor.waiting > 0 || subscriber.fullSince != nil { views.delivery.noteWaiting(subscriber) }
-        var keys = (
-            floor: subscriber.cursor.floor?.value ?? MinimumTree.none,
-            horizon: subscriber.cursor.horizon?.value ?? MinimumTree.none, buffer: MinimumTree.none
-        )
-        subscriber.isInStep = subscriber.cursor.waiting == 0 && subscriber.cursor.told <= round.target
-        if subscriber.isInStep, keys.floor != MinimumTree.none {
-            keys = (MinimumTree.none, MinimumTree.none, keys.horizon - keys.floor)
-        }
-        // All: the one that limits the bytes may be another than the one that limits the messages.
-        if floors.set(subscriber.blocker, keys.floor) { markDirty() }
-        if horizons.set(subscriber.blocker, keys.horizon) { markDirty() }
-        if buffers.set(subscriber.blocker, keys.buffer) { markDirty() }
+        if needs.note(blocker: subscriber, target: round.target) { markDirty() }
     }
 
     /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody
     /// here needs: neither those who wait, nor those who may join.
     func progress() -> MirrorProgress? {
         isDirty = false
-        let seen = round.completed
-        let isAnyInStep = buffers.minimum != MinimumTree.none
-        let room = isAnyInStep ? seen.value + buffers.minimum : MinimumTree.none
-        let now = MirrorProgress(
-            seen: seen, needed: Swift.min(seen, SequenceNumber(needs.minimum)),
-            horizon: Mirror.sequence(Swift.min(room, horizons.minimum)),
-            floor: Mirror.sequence(Swift.min(isAnyInStep ? seen.value : MinimumTree.none, floors.minimum)),
-            subscriptions: members.count, dropped: dropped, delivered: delivered)
+        let now = needs.progress(seen: round.completed, members: members.count, dropped: dropped, delivered: delivered)
         if !sharesLog {
             log.evict(before: Swift.max(Swift.min(retained, now.needed), lost))
             log.releaseLastChunk()
         }
         log.evictHistory(before: now.needed)
         entries.evict(before: log.oldestHeld)
-        guard now != told else { return nil }
-        told = now
-        return now
-    }
-
-    private static func sequence(_ key: UInt64) -> SequenceNumber? {
-        key == MinimumTree.none ? nil : SequenceNumber(key)
+        return needs.tell(now) ? now : nil
     }
 }

@@ -21,8 +21,9 @@ final class Subscriber: BoundStream, Timed {
     private let cursorPlace = UnsafeMutablePointer<Subscription>.allocate(capacity: 1)
     /// Its place in `mirror.members`, or before it has joined in `mirror.waiting`.
     var member = 0
-    /// Its place in `mirror.blockers`; -1 for those of other policies.
+    /// Its place among the `block` subscriptions of its view; -1 for those of other policies.
     var blocker = -1
+    var isBlocker: Bool { blocker >= 0 }
     /// Nothing waits for it, and it has been told of no more than its view's round brings members up to.
     var isInStep = false
     /// Its turn to be given room in the output; nil if it waits for none.

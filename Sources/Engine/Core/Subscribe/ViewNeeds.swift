@@ -1,0 +1,105 @@
+// ViewNeeds: what the subscriptions of a view need together – the oldest message that one waits for, and what `block`
+// subscriptions let publishers do. It is kept up to date with each change of a single subscription, in O(log n).
+
+import Replay
+
+final class ViewNeeds {
+    /// By member: the oldest message that waits for it.
+    private let oldest = MinimumTree()
+    /// The members whose policy is `block`.
+    private var blockers: [Subscriber] = []
+    /// By blocker that is not `isInStep`: from where nothing may be evicted, and up to where publishers may append.
+    private let floors = MinimumTree()
+    private let horizons = MinimumTree()
+    /// By blocker that is: how far beyond the round publishers may append. A message that it gets at once changes none
+    /// of these.
+    private let buffers = MinimumTree()
+    /// What the owner was told last; it is told again when that differs.
+    private var told: MirrorProgress?
+
+    /// A subscription has its place among the members, the last one.
+    func add(_ subscriber: Subscriber) {
+        assert(subscriber.member == oldest.count)
+        let cursor = (
+            needed: subscriber.cursor.cursor.value, isWaiting: subscriber.cursor.waiting > 0,
+            floor: subscriber.cursor.floor?.value ?? MinimumTree.none,
+            horizon: subscriber.cursor.horizon?.value ?? MinimumTree.none
+        )
+        oldest.append(cursor.isWaiting ? cursor.needed : MinimumTree.none)
+        guard subscriber.cursor.overflow == .block else { return }
+        subscriber.blocker = blockers.count
+        blockers.append(subscriber)
+        floors.append(cursor.floor)
+        horizons.append(cursor.horizon)
+        buffers.append(MinimumTree.none)
+    }
+
+    /// The last member takes the place of one that leaves.
+    func remove(_ subscriber: Subscriber) {
+        oldest.remove(subscriber.member)
+        guard subscriber.isBlocker else { return }
+        let last = blockers.removeLast()
+        if last !== subscriber {
+            blockers[subscriber.blocker] = last
+            last.blocker = subscriber.blocker
+        }
+        floors.remove(subscriber.blocker)
+        horizons.remove(subscriber.blocker)
+        buffers.remove(subscriber.blocker)
+        assert(floors.count == blockers.count && horizons.count == blockers.count && buffers.count == blockers.count)
+    }
+
+    /// Places of the members for which a message before `sequence` waits.
+    func members(below sequence: UInt64) -> [Int] { oldest.places(below: sequence) }
+
+    /// A newcomer needs messages from there on. Returns whether the owner does not know that anybody does.
+    func hold(_ needed: SequenceNumber) -> Bool {
+        guard needed < told?.needed ?? .init(.max) else { return false }
+        told?.needed = needed
+        return true
+    }
+
+    /// The oldest message that waits for a member, or `MinimumTree.none`. Returns whether the minimum has changed.
+    @inline(__always)
+    func note(_ subscriber: Subscriber, oldest key: UInt64) -> Bool { oldest.set(subscriber.member, key) }
+
+    /// A `block` subscription has moved, or been told of more messages. Returns whether a minimum has changed.
+    /// - Parameter target: up to where the view brings its members.
+    func note(blocker subscriber: Subscriber, target: SequenceNumber) -> Bool {
+        var keys = (
+            floor: subscriber.cursor.floor?.value ?? MinimumTree.none,
+            horizon: subscriber.cursor.horizon?.value ?? MinimumTree.none, buffer: MinimumTree.none
+        )
+        subscriber.isInStep = subscriber.cursor.waiting == 0 && subscriber.cursor.told <= target
+        if subscriber.isInStep, keys.floor != MinimumTree.none {
+            keys = (MinimumTree.none, MinimumTree.none, keys.horizon - keys.floor)
+        }
+        // All: the one that limits the bytes may be another than the one that limits the messages.
+        let isFloor = floors.set(subscriber.blocker, keys.floor)
+        let isHorizon = horizons.set(subscriber.blocker, keys.horizon)
+        return buffers.set(subscriber.blocker, keys.buffer) || isFloor || isHorizon
+    }
+
+    /// What the owner has to know.
+    /// - Parameter seen: up to where all members have been brought.
+    func progress(
+        seen: SequenceNumber, members: Int, dropped: DropCounts, delivered: UInt64
+    ) -> MirrorProgress {
+        let isAnyInStep = buffers.minimum != MinimumTree.none
+        let horizon = isAnyInStep ? seen.value + buffers.minimum : MinimumTree.none
+        let floor = isAnyInStep ? seen.value : MinimumTree.none
+        return MirrorProgress(
+            seen: seen, needed: Swift.min(seen, SequenceNumber(oldest.minimum)),
+            horizon: sequence(Swift.min(horizon, horizons.minimum)), floor: sequence(Swift.min(floor, floors.minimum)),
+            subscriptions: members, dropped: dropped, delivered: delivered)
+    }
+
+    private func sequence(_ key: UInt64) -> SequenceNumber? { key == MinimumTree.none ? nil : SequenceNumber(key) }
+
+    /// Returns false if the owner knows that.
+    func tell(_ progress: MirrorProgress) -> Bool {
+        guard progress != told else { return false }
+        told = progress
+        return true
+    }
+}
