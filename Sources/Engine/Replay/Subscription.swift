@@ -210,7 +210,13 @@ public struct Subscription: ~Copyable, Sendable {
     }
 
     /// What is pending could not be handed over: it waits now, as far as the overflow policy lets it.
+    @inlinable @inline(__always)
     public mutating func settle() {
+        if settled != arrived { settlePending() }
+    }
+
+    @usableFromInline
+    mutating func settlePending() {
         let arrivals = pending
         settled = arrived
         guard !arrivals.isEmpty else { return }

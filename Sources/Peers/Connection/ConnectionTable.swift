@@ -30,6 +30,17 @@ final class ConnectionTable: ShardPart {
         return connection
     }
 
+    /// Calls `body` with it, for a write. No reference is counted: `body` ends no connection, and so the table keeps it
+    /// meanwhile.
+    @inline(__always)
+    func withFound<Result>(_ id: ConnectionID, _ body: (Connection) -> Result) -> Result? {
+        let found = table.unretained(Handle(index: id.index, generation: id.generation))
+        return found?._withUnsafeGuaranteedRef { connection in
+            timers.touch(connection)
+            return body(connection)
+        }
+    }
+
     /// The connection has something to write.
     func flush(_ connection: Connection) {
         timers.touch(connection)

@@ -234,27 +234,34 @@ final class ConnectionInputs: ShardPart {
     /// until the next input or `gather` for any connection: write them, and tell `wrote`, before that.
     /// Returns the number of pieces; 0 when there is nothing to write.
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
-        guard let connection = connections.find(id) else { return 0 }
-        connection.isFlushing = false
-        connection.http?.produce(into: connection, atMost: limits.output - connection.output.count)
-        let count = connection.output.gather(into: pieces)
-        // Nothing will be written, which it may have been held for.
-        if count == 0, connection.input.isHeld { work.getInLine(connection) }
-        return count
+        connections.withFound(id) { connection in
+            connection.isFlushing = false
+            connection.http?.produce(into: connection, atMost: limits.output - connection.output.count)
+            let count = connection.output.gather(into: pieces)
+            // Nothing will be written, which it may have been held for.
+            if count == 0, connection.input.isHeld { work.getInLine(connection) }
+            return count
+        } ?? 0
     }
 
     /// `count` of the gathered bytes were taken by the socket. `blocked`: it takes no more until it is writable again;
     /// call `writable` then.
     func wrote(_ count: Int, blocked: Bool, on id: ConnectionID, now: Instant) {
-        guard let connection = connections.find(id) else { return }
-        connection.output.wrote(count, blocked: blocked)
-        if count > 0 { connection.liveness.unreadSince = nil }
-        connection.bytesOut &+= UInt64(count)
-        counters.bytesOut &+= UInt64(count)
-        if !blocked, connection.isAtEase {
+        let isDone = connections.withFound(id) { connection in
+            connection.output.wrote(count, blocked: blocked)
+            if count > 0 { connection.liveness.unreadSince = nil }
+            connection.bytesOut &+= UInt64(count)
+            counters.bytesOut &+= UInt64(count)
+            guard !blocked, connection.isAtEase else { return false }
             if !connection.output.isEmpty { connections.flush(connection) }
-            return
+            return true
         }
+        if isDone == false { goOn(id, wrote: count, blocked: blocked, now: now) }
+    }
+
+    /// A write may be what others of the connection have waited for.
+    private func goOn(_ id: ConnectionID, wrote count: Int, blocked: Bool, now: Instant) {
+        guard let connection = connections.find(id) else { return }
         let http1 = connection.http?.http1
         if count > 0 { http1?.quietSince = now.monotonic }
         if case .closing = connection.phase, connection.isWritten {

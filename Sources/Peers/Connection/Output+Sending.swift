@@ -6,11 +6,14 @@ import Bytes
 extension Output {
     /// The next bytes to write, in order; not always all there are. Returns how many of `pieces` were set. They are
     /// valid until the next input or `gather` of any connection of the shard; `wrote` comes next.
+    @inline(__always)
     mutating func gather(into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
-        if isSimple {
-            pieces[0] = UnsafeRawBufferPointer(start: segments[0].start, count: segments[0].count)
-            return 1
-        }
+        guard isSimple else { return gatherAll(into: pieces) }
+        pieces[0] = UnsafeRawBufferPointer(start: segments[0].start, count: segments[0].count)
+        return 1
+    }
+
+    private mutating func gatherAll(into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         var set = 0
         func add(_ bytes: UnsafeRawBufferPointer) {
             guard let start = bytes.baseAddress, bytes.count > 0 else { return }

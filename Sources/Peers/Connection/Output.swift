@@ -121,7 +121,7 @@ struct Output: ~Copyable {
     // Handing over
 
     /// Whole frames that lie in `chunk`, to be sent from there, on `stream`.
-    mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: Chunk, stream: UInt32) {
+    mutating func append(_ bytes: UnsafeRawBufferPointer, of chunk: consuming Chunk, stream: UInt32) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         if keeping != nil { return copy(bytes, stream: stream) }
         let needed = stream == PayloadFraming.commonStream ? 0 : stream

@@ -77,9 +77,8 @@ final class EntryDelivery: ShardPart {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
         let mirror = subscriber.mirror
-        let log = mirror.log
         var given = 0
-        while let range = subscriber.deliverable(in: log) {
+        while let range = subscriber.deliverable() {
             let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true

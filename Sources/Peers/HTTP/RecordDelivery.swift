@@ -17,10 +17,9 @@ extension EntryDelivery {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
         let mirror = subscriber.mirror
-        let log = mirror.log
         let form = EntryForm.record(plain.format, epoch: mirror.epoch)
         var given = 0
-        while let range = subscriber.deliverable(in: log) {
+        while let range = subscriber.deliverable() {
             let window = http.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true

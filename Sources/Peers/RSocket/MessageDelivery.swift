@@ -20,19 +20,19 @@ final class MessageDelivery: ShardPart {
     /// Returns whether there is more to hand over once the output has room.
     func handOver(_ subscriber: Subscriber, quantum: Int) -> Bool {
         let connection = subscriber.connection
-        let log = subscriber.mirror.log
         let start = connection.output.count
-        while let range = subscriber.deliverable(in: log) {
+        while let range = subscriber.deliverable() {
             let room = connection.output.room(limits.output)
             guard room > 0, connection.isOpen, connection.output.count - start < quantum else { return true }
-            let piece = log.piece(of: range.lower)
+            let piece = subscriber.mirror.log.piece(of: range.lower)
             let position = range.lower - piece.first
             let most = Swift.min(range.count, piece.visible - position)
+            let chunk = (consume piece).chunk
             let count: Int
             if subscriber.options.meta {
-                count = handOverWithMetadata(piece.chunk, position, most, room: room, to: subscriber)
+                count = handOverWithMetadata(chunk, position, most, room: room, to: subscriber)
             } else {
-                count = handOverFrames(piece.chunk, position, most, room: room, to: subscriber)
+                count = handOverFrames(consume chunk, position, most, room: room, to: subscriber)
             }
             guard count > 0 else { return true }
             subscriber.handOver(count, of: range)
@@ -47,7 +47,7 @@ final class MessageDelivery: ShardPart {
 
     /// Hands over up to `most` messages from `position` on as they are framed; returns how many had room.
     private func handOverFrames(
-        _ chunk: Chunk, _ position: Int, _ most: Int, room: Int,
+        _ chunk: consuming Chunk, _ position: Int, _ most: Int, room: Int,
         to subscriber: Subscriber
     ) -> Int {
         let connection = subscriber.connection

@@ -228,6 +228,7 @@ final class Log {
     @inline(__always)
     func piece(of sequence: SequenceNumber) -> LogPiece {
         if sequence < head, let piece = history.piece(of: sequence) { return piece }
+        if let last = pieces.last, sequence >= last.first { return last }
         return pieces[index(of: sequence)]
     }
 

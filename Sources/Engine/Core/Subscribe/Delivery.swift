@@ -32,7 +32,7 @@ final class Delivery: ShardPart {
         }
         if let end = subscriber.cursor.takeEnd() {
             subscribing.finish(subscriber, end, now: now)
-        } else {
+        } else if subscriber.hasBody {
             sender.endIfSpent(subscriber)
         }
     }

@@ -85,10 +85,12 @@ final class Subscriber: BoundStream, Timed {
     /// What `read` finds in `cursor`; nil before there is one.
     func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
+    private var log: Log { mirror.log }
+
     /// The messages to hand over next, as far as its credit reaches; nil if there are none, or a store has the first.
     /// What `log` has given up of them, and no store has, is lost.
     @inline(__always)
-    func deliverable(in log: Log) -> SequenceRange? {
+    func deliverable() -> SequenceRange? {
         while true {
             let range = cursor.deliverable(credit.available)
             guard !range.isEmpty else { return nil }

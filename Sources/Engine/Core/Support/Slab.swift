@@ -26,6 +26,18 @@ struct Slab<Element: AnyObject> {
         return places[Int(handle.index)].element
     }
 
+    /// The same without counting a reference: the table has to keep the element as long as it is used.
+    @inline(__always)
+    func unretained(_ handle: Handle) -> Unmanaged<Element>? {
+        guard Int(handle.index) < places.count, places[Int(handle.index)].generation == handle.generation else {
+            return nil
+        }
+        return unretained(at: Int(handle.index))
+    }
+
+    @inline(__always)
+    func unretained(at index: Int) -> Unmanaged<Element>? { places[index].element.map(Unmanaged.passUnretained) }
+
     func at(_ index: Int) -> Element? { places[index].element }
 
     /// Puts in what `make` builds from its handle.
