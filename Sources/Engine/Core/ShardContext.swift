@@ -8,7 +8,9 @@ package final class ShardContext {
     /// This shard's place among `shards`.
     let index: Int
     let shards: Int
-    private(set) var limits: Limits
+    /// In memory of their own, where they are read: a field would be copied whole to read one of them.
+    var limits: Limits { unsafeAddress { UnsafePointer(limitsPlace) } }
+    let limitsPlace = UnsafeMutablePointer<Limits>.allocate(capacity: 1)
     /// How often the limits have been replaced; what is derived from them is derived again when this differs.
     private(set) var settingsGeneration = 0
     /// The budget that all shards of the broker share.
@@ -36,7 +38,7 @@ package final class ShardContext {
     init(index: Int, shards: Int, limits: Limits, memory: MemoryBudget, quotas: Quotas, seed: UInt64, now: Instant) {
         self.index = index
         self.shards = shards
-        self.limits = limits
+        limitsPlace.initialize(to: limits)
         self.memory = memory
         self.quotas = quotas
         pool = BlockPool(budget: memory, shards: shards)
@@ -47,12 +49,14 @@ package final class ShardContext {
     }
 
     deinit {
+        limitsPlace.deinitialize(count: 1)
+        limitsPlace.deallocate()
         effectsPlace.deinitialize(count: 1)
         effectsPlace.deallocate()
     }
 
     func adopt(_ limits: Limits) {
-        self.limits = limits
+        limitsPlace.pointee = limits
         settingsGeneration += 1
     }
 

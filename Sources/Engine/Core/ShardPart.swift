@@ -24,7 +24,7 @@ extension ShardPart {
         @inline(__always) _read { yield context.work }
         @inline(__always) _modify { yield &context.work }
     }
-    final var limits: Limits { @inline(__always) _read { yield context.limits } }
+    final var limits: Limits { unsafeAddress { UnsafePointer(context.limitsPlace) } }
     final var moment: Instant { @inline(__always) get { context.moment } }
     final var index: Int { context.index }
     final var shards: Int { context.shards }

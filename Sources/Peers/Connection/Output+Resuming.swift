@@ -91,6 +91,7 @@ extension Output {
     private var isMemoryShort: Bool { pool.budget.used >= pool.budget.limit }
 
     /// Memory that is short goes to nobody for keeping more than a little.
+    @inline(__always)
     func roomToKeep(_ kept: KeptOutput, _ limit: Int) -> Int {
         if isMemoryShort {
             return kept.store.count > 0 ? 0 : Swift.min(limit, Output.sip) - count
