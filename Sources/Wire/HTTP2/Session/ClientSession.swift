@@ -51,7 +51,9 @@ public struct ClientSession: ~Copyable {
     @inlinable
     @discardableResult
     public mutating func produce<Sink: HTTPSink & ~Copyable>(into sink: inout Sink, atMost limit: Int) -> Int {
-        withUnsafeMutablePointer(to: &sink) { connection.pump(SinkPort($0), atMost: limit) }
+        withUnsafeMutablePointer(to: &sink) { sink in
+            withUnsafePointer(to: SinkPort(sink)) { connection.pump($0, atMost: limit) }
+        }
     }
 
     // MARK: In

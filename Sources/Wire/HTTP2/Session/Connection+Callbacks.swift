@@ -252,14 +252,16 @@ extension Connection {
 
 // MARK: The functions that nghttp2 is given
 
-private func connection(_ user: UnsafeMutableRawPointer?) -> Connection {
-    Unmanaged<Connection>.fromOpaque(user!).takeUnretainedValue()
+/// Calls `body` with the connection whose session calls back, and which therefore is not gone: no reference is counted.
+@inline(__always)
+func with<Result>(_ user: UnsafeMutableRawPointer?, _ body: (Connection) -> Result) -> Result {
+    Unmanaged<Connection>.fromOpaque(user!)._withUnsafeGuaranteedRef(body)
 }
 
 private func onBeginHeaders(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).beginHeaders(frame!.pointee)
+    with(user) { $0.beginHeaders(frame!.pointee) }
     return 0
 }
 
@@ -267,51 +269,53 @@ private func onHeader(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, name: UnsafePointer<UInt8>?, nameCount: Int,
     value: UnsafePointer<UInt8>?, valueCount: Int, flags: UInt8, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).addHeader(
-        name: UnsafeRawBufferPointer(start: name, count: nameCount),
-        value: UnsafeRawBufferPointer(start: value, count: valueCount))
+    with(user) {
+        $0.addHeader(
+            name: UnsafeRawBufferPointer(start: name, count: nameCount),
+            value: UnsafeRawBufferPointer(start: value, count: valueCount))
+    }
 }
 
 private func onData(
     _: OpaquePointer?, flags: UInt8, stream: Int32, bytes: UnsafePointer<UInt8>?, count: Int,
     user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).receivedData(UInt32(bitPattern: stream), UnsafeRawBufferPointer(start: bytes, count: count))
+    with(user) { $0.receivedData(UInt32(bitPattern: stream), UnsafeRawBufferPointer(start: bytes, count: count)) }
     return 0
 }
 
 private func onFrame(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).received(frame!.pointee)
+    with(user) { $0.received(frame!.pointee) }
     return 0
 }
 
 private func onInvalidFrame(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, code: Int32, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).noteStreamError(UInt32(bitPattern: frame!.pointee.hd.stream_id))
+    with(user) { $0.noteStreamError(UInt32(bitPattern: frame!.pointee.hd.stream_id)) }
     return 0
 }
 
 private func onStreamClose(
     _: OpaquePointer?, stream: Int32, code: UInt32, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).closed(UInt32(bitPattern: stream), code)
+    with(user) { $0.closed(UInt32(bitPattern: stream), code) }
     return 0
 }
 
 private func onFrameSent(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).sent(frame!.pointee)
+    with(user) { $0.sent(frame!.pointee) }
     return 0
 }
 
 private func onFrameNotSent(
     _: OpaquePointer?, frame: UnsafePointer<nghttp2_frame>?, code: Int32, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).notSent(frame!.pointee)
+    with(user) { $0.notSent(frame!.pointee) }
     return 0
 }
 
@@ -319,5 +323,5 @@ private func onSendData(
     _: OpaquePointer?, frame: UnsafeMutablePointer<nghttp2_frame>?, head: UnsafePointer<UInt8>?, count: Int,
     source: UnsafeMutablePointer<nghttp2_data_source>?, user: UnsafeMutableRawPointer?
 ) -> Int32 {
-    connection(user).sendData(UInt32(bitPattern: frame!.pointee.hd.stream_id), head!, count)
+    with(user) { $0.sendData(UInt32(bitPattern: frame!.pointee.hd.stream_id), head!, count) }
 }

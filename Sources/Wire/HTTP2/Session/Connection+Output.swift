@@ -122,8 +122,8 @@ extension Connection {
 
     /// What the peer's windows allow on a stream, 0 if less.
     private func room(at index: Int) -> Int {
-        let stream = nghttp2_session_get_stream_remote_window_size(session, Int32(bitPattern: streams[index].id))
-        return max(0, Int(min(stream, nghttp2_session_get_remote_window_size(session))))
+        let stream = nghttp2_session_get_stream_remote_window_size(shown, Int32(bitPattern: streams[index].id))
+        return max(0, Int(min(stream, nghttp2_session_get_remote_window_size(shown))))
     }
 
     func window(_ stream: UInt32) -> Int { streams.find(stream).map { room(at: $0) } ?? 0 }
@@ -191,15 +191,15 @@ extension Connection {
 
     // MARK: The pump
 
-    var wantsOutput: Bool { phase != .finished && nghttp2_session_want_write(session) != 0 }
+    var wantsOutput: Bool { phase != .finished && !isWritten && nghttp2_session_want_write(shown) != 0 }
 
     var isFinished: Bool {
         phase == .finished
-            || phase == .open && nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
+            || phase == .open && nghttp2_session_want_read(shown) == 0 && nghttp2_session_want_write(shown) == 0
     }
 
     @usableFromInline
-    func pump(_ port: SinkPort, atMost limit: Int) -> Int {
+    func pump(_ port: UnsafePointer<SinkPort>, atMost limit: Int) -> Int {
         self.port = port
         defer { self.port = nil }
         produced = 0
@@ -217,7 +217,10 @@ extension Connection {
                 break
             }
             if count == 0 && isPaused { continue }
-            guard count > 0 else { break }
+            guard count > 0 else {
+                isWritten = true
+                break
+            }
             // If these are a GOAWAY that ends the connection, it is finished by now and they are the last.
             write(UnsafeRawBufferPointer(start: bytes, count: count))
         }
@@ -231,11 +234,11 @@ extension Connection {
             writeSettings(bytes, port)
             return
         }
-        port.write(port.sink, bytes)
+        port.pointee.write(port.pointee.sink, bytes)
     }
 
     /// Adds to our first SETTINGS frame, which is the first thing that nghttp2 writes, what it is not to know.
-    private func writeSettings(_ bytes: UnsafeRawBufferPointer, _ port: SinkPort) {
+    private func writeSettings(_ bytes: UnsafeRawBufferPointer, _ port: UnsafePointer<SinkPort>) {
         settingsWritten = true
         let length = bytes.u24(at: 0) + 6
         let most = UInt32(clamping: limits.maxStreams).bigEndian
@@ -247,7 +250,7 @@ extension Connection {
             frame[bytes.count] = 0
             frame[bytes.count + 1] = UInt8(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue)
             frame.storeBytes(of: most, toByteOffset: bytes.count + 2, as: UInt32.self)
-            port.write(port.sink, UnsafeRawBufferPointer(frame))
+            port.pointee.write(port.pointee.sink, UnsafeRawBufferPointer(frame))
         }
         produced += 6
     }
@@ -258,7 +261,7 @@ extension Connection {
         guard phase == .open, let port, let index = streams.find(UInt32(bitPattern: stream)) else { return deferred }
         guard streams[index].body == .ready else { return deferred }
         let most = min(length, max(budget - produced, HTTP2Limits.minDataFrame), HTTP2Limits.maxDataFrame)
-        let answer = port.body(port.sink, streams[index].id, streams[index].handle, most)
+        let answer = port.pointee.body(port.pointee.sink, streams[index].id, streams[index].handle, most)
         let count = max(0, min(answer.count, most))
         if count == 0 && !(answer.drained && streams[index].finishing) {
             streams[index].body = .idle
@@ -291,8 +294,9 @@ extension Connection {
         guard let port, let index = streams.find(stream) else {
             return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
         }
-        port.data(
-            port.sink, stream, streams[index].handle, UnsafeRawBufferPointer(start: head, count: FrameHead.size), count)
+        port.pointee.data(
+            port.pointee.sink, stream, streams[index].handle,
+            UnsafeRawBufferPointer(start: head, count: FrameHead.size), count)
         produced += FrameHead.size + count
         flood.sentData(count)
         // The windows are charged when this returns, so the room that is left is less by `count`.
@@ -308,5 +312,5 @@ func onReadBody(
     flags: UnsafeMutablePointer<UInt32>?, source: UnsafeMutablePointer<nghttp2_data_source>?,
     user: UnsafeMutableRawPointer?
 ) -> Int {
-    Unmanaged<Connection>.fromOpaque(user!).takeUnretainedValue().readBody(stream, length, flags!)
+    with(user) { $0.readBody(stream, length, flags!) }
 }

@@ -51,14 +51,21 @@ final class Connection {
     var hasRoomToTell = false
 
     // Of the output, see Connection+Output.swift.
-    var port: SinkPort?
+    var port: UnsafePointer<SinkPort>?
     var produced = 0
     var budget = 0
     var isPaused = false
     var settingsWritten = false
 
-    /// Nghttp2's session. Nil only while it is made.
-    private(set) var session: OpaquePointer!
+    /// Nghttp2's session, for what may leave it something to write.
+    var session: OpaquePointer {
+        isWritten = false
+        return shown
+    }
+    /// The same, to look at. Nil only while it is made.
+    private(set) var shown: OpaquePointer!
+    /// It had nothing more to write, and nothing was done with it since.
+    var isWritten = false
 
     /// The part of the caller's bytes that is not read yet.
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -73,10 +80,10 @@ final class Connection {
         // Only a server has something to add.
         settingsWritten = role == .client
         flood = FloodGuard(limits)
-        session = makeSession()
+        shown = makeSession()
     }
 
-    deinit { nghttp2_session_del(session) }
+    deinit { nghttp2_session_del(shown) }
 
     var bufferedBytes: Int { aside.capacity + section.capacity + streams.capacity + events.capacity }
 
@@ -254,7 +261,7 @@ final class Connection {
         }
     }
 
-    var queuedFrames: Int { nghttp2_session_get_outbound_queue_size(session) }
+    var queuedFrames: Int { nghttp2_session_get_outbound_queue_size(shown) }
 
     // MARK: Streams
 
