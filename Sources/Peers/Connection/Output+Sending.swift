@@ -108,7 +108,8 @@ extension Output {
         if isPassing { endPassIfWritten() }
         if blocked { settleStalled() }
         if first == segments.count {
-            segments.removeAll(keepingCapacity: !blocked && segments.capacity <= 64)
+            // One by one, as they are few, which takes less than `removeAll`.
+            if !blocked, segments.capacity <= 64 { while segments.popLast() != nil {} } else { segments = [] }
             first = 0
         } else if first > 32, first * 2 > segments.count {
             segments.removeFirst(first)

@@ -14,12 +14,15 @@ struct BodyQueue: ~Copyable {
         var count: Int
     }
 
+    /// None while all bytes are in `own`.
     private var pieces: [Piece] = []
     private var first = 0
     private var own = ByteBuffer()
     private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
+    /// None of the bytes lie in shared memory.
+    var isOwn: Bool { pieces.isEmpty }
     /// Bytes of memory held for this stream alone.
     var memory: Int { own.capacity }
 
@@ -33,6 +36,7 @@ struct BodyQueue: ~Copyable {
     /// Bytes that stay where they are as long as `owner` does.
     mutating func append(_ bytes: UnsafeRawBufferPointer, of owner: Region) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
+        if pieces.isEmpty, count > 0 { pieces.append(Piece(owner: nil, start: nil, count: count)) }
         count += bytes.count
         if pieces.count > first, let last = pieces.last, last.owner === owner, last.start! + last.count == start {
             pieces[pieces.count - 1].count += bytes.count
@@ -48,7 +52,8 @@ struct BodyQueue: ~Copyable {
         let added = own.count - before
         guard added > 0 else { return }
         count += added
-        if pieces.count > first, pieces[pieces.count - 1].owner == nil {
+        guard !pieces.isEmpty else { return }
+        if pieces[pieces.count - 1].owner == nil {
             pieces[pieces.count - 1].count += added
         } else {
             pieces.append(Piece(owner: nil, start: nil, count: added))
@@ -59,6 +64,11 @@ struct BodyQueue: ~Copyable {
     mutating func take(_ wanted: Int, _ body: (UnsafeRawBufferPointer, _ owner: Region?) -> Void) {
         var rest = min(wanted, count)
         count -= rest
+        if pieces.isEmpty {
+            if rest > 0 { body(own.readable.slice(0..<rest), nil) }
+            own.consume(rest)
+            return own.shrink(above: 256)
+        }
         while rest > 0 {
             let part = min(rest, pieces[first].count)
             if let owner = pieces[first].owner {
@@ -76,7 +86,8 @@ struct BodyQueue: ~Copyable {
             }
         }
         if first == pieces.count {
-            pieces.removeAll(keepingCapacity: pieces.capacity <= 16)
+            // One by one, as they are few, which takes less than `removeAll`.
+            if pieces.capacity <= 16 { while pieces.popLast() != nil {} } else { pieces = [] }
             first = 0
         } else if first > 16, first * 2 > pieces.count {
             pieces.removeFirst(first)

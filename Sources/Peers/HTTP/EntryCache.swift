@@ -123,6 +123,7 @@ final class EntryRun: Region, @unchecked Sendable {
         let start = offset(position)
         var low = 1
         var high = Swift.min(most, ends.count - position)
+        if ends[position + high - 1] - start <= room { low = high }
         while low < high {
             let middle = (low + high + 1) / 2
             if ends[position + middle - 1] - start <= room { low = middle } else { high = middle - 1 }
@@ -174,12 +175,12 @@ struct EntryCaches {
     /// Bytes of all entries that were ever made.
     var made: Int { calls.made + events.made + lines.made }
 
-    /// A run holds the message in that form already.
-    func holds(_ sequence: SequenceNumber, as form: EntryForm) -> Bool {
+    /// The run that holds the message in that form already.
+    mutating func find(_ sequence: SequenceNumber, as form: EntryForm) -> EntryRun? {
         switch form {
-        case .call: calls.holds(sequence)
-        case .record(.eventStream, _): events.holds(sequence)
-        case .record(.jsonLines, _): lines.holds(sequence)
+        case .call: calls.find(sequence)
+        case .record(.eventStream, _): events.find(sequence)
+        case .record(.jsonLines, _): lines.find(sequence)
         }
     }
 
@@ -233,10 +234,13 @@ struct EntryCache {
 
     func forEachRun(_ body: (EntryRun) -> Void) { runs.forEach(body) }
 
-    /// A run holds the message already.
-    func holds(_ sequence: SequenceNumber) -> Bool {
+    /// The run that holds the message already.
+    mutating func find(_ sequence: SequenceNumber) -> EntryRun? {
         let place = place(of: sequence)
-        return place > 0 && sequence < runs[place - 1].end
+        guard place > 0, sequence < runs[place - 1].end else { return nil }
+        uses += 1
+        runs[place - 1].lastUse = uses
+        return runs[place - 1]
     }
 
     /// The run that holds `sequence`, which `log` has.
@@ -296,6 +300,8 @@ struct EntryCache {
     private func place(of sequence: SequenceNumber) -> Int {
         var low = 0
         var high = runs.count
+        // Most read what came last.
+        if let last = runs.last, last.first <= sequence { low = high }
         while low < high {
             let middle = (low + high) / 2
             if runs[middle].first <= sequence { low = middle + 1 } else { high = middle }

@@ -17,15 +17,14 @@ final class EntryDelivery: ShardPart {
     /// no time left: then the subscription is delivered to in a later one.
     func entryRun(for sequence: SequenceNumber, as form: EntryForm, of subscriber: Subscriber) -> EntryRun? {
         let mirror = subscriber.mirror
-        if !mirror.entries.holds(sequence, as: form) {
-            let piece = mirror.log.piece(of: sequence)
-            let payload = Int(piece.chunk.entry(sequence - piece.first).payload)
-            guard hasTime(for: payload, of: subscriber) else { return nil }
-            if payload >= Work.worthATurn, !hasMemory(for: sequence, payload: payload, as: form, in: mirror.log) {
-                reached(.memory)
-                work.makeWhenThereIsMemory(for: subscriber)
-                return nil
-            }
+        if let run = mirror.entries.find(sequence, as: form) { return run }
+        let piece = mirror.log.piece(of: sequence)
+        let payload = Int(piece.chunk.entry(sequence - piece.first).payload)
+        guard hasTime(for: payload, of: subscriber) else { return nil }
+        if payload >= Work.worthATurn, !hasMemory(for: sequence, payload: payload, as: form, in: mirror.log) {
+            reached(.memory)
+            work.makeWhenThereIsMemory(for: subscriber)
+            return nil
         }
         mirror.entries.evict(before: mirror.log.oldestHeld)
         mirror.noteRuns()
@@ -109,7 +108,7 @@ final class EntryDelivery: ShardPart {
                 outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
                 epoch: mirror.epoch, dropped: dropped)
             append(bytes, of: run, tail, to: exchange)
-            http.weigh(exchange)
+            http.weigh(exchange, window: window)
             given += bytes.count
             http.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
@@ -124,20 +123,23 @@ final class EntryDelivery: ShardPart {
     private func append(
         _ bytes: UnsafeRawBufferPointer, of run: EntryRun, _ tail: SubscribeTail, to exchange: Exchange
     ) {
+        let size = tail.size
         let isShort = bytes.count < Output.worthASegment
         exchange.body.append { out in
-            tail.writePrefix(entries: bytes.count, to: out.reserve(GRPCFraming.prefix))
-            out.commit(GRPCFraming.prefix)
-            guard isShort else { return }
-            out.append(bytes)
-            tail.write(to: out.reserve(tail.size))
-            out.commit(tail.size)
+            let begin = GRPCFraming.prefix + (isShort ? bytes.count + size : 0)
+            let target = UnsafeMutableRawBufferPointer(start: out.reserve(begin), count: begin)
+            GRPCFraming.writePrefix(count: bytes.count + size, to: target.baseAddress!)
+            if isShort {
+                UnsafeMutableRawBufferPointer(rebasing: target[GRPCFraming.prefix...]).copyMemory(from: bytes)
+                tail.write(to: target.baseAddress! + (begin - size))
+            }
+            out.commit(begin)
         }
         if isShort { return }
         exchange.body.append(bytes, of: run)
         exchange.body.append { out in
-            tail.write(to: out.reserve(tail.size))
-            out.commit(tail.size)
+            tail.write(to: out.reserve(size))
+            out.commit(size)
         }
     }
 }

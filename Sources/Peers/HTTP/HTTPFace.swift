@@ -137,6 +137,12 @@ final class HTTPFace {
         Int(handle) < exchanges.bound ? exchanges.at(Int(handle)) : nil
     }
 
+    /// The same without counting a reference, for as long as no exchange ends.
+    @inline(__always)
+    func unretainedExchange(at handle: UInt32) -> Unmanaged<Exchange>? {
+        Int(handle) < exchanges.bound ? exchanges.unretained(at: Int(handle)) : nil
+    }
+
     func exchange(of stream: UInt32) -> Exchange? {
         handle(of: stream).flatMap { exchange(at: $0) }
     }
@@ -216,7 +222,8 @@ final class HTTPFace {
     }
 
     /// Counts its body, which has changed.
-    func weigh(_ exchange: Exchange) {
+    /// - Parameter window: what `window` tells of it, if that is known already.
+    func weigh(_ exchange: Exchange, window: Int? = nil) {
         let memory = exchange.body.memory
         if memory != exchange.queued {
             pool.count(memory - exchange.queued)
@@ -228,7 +235,7 @@ final class HTTPFace {
         bodies += count - exchange.waiting
         exchange.waiting = count
         if grew {
-            weighAgainstWindow(exchange)
+            weigh(exchange, against: window ?? self.window(exchange))
         } else if exchange.beyond > count {
             setBeyond(count, of: exchange)
         }
@@ -246,8 +253,9 @@ final class HTTPFace {
 
     /// Counts how much of its body goes beyond what the peer allows now. What a tiny window allows goes slowly. There
     /// are no windows over HTTP/1.1.
-    func weighAgainstWindow(_ exchange: Exchange) {
-        let window = window(exchange)
+    func weighAgainstWindow(_ exchange: Exchange) { weigh(exchange, against: window(exchange)) }
+
+    private func weigh(_ exchange: Exchange, against window: Int) {
         setBeyond(Swift.max(0, exchange.waiting - (window < HTTPFace.smallWindow ? 0 : window)), of: exchange)
     }
 
@@ -299,10 +307,23 @@ final class HTTPFace {
         case .undecided: break
         case .http2(let session):
             guard session.pointee.wantsOutput else { return }
-            var sink = OutputSink(face: self, connection: connection)
+            var sink = OutputSink(face: .passUnretained(self), connection: .passUnretained(connection))
             session.pointee.produce(into: &sink, atMost: limit)
         case .http1(let http1): produce(http1, into: connection, atMost: limit)
         }
+    }
+
+    /// Moves the first `count` bytes of a body, with the head of their frame before them.
+    func move(_ count: Int, of exchange: Exchange, behind head: UnsafeRawBufferPointer, into connection: Connection) {
+        guard exchange.body.isOwn else {
+            connection.output.reserve(head.count).copyMemory(from: head)
+            return move(count, of: exchange, into: connection)
+        }
+        let target = connection.output.reserve(head.count + count)
+        target.copyMemory(from: head)
+        let rest = UnsafeMutableRawBufferPointer(rebasing: target[head.count...])
+        exchange.body.take(count) { bytes, _ in rest.copyMemory(from: bytes) }
+        weigh(exchange)
     }
 
     /// Moves the first `count` bytes of a body, by reference where they lie in shared memory.

@@ -1,25 +1,34 @@
 // OutputSink: where a session of HTTP/2 writes to.
 
+import Bytes
 import HTTP2
 
 /// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.
 struct OutputSink: HTTPSink, ~Copyable {
-    unowned(unsafe) let face: HTTPFace
-    unowned(unsafe) let connection: Connection
+    // References are not counted: `HTTPFace.produce` has both while it runs, in which no exchange ends.
+    let face: Unmanaged<HTTPFace>
+    let connection: Unmanaged<Connection>
 
     mutating func write(_ bytes: UnsafeRawBufferPointer) {
-        connection.output.reserve(bytes.count).copyMemory(from: bytes)
+        connection._withUnsafeGuaranteedRef { $0.output.reserve(bytes.count).copyMemory(from: bytes) }
     }
 
     mutating func body(stream: UInt32, handle: UInt32, atMost: Int) -> (count: Int, drained: Bool) {
-        guard let exchange = face.exchange(at: handle) else { return (0, true) }
-        let count = Swift.min(exchange.body.count, atMost)
-        return (count, count == exchange.body.count)
+        let waiting = exchange(handle)?._withUnsafeGuaranteedRef { $0.body.count } ?? 0
+        return (Swift.min(waiting, atMost), waiting <= atMost)
     }
 
     mutating func data(stream: UInt32, handle: UInt32, head: UnsafeRawBufferPointer, count: Int) {
-        connection.output.reserve(head.count).copyMemory(from: head)
-        guard let exchange = face.exchange(at: handle) else { return }
-        face.move(count, of: exchange, into: connection)
+        guard let exchange = exchange(handle) else { return write(head) }
+        face._withUnsafeGuaranteedRef { face in
+            connection._withUnsafeGuaranteedRef { connection in
+                exchange._withUnsafeGuaranteedRef { face.move(count, of: $0, behind: head, into: connection) }
+            }
+        }
+    }
+
+    @inline(__always)
+    private func exchange(_ handle: UInt32) -> Unmanaged<Exchange>? {
+        face._withUnsafeGuaranteedRef { $0.unretainedExchange(at: handle) }
     }
 }

@@ -8,7 +8,7 @@ enum Protobuf {
     /// Bytes that a number takes: 1 for each 7 bits.
     @inline(__always)
     static func size(varint value: UInt64) -> Int {
-        (64 - (value | 1).leadingZeroBitCount + 6) / 7
+        ((63 - (value | 1).leadingZeroBitCount) &* 9 &+ 73) >> 6
     }
 
     /// A field with a number, which is left out if it is 0.
