@@ -86,6 +86,8 @@ final class Subscriber: BoundStream, Timed {
     /// What `read` finds in `cursor`; nil before there is one.
     func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
+    private var log: Log { mirror.log }
+
     /// The messages to hand over next, as far as its credit reaches; nil if there are none, or a store has the first.
     /// What its view's log has given up of them, and no store has, is lost.
     @inline(__always)
