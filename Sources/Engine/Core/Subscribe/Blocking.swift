@@ -2,6 +2,29 @@
 
 import Replay
 
+/// The buffer of a `block` subscription has been full without progress.
+struct Fullness {
+    /// On the monotonic clock.
+    private(set) var since: UInt64
+    /// Where the subscription stood then.
+    let floor: SequenceNumber
+    /// What the thread's standstills were in all when this was last made up for.
+    private(set) var excused: UInt64
+
+    init(since: UInt64, floor: SequenceNumber, excused: UInt64) {
+        self.since = since
+        self.floor = floor
+        self.excused = excused
+    }
+
+    /// The thread stood still for so long in all, until `until` last: that does not count.
+    mutating func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) {
+        guard excused != stoodStill.time else { return }
+        if since < stoodStill.until { since = since.excused(stoodStill.time &- excused, now: now) }
+        excused = stoodStill.time
+    }
+}
+
 final class Blocking: ShardPart {
     let timers: Timers
     // Above
@@ -16,9 +39,9 @@ final class Blocking: ShardPart {
     /// when it may have been full for too long.
     func tick(_ subscriber: Subscriber, now: Instant) {
         let time = now.monotonic
-        subscriber.excuse(timers.stoodStill, now: time)
+        subscriber.fullness?.excuse(timers.stoodStill, now: time)
         noteFullness(of: subscriber, now: time)
-        guard let since = subscriber.fullSince else {
+        guard let since = subscriber.fullness?.since else {
             if subscriber.cursor.floor != nil {
                 timers.blockers.schedule(subscriber, by: time.addingClamped(limits.blockLimit))
             }
@@ -42,12 +65,10 @@ final class Blocking: ShardPart {
     /// A `block` subscription was brought messages, or handed some.
     func noteFullness(of subscriber: Subscriber, now: UInt64) {
         guard let floor = subscriber.cursor.floor, isFull(subscriber, from: floor) else {
-            return subscriber.fullSince = nil
+            return subscriber.fullness = nil
         }
-        guard subscriber.fullSince == nil || subscriber.fullAt != floor else { return }
-        subscriber.fullSince = now
-        subscriber.fullAt = floor
-        subscriber.excused = timers.stoodStill.time
+        guard subscriber.fullness?.floor != floor else { return }
+        subscriber.fullness = Fullness(since: now, floor: floor, excused: timers.stoodStill.time)
     }
 
     /// Whether publishers must wait for a `block` subscription that waits for the messages from `floor` on: it holds as

@@ -260,10 +260,10 @@ final class Mirror {
     @inline(__always)
     func noteMove(of subscriber: Subscriber, oldest: UInt64) {
         views.timers.touch(self)
-        if subscriber.isInStep, oldest == MinimumTree.none, subscriber.fullSince == nil { return }
+        if subscriber.isInStep, oldest == MinimumTree.none, subscriber.fullness == nil { return }
         if needs.note(subscriber, oldest: oldest) { markDirty() }
         guard subscriber.isBlocker else { return }
-        if subscriber.cursor.waiting > 0 || subscriber.fullSince != nil { views.delivery.noteWaiting(subscriber) }
+        if subscriber.cursor.waiting > 0 || subscriber.fullness != nil { views.delivery.noteWaiting(subscriber) }
         if needs.note(blocker: subscriber, target: round.target) { markDirty() }
     }
 

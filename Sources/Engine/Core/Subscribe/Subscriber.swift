@@ -44,11 +44,8 @@ final class Subscriber: BoundStream, Timed {
     var behindSince: UInt64?
     /// When its client asked for messages last, on the monotonic clock.
     var askedAt: UInt64
-    /// Under `block`: since when its buffer has been full without progress, and where it stood then.
-    var fullSince: UInt64?
-    var fullAt = SequenceNumber(0)
-    /// What the thread's standstills were in all when this was last made up for.
-    var excused: UInt64 = 0
+    /// Under `block`: its buffer is full; nil while it is not.
+    var fullness: Fullness?
     var timerPlace = -1
 
     init(
@@ -103,15 +100,6 @@ final class Subscriber: BoundStream, Timed {
             }
             cursor.evict(before: mirror.log.head)
         }
-    }
-
-    /// The thread stood still for so long in all, until `until` last: that does not count.
-    func excuse(_ stoodStill: (time: UInt64, until: UInt64), now: UInt64) {
-        guard excused != stoodStill.time else { return }
-        if let since = fullSince, since < stoodStill.until {
-            fullSince = since.excused(stoodStill.time &- excused, now: now)
-        }
-        excused = stoodStill.time
     }
 
     /// It has joined, and has not left.
