@@ -170,9 +170,9 @@ struct Output: ~Copyable {
             queue.noteTaken(first + rest)
         } else {
             if isPassing { pass(written) }
-            var rest = queue.takeInFlight(written)
+            var rest = queue.inFlight > 0 ? queue.takeInFlight(written) : written
             if queue.inFlight == 0 { rest -= takeControl(rest) }
-            queue.take(rest, isFramed: isRSocket)
+            if rest > 0 { queue.take(rest, isFramed: isRSocket) }
             queue.settle(blocked: blocked)
         }
         if queue.sent >= answersEnd { answers = 0 }

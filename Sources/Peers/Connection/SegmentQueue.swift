@@ -238,6 +238,7 @@ struct SegmentQueue: ~Copyable {
     }
 
     /// What the socket took is gone. `blocked`: it takes no more for now.
+    @inline(__always)
     mutating func settle(blocked: Bool) {
         if blocked { settleStalled() }
         if first == segments.count {
