@@ -88,3 +88,41 @@ final class BlockPool {
     /// Gives the spare blocks back.
     func removeSpares() { free.removeAll() }
 }
+
+/// The blocks of one connection: where bytes that are made for it alone lie.
+struct OwnBlocks {
+    let pool: BlockPool
+    /// The block with room left, where the next bytes go.
+    private(set) var current: Block?
+
+    init(pool: BlockPool) { self.pool = pool }
+
+    /// A place for a new segment, in the block in use if it has room.
+    mutating func space(_ count: Int) -> (Block, UnsafeMutableRawPointer) {
+        if let block = current, block.capacity - block.used >= count, block.segments > 0 {
+            let target = block.base + block.used
+            block.used += count
+            block.segments += 1
+            return (block, target)
+        }
+        let block = pool.take(current == nil ? count : Swift.max(count, Block.shortSize))
+        block.used = count
+        block.segments = 1
+        current = block
+        return (block, block.base)
+    }
+
+    /// A block with one segment, which fills it.
+    func exactly(_ count: Int) -> (Block, UnsafeMutableRawPointer) {
+        let block = pool.make(count)
+        block.used = count
+        block.segments = 1
+        return (block, block.base)
+    }
+
+    /// A segment of `block` has gone.
+    mutating func release(_ block: Block) {
+        pool.release(block)
+        if block.segments == 0, current === block { current = nil }
+    }
+}

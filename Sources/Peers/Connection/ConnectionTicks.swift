@@ -51,7 +51,7 @@ final class ConnectionTicks: ShardPart {
         case .open where draining || !connection.input.isReading || connection.isExpelled: return soon
         case .open:
             return Swift.min(connection.timeLimit(limits, soon: soon), expiry(of: connection, now: now))
-        case .closing(let deadline, _): return deadline
+        case .closing(let deadline): return deadline
         case .closed: return .max
         }
     }
@@ -97,7 +97,7 @@ final class ConnectionTicks: ShardPart {
             endExpired(connection, now: now)
             if connection.isOpen { tickOpen(connection, now: now) }
             if draining, connection.isOpen { connectionEnds.closeIfDrained(connection, now: now) }
-        case .closing(let deadline, _):
+        case .closing(let deadline):
             if time >= deadline { connectionEnds.close(connection, reason: "closed after an error", now: now) }
         case .closed:
             break

@@ -6,28 +6,20 @@ struct Lifecycle {
         case new
         case open
         /// A last error or answer is on its way; nothing more is read. Closed when it is written, or at the deadline.
-        /// `reason`: nil where there is none but that.
-        case closing(deadline: UInt64, reason: String?)
-        case closed(reason: String)
+        case closing(deadline: UInt64)
+        case closed
     }
 
     let openedAt: UInt64
     private(set) var phase = Phase.new
+    /// Why it ends, once that is known. No part of the phase, which is looked at for every event and so has no text.
+    private(set) var reason: String?
     /// An event reported that it was opened, and another one is to report its end.
     private(set) var isAnnounced = false
     /// When messages were handed over last while the broker drains, as far as is known, and how many had been then.
     private(set) var drained = (at: UInt64(0), delivered: UInt64(0))
 
     init(openedAt: UInt64) { self.openedAt = openedAt }
-
-    /// Why it ends, once that is known.
-    var reason: String? {
-        switch phase {
-        case .new, .open: nil
-        case .closing(_, let reason): reason
-        case .closed(let reason): reason
-        }
-    }
 
     var isOpen: Bool { if case .open = phase { true } else { false } }
     var isClosed: Bool { if case .closed = phase { true } else { false } }
@@ -47,12 +39,14 @@ struct Lifecycle {
 
     mutating func beginClosing(deadline: UInt64, reason: String?) {
         assert(!hasEnded)
-        phase = .closing(deadline: deadline, reason: reason)
+        phase = .closing(deadline: deadline)
+        self.reason = reason
     }
 
     mutating func close(reason: String) {
         assert(!isClosed)
-        phase = .closed(reason: reason)
+        phase = .closed
+        self.reason = reason
     }
 
     // Draining
