@@ -366,7 +366,7 @@ private final class Scenario {
             #expect(channel.isStarved || channel.outstanding > 0 || channel.isParked)
         }
         #expect(
-            topic.publishers.room.line.starvedCount
+            topic.publishers.credits.line.starvedCount
                 == topic.publishers.channels.all.count { $0.outstanding == 0 && !$0.isParked })
         #expect(topic.views.links.allSatisfy { broker.shards[$0.shard].views[epoch: topic.epoch] != nil })
         #expect(

@@ -16,6 +16,7 @@ public final class MemoryBudget: Sendable {
     }
 
     public var used: Int { counter.value }
+    var isFull: Bool { used > limit }
     func add(_ bytes: Int) { counter.add(bytes) }
 
     /// Bytes of what clients have begun, in all: requests that are not whole, not dealt with or not answered, and

@@ -45,7 +45,7 @@ final class Topic: Timed {
         usage = TopicUsage(madeAt: now)
         window = RetainedWindow(
             log, ownership.limits.retention(of: name), isStored: ownership.limits.isStored(name))
-        publishers = TopicPublishers(ownership)
+        publishers = TopicPublishers(ownership, window)
         publishers.topic = self
         if window.stored != nil { updateRoom() }
     }
@@ -64,7 +64,13 @@ final class Topic: Timed {
     // Taking messages
 
     /// Why a message of these sizes is not taken at all; nil if it is.
+    @inline(__always)
     func refusal(charge: Int) -> Refusal? {
+        let isTaken = state.isLive && charge <= window.retention.bytes && !ownership.memory.isFull
+        return isTaken ? nil : reasonToRefuse(charge: charge)
+    }
+
+    private func reasonToRefuse(charge: Int) -> Refusal? {
         switch state {
         case .live: break
         case .completed: return Refusal(.ended, "The topic '\(name)' has completed; it takes no more messages.")
@@ -353,6 +359,7 @@ final class Topic: Timed {
         let retention = ownership.limits.retention(of: name)
         if retention == window.retention { return }
         window.retain(retention, now: now)
+        publishers.room.byteLimit = retention.bytes
         evict(now: now)
         advanceOtherViews(now: now)
     }

@@ -99,7 +99,7 @@ extension TopicPublishers {
     /// All of a complete channel is appended; it is over once that is committed.
     func finish(_ channel: Channel, now: Instant) {
         assert(channel.isComplete && !channel.isParked)
-        guard channel.uncommitted == 0 else { return room.line.update(channel) }
+        guard channel.uncommitted == 0 else { return credits.line.update(channel) }
         sendNews(of: channel)
         remove(channel)
         ownership.notices.tell(channel.key, .finished)
@@ -130,7 +130,7 @@ extension TopicPublishers {
         guard channels.remove(channel) else { return }
         if channel.isParked { parked.withdraw(channel.key) }
         channel.state = .removed(nil)
-        room.withdraw(channel)
+        credits.withdraw(channel, from: &room)
         topic.markDirty()
     }
 

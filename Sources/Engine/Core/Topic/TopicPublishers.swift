@@ -5,12 +5,14 @@ import Replay
 
 final class TopicPublishers {
     let ownership: TopicOwnership
+    let log: Log
     /// It has these publishers.
     unowned(unsafe) var topic: Topic!
     var channels = ChannelTable()
     var parked: ParkedQueue
     /// What publishers have to leave room for. The topic keeps it.
-    var room = Room()
+    var room: Room
+    var credits = ChannelCredits()
     /// Channels with messages that are not acknowledged yet.
     var news: [Channel] = []
     /// Where both wait for room: a parked publish had the last one.
@@ -24,8 +26,10 @@ final class TopicPublishers {
     /// Messages that went past a `block` subscription's buffer: late use of grants.
     private(set) var overshoot: UInt64 = 0
 
-    init(_ ownership: TopicOwnership) {
+    init(_ ownership: TopicOwnership, _ window: RetainedWindow) {
         self.ownership = ownership
+        log = window.log
+        room = Room(byteLimit: window.retention.bytes)
         parked = ParkedQueue(budget: ownership.memory)
     }
 
@@ -34,17 +38,19 @@ final class TopicPublishers {
     // Room
 
     /// Room that is neither used nor reserved.
-    private var freeRoom: Int { room.messages(log: topic.log, byteLimit: byteLimit) }
-    private var byteLimit: Int { topic.window.retention.bytes }
+    @inline(__always)
+    private var freeRoom: Int { room.messages(log: log) }
 
     /// Whether a message needs no room that somebody reserved or waits for.
+    @inline(__always)
     private func hasPlace(_ charge: Int) -> Bool { parked.isEmpty && freeRoom > 0 && bytesFit(charge) }
 
     /// Whether a message fits between what cannot be evicted and `times` the byte limit. Late use of grants may reach
     /// twice that.
+    @inline(__always)
     private func bytesFit(_ charge: Int, times: Int = 1) -> Bool {
-        guard let held = room.held(topic.log) else { return true }
-        return held + charge <= times * byteLimit
+        guard let held = room.held(log) else { return true }
+        return held + charge <= times * room.byteLimit
     }
 
     // Single messages
@@ -71,10 +77,13 @@ final class TopicPublishers {
     func place(
         metadata: UnsafeRawBufferPointer?, payload: UnsafeRawBufferPointer, now: Instant
     ) throws(Refusal) -> SequenceNumber? {
+        // Its reference is counted once.
+        let topic: Topic = topic
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
         if let refusal = topic.refusal(charge: charge) { throw refusal }
         guard hasPlace(charge) else { return nil }
-        return append(metadata: metadata, payload: payload, charge: charge, now: now)
+        room.observe(charge: charge)
+        return topic.append(metadata: metadata, payload: payload, now: now)
     }
 
     /// A message for which there is room, or that does not ask for any.
@@ -88,8 +97,8 @@ final class TopicPublishers {
 
     /// The last `count` messages of the log are new.
     func noteAppended(_ count: Int) {
-        guard let horizon = room.horizon, topic.log.end > horizon else { return }
-        let beyond = UInt64(Swift.min(count, topic.log.end - horizon))
+        guard let horizon = room.horizon, log.end > horizon else { return }
+        let beyond = UInt64(Swift.min(count, log.end - horizon))
         overshoot += beyond
         ownership.counters.overshoot += beyond
     }
@@ -103,7 +112,7 @@ final class TopicPublishers {
         if request.isChannel {
             let channel = Channel(key, request, topic: topic)
             channels.insert(channel)
-            room.line.update(channel)
+            credits.line.update(channel)
             topic.noteUse(now)
         }
         topic.markDirty()
@@ -139,7 +148,7 @@ final class TopicPublishers {
                     accepted(waiting.key, at: sequence)
                     return false
                 }
-                room.line.update(channel)
+                credits.line.update(channel)
                 accepted(channel, 1, upTo: sequence)
                 return false
             }
@@ -185,6 +194,7 @@ final class TopicPublishers {
         now: Instant
     ) -> Bool {
         if channel.isRemoved { return false }
+        let topic = channel.topic
         let charge = Log.charge(payload: payload.count, metadata: metadata?.count ?? 0)
         if channel.first == .awaited {
             return first(channel, metadata: metadata, payload: payload, charge: charge, now: now)
@@ -198,10 +208,12 @@ final class TopicPublishers {
             return reject(
                 channel,
                 .rejected(
-                    "The channel drove the topic past twice its limit of \(byteLimit) bytes; send smaller messages."))
+                    "The channel drove the topic past twice its limit of \(room.byteLimit) bytes; send smaller messages."
+                ))
         }
-        room.spend(1, of: channel)
-        accepted(channel, 1, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
+        credits.spend(1, of: channel, in: &room)
+        room.observe(charge: charge)
+        accepted(channel, 1, upTo: topic.append(metadata: metadata, payload: payload, now: now))
         return true
     }
 
@@ -218,11 +230,11 @@ final class TopicPublishers {
             var message = MessageBatch()
             message.append(metadata: metadata, payload: payload)
             channel.first = .parked
-            room.line.update(channel)
+            credits.line.update(channel)
             park(channel.key, message, now: now)
             return true
         }
-        if channel.reserved > channel.outstanding || freeRoom <= 0 { room.release(1, of: channel) }
+        if channel.reserved > channel.outstanding || freeRoom <= 0 { credits.release(1, of: channel, in: &room) }
         accepted(channel, 1, upTo: append(metadata: metadata, payload: payload, charge: charge, now: now))
         return true
     }
@@ -233,12 +245,12 @@ final class TopicPublishers {
         let largest = Log.charge(payload: run.longest, metadata: 0)
         if channel.isRemoved { return }
         guard channel.outstanding >= run.count, topic.refusal(charge: largest) == nil,
-            (room.held(topic.log) ?? 0) + charge <= 2 * byteLimit
+            (room.held(log) ?? 0) + charge <= 2 * room.byteLimit
         else {
             run.forEach { item(channel, metadata: nil, payload: $0, now: now) }
             return
         }
-        room.spend(run.count, of: channel)
+        credits.spend(run.count, of: channel, in: &room)
         room.observe(charge: charge, count: run.count, largest: largest)
         accepted(channel, run.count, upTo: topic.append(run, now: now))
     }
@@ -247,18 +259,21 @@ final class TopicPublishers {
 
     /// Grants channels that want credit, in turn, their share of the room; publishes that are parked have one as well.
     private func grant(now: Instant) {
-        guard topic.state.isLive, refusal == nil, room.line.count > 0 else { return }
+        guard topic.state.isLive, refusal == nil, credits.line.count > 0 else { return }
         var free = freeRoom
         guard free > 0 else { return }
         awaitsMemory = ownership.relief.refusal(for: topic) != nil
         if awaitsMemory { return }
         let most = room.largestGrant(
             messages: Swift.min(ownership.limits.grant, ownership.rateLimiter.rates.largestGrant),
-            bytes: Swift.min(ownership.limits.grantBytes, byteLimit / 4))
-        let share = Swift.min(most, Swift.max(1, free / (room.line.count + (parked.isEmpty ? 0 : 1))))
-        for _ in 0..<room.line.count {
-            guard free > 0, let channel = room.line.next(most / 2) else { return }
-            guard let grant = room.grant(to: channel, share: share, most: most, free: free, now: now.monotonic) else {
+            bytes: Swift.min(ownership.limits.grantBytes, room.byteLimit / 4))
+        let share = Swift.min(most, Swift.max(1, free / (credits.line.count + (parked.isEmpty ? 0 : 1))))
+        for _ in 0..<credits.line.count {
+            guard free > 0, let channel = credits.line.next(most / 2) else { return }
+            guard
+                let grant = credits.grant(
+                    to: channel, share: share, most: most, free: free, of: &room, now: now.monotonic)
+            else {
                 continue
             }
             free -= grant.room
@@ -290,12 +305,12 @@ final class TopicPublishers {
     }
 
     /// Publishers that wait for room: channels without credit while there is none, and publishes that are parked.
-    var blockedCount: Int { freeRoom <= 0 ? room.line.starvedCount + parked.count : parked.count }
+    var blockedCount: Int { freeRoom <= 0 ? credits.line.starvedCount + parked.count : parked.count }
 
     /// Reservations end, parked publishes give up. Returns how many channels and publishes it looked at, at most `most`.
     func tick(most: Int, now: Instant) -> Int {
         var visited = 0
-        while visited < most, room.endReservation(now: now.monotonic) {
+        while visited < most, credits.endReservation(in: &room, now: now.monotonic) {
             visited += 1
             topic.markDirty()
         }
@@ -308,7 +323,7 @@ final class TopicPublishers {
     /// When `tick` has something to do, on the monotonic clock; `UInt64.max` if never. What waits for memory is looked
     /// at in every tick.
     func deadline(now: UInt64) -> UInt64 {
-        let due = Swift.min(room.deadline ?? .max, parked.first?.deadline ?? .max)
+        let due = Swift.min(credits.deadline ?? .max, parked.first?.deadline ?? .max)
         return awaitsMemory ? Swift.min(due, now + Timers.interval) : due
     }
 }
