@@ -116,7 +116,7 @@ def without_imports(lines: list[str]) -> list[str]:
 
 def programs(root: Path) -> list[Program]:
     found = []
-    for path in [root / "README.md", *sorted(root.glob("Sources/*/*/*.docc/**/*.md"))]:
+    for path in [root / "README.md", *sorted(root.glob("Docs/*.md")), *sorted(root.glob("Sources/*/*/*.docc/**/*.md"))]:
         program = document(path, re.sub(r"\W", "_", f"{path.parent.stem}_{path.stem}").strip("_"))
         found += [program] if program else []
     for path in sorted(root.glob("Sources/*/*/*.docc/**/*.swift")):

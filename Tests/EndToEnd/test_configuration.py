@@ -346,10 +346,16 @@ def test_the_sample_file_has_every_setting(printed):
             assert re.search(rf"(?m)^#{key}: {re.escape(value)}(?= |$)", text), (key, value)
 
 
-def test_the_readme_has_every_setting(printed):
-    rows = dict(re.findall(r"(?m)^\| `([a-z-]+)` \| (.*?) \|", (ROOT / "README.md").read_text()))
-    for key, value in printed.items():
-        assert key in rows and (rows[key] == f"`{value}`" or value[0] in "[("), (key, value, rows.get(key))
+def test_the_document_has_every_setting(printed):
+    """With its default, and whether it takes a restart to change it, as the sample file has it."""
+    text = (ROOT / "Docs/configuration.md").read_text()
+    rows = re.findall(r"(?m)^\| `([a-z-]+)` \| (.*?) \| (yes|restart) \|", text)
+    assert sorted(key for key, _, _ in rows) == sorted(printed)
+    notes = dict(re.findall(r"(?m)^#([a-z-]+):.*?  # (.*)$", SAMPLE.read_text()))
+    assert len(notes) > 40
+    for key, default, reload in rows:
+        assert default == f"`{printed[key]}`" or printed[key][0] in "[(" and default == "none", (key, default)
+        assert key not in notes or ("restart" in notes[key]) == (reload == "restart"), (key, reload)
 
 
 @pytest.mark.parametrize("words", [["-h"], ["-V"], ["-t"], ["--print-config"], ["--manual", "file"],

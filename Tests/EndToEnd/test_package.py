@@ -113,6 +113,7 @@ def test_every_file_is_roots_and_old(package):
                  "usr/share/fish/vendor_completions.d/forebay.fish", "usr/share/man/man8/forebayd.8.gz",
                  "usr/share/man/man5/forebayd.yaml.5.gz", "usr/share/bash-completion/completions/forebayd",
                  "etc/forebay/forebayd.yaml", "usr/share/doc/forebay/copyright",
+                 "usr/share/doc/forebay/Docs/configuration.md", "usr/share/doc/forebay/Docs/images/page.png",
                  "usr/share/forebay/grafana-dashboard.json", "usr/share/forebay/alerts.yaml"):
         assert "./" + name in names, name
 
@@ -266,7 +267,8 @@ def test_the_image_is_built_with_what_the_broker_needs():
         assert (ROOT / path).exists(), path
     ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
     # What the package is made of goes along.
-    assert not {"Packaging", "Sources", "Tests", "Protocol", "Package.swift", "README.md", "Makefile"} & set(ignored)
+    needed = {"Packaging", "Sources", "Tests", "Protocol", "Docs", "Package.swift", "README.md", "Makefile"}
+    assert not needed & set(ignored)
     user = re.search(r"^USER (\d+):(\d+)$", text, re.MULTILINE)
     assert user and int(user[1]) > 0 and int(user[2]) > 0
     # That user, and any other that the image may be run as, can read what the package has for a group alone.

@@ -1,4 +1,4 @@
-// The table of limits in the README says what the code says.
+// The table of limits in Docs/configuration.md says what the code says.
 
 import Configuration
 import Foundation
@@ -16,9 +16,10 @@ import Testing
     }
 
     private func rows() throws -> [Row] {
-        let path = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../README.md")
+        let path = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../../Docs/configuration.md")
         let text = try String(contentsOf: path, encoding: .utf8)
-        let section = try #require(text.split(separator: "\n### Limits\n").dropFirst().first)
+        let section = try #require(text.split(separator: "\n## Limits\n").dropFirst().first)
         return section.split(separator: "\n").prefix { !$0.hasPrefix("#") }.filter { $0.hasPrefix("|") }.dropFirst(2)
             .map { line in
                 let cells = line.split(separator: "|", omittingEmptySubsequences: false).dropFirst().dropLast()

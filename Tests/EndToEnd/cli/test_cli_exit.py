@@ -1,15 +1,24 @@
-"""Exit codes: a test for each row of the table in README.md."""
+"""Exit codes: a test for each row of the table in Docs/clients.md."""
 
 import json
 import os
+import re
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from commands import *
 
 NOBODY = "rsocket://127.0.0.1:1"
+
+
+def test_every_row_has_its_tests():
+    text = (Path(__file__).resolve().parents[3] / "Docs/clients.md").read_text()
+    section = text.partition("\n### Exit codes\n")[2].partition("\n## ")[0]
+    tested = {name.split("_")[1] for name in globals() if re.match(r"test_\d+_", name)}
+    assert set(re.findall(r"^\| (\d+)", section, re.MULTILINE)) == tested == {"0", "1", "2", "3", "128"}
 
 
 def test_0_is_done(forebay, topic):

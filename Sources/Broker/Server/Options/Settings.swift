@@ -5,7 +5,8 @@
 // --print-config. `.reloadable` if `Server.reload` brings a changed value into force; everything else is told to need a
 // restart. `.secret` if its value must never be told. What a setting only names, such as a file's contents, is read in
 // `Server.Configuration.init`; what depends on several settings at once is checked in `Options.faults`. Add a row to
-// README.md, lines to Packaging/forebayd.yaml and a sample to ConfigurationTests: tests compare them with this table.
+// Docs/configuration.md, lines to Packaging/forebayd.yaml and a sample to ConfigurationTests: tests compare them with
+// this table.
 //
 // A list of records is one line too, with what reads and writes a record; `topics` shows how. In what reads it,
 // `fields.needed(key)`, `fields.value(key)`, `fields.values(key)` and `fields.records(key)` each take what turns a text

@@ -1,5 +1,5 @@
 // HeapCheck: whether the engine holds more memory than it may, by what it has allocated and not freed. This is the
-// bound of the README's guarantee: `memory` and a fourth of it, and beyond that what a broker costs by itself and by
+// bound of the third guarantee: `memory` and a fourth of it, and beyond that what a broker costs by itself and by
 // those who are there, whatever they do.
 
 import Core
