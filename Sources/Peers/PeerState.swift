@@ -6,7 +6,7 @@ import HTTP2
 import RSocket
 
 final class PeerState: ShardPart {
-    private(set) var plainFace: PlainFace
+    private(set) var plainProtocol: PlainProtocol
     var answerHeads = AnswerHeads()
     /// The number of the latest login that the driver was asked to look at.
     var lastTicket: UInt64 = 0
@@ -19,14 +19,14 @@ final class PeerState: ShardPart {
     var published = PublishedMessage()
 
     override init(_ context: ShardContext) {
-        plainFace = PeerState.face(context.limits)
+        plainProtocol = PeerState.plainProtocol(context.limits)
         super.init(context)
     }
 
-    func adopt(_ limits: Limits) { plainFace = PeerState.face(limits) }
+    func adopt(_ limits: Limits) { plainProtocol = PeerState.plainProtocol(limits) }
 
-    private static func face(_ limits: Limits) -> PlainFace {
-        PlainFace(limits: limits.ofPlain, cors: limits.http.cors, hosts: limits.http.hosts)
+    private static func plainProtocol(_ limits: Limits) -> PlainProtocol {
+        PlainProtocol(limits: limits.ofPlain, cors: limits.http.cors, hosts: limits.http.hosts)
     }
 
     /// Where a single publish over HTTP goes, whose topic may be published to.

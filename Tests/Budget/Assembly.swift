@@ -134,7 +134,7 @@ struct Assembly {
     }
 
     private mutating func calls() throws(Fault) {
-        let peer = try loop.connect(shard: 0, face: .http)
+        let peer = try loop.connect(shard: 0, wireProtocol: .http)
         var bytes = HTTPClient.opening
         for index in 0..<Assembly.batchOfCalls {
             bytes += HTTPClient.subscribe(Assembly.other, stream: Assembly.stream(index), isBlock: false)

@@ -63,7 +63,7 @@ final class Loop {
     private var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     /// By shard: who has something to read, and what other shards sent.
     private var ready: [[Peer]]
-    private var inboxes: [[[Mail]]]
+    private var inboxes: [[[ShardMessage]]]
     // Emptied and reused, as in the real loop.
     private var reading: [Peer] = []
     private var flushing: [ConnectionID] = []
@@ -85,8 +85,10 @@ final class Loop {
     deinit { pieces.deallocate() }
 
     /// - Parameter certificate: that of the peer's TLS, if it speaks TLS.
-    func connect(shard: Int, face: Face = .rsocket, certificate: String? = nil) throws(Fault) -> Peer {
-        guard let id = shards[shard].open(peer: "127.0.0.1:\(1000 + peers[shard].count)", face: face, now: now),
+    func connect(shard: Int, wireProtocol: WireProtocol = .rsocket, certificate: String? = nil) throws(Fault) -> Peer {
+        guard
+            let id = shards[shard].open(
+                peer: "127.0.0.1:\(1000 + peers[shard].count)", wireProtocol: wireProtocol, now: now),
             id.index <= UInt32(peers[shard].count)
         else { throw Fault(message: "a connection was refused") }
         let peer = Peer(shard: shard, id: id)
@@ -186,7 +188,7 @@ final class Loop {
         func adoptSockets() {}
         /// Nothing is to be carried out: `turn` sees to that.
         func carryOut() {}
-        func post(_ batch: [Mail], to shard: Int) { loop.inboxes[shard].append(batch) }
+        func post(_ batch: [ShardMessage], to shard: Int) { loop.inboxes[shard].append(batch) }
         func writeOutput() { loop.flush(index, self) }
     }
 
@@ -209,7 +211,7 @@ final class Loop {
 
     private func takeMail(_ index: Int) {
         guard !inboxes[index].isEmpty else { return }
-        var batches: [[Mail]] = []
+        var batches: [[ShardMessage]] = []
         swap(&batches, &inboxes[index])
         for batch in batches { shards[index].receive(batch, now: now) }
     }

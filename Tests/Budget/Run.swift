@@ -171,7 +171,7 @@ final class Run {
     }
 
     private func connectHTTP(shard: Int) throws(Fault) -> Peer {
-        let peer = try loop.connect(shard: shard, face: .http)
+        let peer = try loop.connect(shard: shard, wireProtocol: .http)
         try exchange(HTTPClient.opening, peer)
         return peer
     }

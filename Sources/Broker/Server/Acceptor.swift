@@ -199,7 +199,8 @@ final class Acceptor {
             // believed in; shorter times are enforced by keepalives.
             Socket.configure(fd, userTimeout: Int32(clamping: context.limits.lifetime.upperBound / 1_000_000))
             context.inboxes[nextShard].push(
-                .accepted(fd: fd, peer: peer.description, face: listener.face, isSecure: listener.isSecure))
+                .accepted(
+                    fd: fd, peer: peer.description, wireProtocol: listener.wireProtocol, isSecure: listener.isSecure))
             nextShard = (nextShard + 1) % context.inboxes.count
         }
     }
@@ -217,7 +218,7 @@ final class Acceptor {
     ) {
         refuse(
             RefusedConnection(
-                fd: fd, peer: peer, face: listener.face, isSecure: listener.isSecure, cause: cause),
+                fd: fd, peer: peer, wireProtocol: listener.wireProtocol, isSecure: listener.isSecure, cause: cause),
             now: now)
     }
 
@@ -227,7 +228,7 @@ final class Acceptor {
             ("reason", reason), ("cause", connection.cause.message), ("peer", connection.peer),
         ])
         context.log.write(
-            .debug, "connection refused", [("protocol", connection.face.name), ("peer", connection.peer)])
+            .debug, "connection refused", [("protocol", connection.wireProtocol.name), ("peer", connection.peer)])
         refused.refuse(connection, context.limits, now: now, poller)
     }
 

@@ -7,8 +7,8 @@ import HTTP2
 enum CleartextAnswer {
     /// To a client that speaks another protocol than TLS to a listener of TLS.
     /// - Parameter first: the first byte that it sent. RSocket's is the length of a frame.
-    static func needsTLS(_ face: Face, _ first: UInt8) -> [UInt8] {
-        switch (face, first) {
+    static func needsTLS(_ wireProtocol: WireProtocol, _ first: UInt8) -> [UInt8] {
+        switch (wireProtocol, first) {
         case (.rsocket, 0): unsupportedSetup("This port speaks TLS: connect with rsockets://.")
         case (.rsocket, _): badRequest("This port speaks RSocket over TLS: connect with rsockets://.")
         case (.http, 0): unsupportedSetup("This port speaks HTTP over TLS: connect with https://.")

@@ -31,8 +31,8 @@ struct Connection {
         case newcomer
         /// Over HTTP/1.1.
         case http1
-        /// TLS comes first; the face is what it will speak.
-        case handshaking(Face)
+        /// TLS comes first; the wireProtocol is what it will speak.
+        case handshaking(WireProtocol)
     }
 }
 

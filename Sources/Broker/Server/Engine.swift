@@ -8,13 +8,13 @@ protocol Engine: TurnEngine {
     func readLimit(of id: ConnectionID) -> Int
     var isTurnOver: Bool { get }
 
-    func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID
+    func admit(peer: String, wireProtocol: WireProtocol, now: Instant) throws(ConnectionRefusal) -> ConnectionID
     func secured(_ id: ConnectionID, certificate: PeerCertificate?, now: Instant)
     func notSecured(_ id: ConnectionID, reason: String, now: Instant)
     func receive(_ bytes: UnsafeRawBufferPointer, on id: ConnectionID, now: Instant)
     func receiveEnd(on id: ConnectionID, now: Instant)
     func lost(_ id: ConnectionID, reason: String, now: Instant)
-    func receive(_ mail: [Mail], now: Instant)
+    func receive(_ mail: [ShardMessage], now: Instant)
     func authenticated(_ ticket: LoginTicket, _ outcome: LoginOutcome, now: Instant)
     func reload(_ access: AccessTable, now: Instant)
     func count(_ result: LoginResult)
@@ -22,7 +22,7 @@ protocol Engine: TurnEngine {
     func adopt(_ limits: Limits, now: Instant)
     func drain(now: Instant)
     func takeOver(_ handover: Handover, now: Instant) -> ConnectionID
-    func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer
+    func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer
     func writable(_ id: ConnectionID, now: Instant)
 
     // Of connections that speak HTTP/1.1

@@ -7,14 +7,16 @@ import Glibc
 /// A bound socket, and what those speak who connect to it. Whoever has it last closes it.
 struct Listener: Sendable {
     var socket: Int32
-    var face: Face
+    var wireProtocol: WireProtocol
     /// They speak it over TLS.
     var isSecure = false
 
     /// A listener for each address of `endpoint`. When a name has several, what this machine does not have is left out,
     /// and port 0 becomes one port for all.
-    static func open(_ face: Face, on endpoint: Endpoint, isSecure: Bool = false) throws(SystemError) -> [Listener] {
-        try bind(endpoint).map { Listener(socket: $0, face: face, isSecure: isSecure) }
+    static func open(_ wireProtocol: WireProtocol, on endpoint: Endpoint, isSecure: Bool = false) throws(SystemError)
+        -> [Listener]
+    {
+        try bind(endpoint).map { Listener(socket: $0, wireProtocol: wireProtocol, isSecure: isSecure) }
     }
 
     /// The same for who is none of the faces.
@@ -40,16 +42,16 @@ struct Listener: Sendable {
     }
 
     /// The words for all listeners in the log, by which sockets are passed too.
-    static var names: [String] { Face.all.map(\.name) + [AdminThread.name] }
+    static var names: [String] { WireProtocol.all.map(\.name) + [AdminThread.name] }
 
     static func closeAll(_ listeners: [Listener]) {
         for listener in listeners { close(listener.socket) }
     }
 }
 
-extension Face {
+extension WireProtocol {
     /// Every protocol, in the order in which its listeners are bound and told.
-    static let all: [Face] = [.rsocket, .http]
+    static let all: [WireProtocol] = [.rsocket, .http]
 
     /// The word for it in the log.
     var name: String {
@@ -87,7 +89,7 @@ extension Face {
 /// Why a broker did not start.
 public struct StartError: Error, CustomStringConvertible, Sendable {
     /// The listener that could not be bound; nil when it was something else.
-    public var listener: Face?
+    public var listener: WireProtocol?
     /// It was the admin listener.
     public var isAdmin = false
     /// The configuration asks for what is not done, whatever the machine has.

@@ -7,9 +7,9 @@ import TLS
 /// What other threads put into a loop's inbox.
 enum InboxItem: Sendable {
     /// Messages from another shard, as one batch.
-    case mail([Mail])
+    case mail([ShardMessage])
     /// A connection that was accepted; the loop owns the socket from here.
-    case accepted(fd: Int32, peer: String, face: Face, isSecure: Bool = false)
+    case accepted(fd: Int32, peer: String, wireProtocol: WireProtocol, isSecure: Bool = false)
     /// A socket that goes over to a connection here; the loop owns it from here.
     case handedOver(MovedSocket, Handover)
     /// What became of credentials.
@@ -23,7 +23,7 @@ enum InboxItem: Sendable {
     /// Shut down gently: `Acceptor.Command.idle` is owed once no connection is left.
     case drain
     /// A question of the admin's, to be answered into its inbox.
-    case inquiry(job: UInt64, Inquiry)
+    case inquiry(job: UInt64, ShardQuery)
     /// Is anybody there? `LoopContext.pulse` is to be answered.
     case ping
     /// End the thread now.

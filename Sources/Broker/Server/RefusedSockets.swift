@@ -13,7 +13,7 @@ import Glibc
 struct RefusedConnection: Sendable {
     var fd: Int32
     var peer: String
-    var face: Face
+    var wireProtocol: WireProtocol
     var isSecure: Bool
     var cause: ConnectionRefusal
 }
@@ -56,7 +56,7 @@ struct RefusedSockets {
             return
         }
         // RSocket's server may speak first.
-        if connection.face == .rsocket, !connection.isSecure {
+        if connection.wireProtocol == .rsocket, !connection.isSecure {
             let answer = CleartextAnswer.rejectedSetup(connection.cause.message)
             return self.answer(connection.fd, answer, limits, now: now, poller)
         }
@@ -82,7 +82,7 @@ struct RefusedSockets {
 
     private static func answer(to first: [UInt8], _ connection: RefusedConnection) -> [UInt8] {
         guard connection.isSecure else { return CleartextAnswer.http(first, connection.cause) }
-        return first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.face, first[0])
+        return first[0] == 22 ? CleartextAnswer.alert : CleartextAnswer.needsTLS(connection.wireProtocol, first[0])
     }
 
     /// A socket that lingers is ready for something.

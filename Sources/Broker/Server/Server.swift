@@ -53,15 +53,15 @@ public final class Server: Sendable {
         /// By one of the names of `Listener.names`.
         func isSecure(_ listener: String) -> Bool { tls != nil && !cleartext.contains(listener) }
 
-        subscript(face: Face) -> Endpoint? {
-            switch face {
+        subscript(wireProtocol: WireProtocol) -> Endpoint? {
+            switch wireProtocol {
             case .rsocket: listen
             case .http: http
             }
         }
     }
 
-    typealias Bound = (face: Face, isSecure: Bool, address: SocketAddress)
+    typealias Bound = (wireProtocol: WireProtocol, isSecure: Bool, address: SocketAddress)
     private let bound: [Bound]
     /// Readable once the broker has ended.
     public let finished: Wakeup
@@ -78,8 +78,9 @@ public final class Server: Sendable {
     public init(_ configuration: Configuration, log: Log) throws(StartError) {
         precondition(configuration.threads > 0)
         precondition(
-            Face.all.contains { face in
-                configuration[face] != nil || configuration.passed.entries.contains { $0.name == face.name }
+            WireProtocol.all.contains { wireProtocol in
+                configuration[wireProtocol] != nil
+                    || configuration.passed.entries.contains { $0.name == wireProtocol.name }
             })
         let listeners = try Server.listen(configuration)
         allowsAnonymous = configuration.allowsAnonymous
@@ -136,8 +137,8 @@ public final class Server: Sendable {
             admin.stop()
             throw StartError(cause: error)
         }
-        for (face, isSecure, address) in bound {
-            Server.tell(face.name, on: address, isSecure: isSecure, configuration, log)
+        for (wireProtocol, isSecure, address) in bound {
+            Server.tell(wireProtocol.name, on: address, isSecure: isSecure, configuration, log)
         }
         for address in adminAddresses {
             Server.tell(AdminThread.name, on: address, isSecure: adminIsSecure, configuration, log)
@@ -162,8 +163,8 @@ public final class Server: Sendable {
 
     /// Addresses that are listened on for a protocol: none when it is turned off, several when the host's name has
     /// several.
-    public func addresses(_ face: Face) -> [SocketAddress] {
-        bound.filter { $0.face == face }.map(\.address)
+    public func addresses(_ wireProtocol: WireProtocol) -> [SocketAddress] {
+        bound.filter { $0.wireProtocol == wireProtocol }.map(\.address)
     }
 
     /// Those of the admin listener.
@@ -259,7 +260,7 @@ public final class Server: Sendable {
 
     /// One line that says where it listens.
     var status: String {
-        "Listening on " + bound.map { "\($0.address) (\($0.face.name))" }.joined(separator: ", ")
+        "Listening on " + bound.map { "\($0.address) (\($0.wireProtocol.name))" }.joined(separator: ", ")
     }
 
     /// Without users, only this machine is served, unless it is wanted otherwise.
@@ -274,9 +275,9 @@ public final class Server: Sendable {
                     "\(address) would have everybody on the network end and see everything",
                     cause: "there are no users"))
         }
-        for (face, _, address) in bound where !address.isLoopback {
+        for (wireProtocol, _, address) in bound where !address.isLoopback {
             throw StartError(
-                listener: face, isConfiguration: true,
+                listener: wireProtocol, isConfiguration: true,
                 cause: SystemError("\(address) would serve everybody on the network", cause: "there are no users"))
         }
     }
@@ -284,8 +285,8 @@ public final class Server: Sendable {
     /// The same before anything is bound, for -t. A host without an address is found when it is to be listened on.
     static func checkOpen(_ configuration: Configuration) throws(StartError) {
         func addresses(_ endpoint: Endpoint?) -> [SocketAddress] { (try? endpoint?.resolve()) ?? [] }
-        let bound = Face.all.flatMap { face in
-            addresses(configuration[face]).map { (face, configuration.isSecure(face.name), $0) }
+        let bound = WireProtocol.all.flatMap { wireProtocol in
+            addresses(configuration[wireProtocol]).map { (wireProtocol, configuration.isSecure(wireProtocol.name), $0) }
         }
         try checkOpen(
             configuration.access, allowsAnonymous: configuration.allowsAnonymous, bound,
@@ -344,17 +345,19 @@ public final class Server: Sendable {
     /// The listeners of every protocol that has an endpoint, or a socket that was passed.
     private static func listen(_ configuration: Configuration) throws(StartError) -> [Listener] {
         var listeners: [Listener] = []
-        for face in Face.all {
-            let passed = configuration.passed.entries.filter { $0.name == face.name }
+        for wireProtocol in WireProtocol.all {
+            let passed = configuration.passed.entries.filter { $0.name == wireProtocol.name }
             listeners += passed.map {
-                Listener(socket: $0.socket, face: face, isSecure: configuration.isSecure(face.name))
+                Listener(
+                    socket: $0.socket, wireProtocol: wireProtocol, isSecure: configuration.isSecure(wireProtocol.name))
             }
-            guard passed.isEmpty, let endpoint = configuration[face] else { continue }
+            guard passed.isEmpty, let endpoint = configuration[wireProtocol] else { continue }
             do throws(SystemError) {
-                listeners += try Listener.open(face, on: endpoint, isSecure: configuration.isSecure(face.name))
+                listeners += try Listener.open(
+                    wireProtocol, on: endpoint, isSecure: configuration.isSecure(wireProtocol.name))
             } catch {
                 Listener.closeAll(listeners)
-                throw StartError(listener: face, cause: error)
+                throw StartError(listener: wireProtocol, cause: error)
             }
         }
         do throws(StartError) {
@@ -369,7 +372,7 @@ public final class Server: Sendable {
 
     private static func addresses(of listeners: [Listener]) -> [Bound] {
         listeners.compactMap { listener in
-            Socket.localAddress(listener.socket).map { (listener.face, listener.isSecure, $0) }
+            Socket.localAddress(listener.socket).map { (listener.wireProtocol, listener.isSecure, $0) }
         }
     }
 }

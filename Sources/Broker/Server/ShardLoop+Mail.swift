@@ -1,4 +1,4 @@
-// ShardLoop+Mail: what other threads send to a loop.
+// ShardLoop+ShardMessage: what other threads send to a loop.
 
 import Core
 import EventLoop
@@ -23,8 +23,8 @@ extension ShardLoop {
     private func take(_ item: InboxItem) {
         switch item {
         case .mail(let mail): shard.receive(mail, now: now)
-        case .accepted(let fd, let peer, let face, let isSecure):
-            adopt(fd, peer: peer, face: face, isSecure: isSecure)
+        case .accepted(let fd, let peer, let wireProtocol, let isSecure):
+            adopt(fd, peer: peer, wireProtocol: wireProtocol, isSecure: isSecure)
         case .handedOver(let socket, let handover): arrivals.append((socket, handover))
         case .authenticated(let ticket, let outcome): shard.authenticated(ticket, outcome, now: now)
         case .login(let result): shard.count(result)
@@ -43,7 +43,7 @@ extension ShardLoop {
         }
     }
 
-    private func adopt(_ fd: Int32, peer: String, face: Face, isSecure: Bool) {
+    private func adopt(_ fd: Int32, peer: String, wireProtocol: WireProtocol, isSecure: Bool) {
         // The engine may give out the index of a connection that it has just closed.
         carryOut()
         guard phase != .stopped else {
@@ -52,14 +52,17 @@ extension ShardLoop {
         }
         let id: ConnectionID
         do throws(ConnectionRefusal) {
-            id = try shard.admit(peer: peer, face: face, now: now)
+            id = try shard.admit(peer: peer, wireProtocol: wireProtocol, now: now)
         } catch {
             context.connections.remove()
             context.acceptor.push(
-                .refuse(RefusedConnection(fd: fd, peer: peer, face: face, isSecure: isSecure, cause: error)))
+                .refuse(
+                    RefusedConnection(fd: fd, peer: peer, wireProtocol: wireProtocol, isSecure: isSecure, cause: error))
+            )
             return
         }
-        connections.insert(id, fd: fd, kind: isSecure ? .handshaking(face) : face == .http ? .undecided : .framed)
+        connections.insert(
+            id, fd: fd, kind: isSecure ? .handshaking(wireProtocol) : wireProtocol == .http ? .undecided : .framed)
         do throws(SystemError) {
             try poller.add(fd, token: Token.connection(id).rawValue, interest: .read)
         } catch {

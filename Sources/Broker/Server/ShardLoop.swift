@@ -160,7 +160,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         switch connection.pointee.kind {
         case .framed: break
         case .undecided, .newcomer, .http1: return handleHTTP(id, connection, ready)
-        case .handshaking(let face): return shakeHands(id, connection, face)
+        case .handshaking(let wireProtocol): return shakeHands(id, connection, wireProtocol)
         }
         if let tls = connection.pointee.tls, tls.isHeld, ready.contains(.writable),
             case .failed(let error) = tls.flush()
@@ -339,7 +339,7 @@ final class ShardLoop<Shard: Engine>: TurnDriver {
         return written
     }
 
-    func post(_ batch: [Mail], to shard: Int) { context.inboxes[shard].push(.mail(batch)) }
+    func post(_ batch: [ShardMessage], to shard: Int) { context.inboxes[shard].push(.mail(batch)) }
 
     private func tellIdle() {
         guard phase == .draining, shard.isIdle, connections.count == 0, lingering.count == 0,

@@ -103,10 +103,10 @@ public struct Effects {
     /// nothing is to be read from it before.
     public var handovers: [Handover] = []
     /// Messages for other shards, by shard index: to be put in their inboxes as one batch each, by `takeMail`.
-    public var mail: [[Mail]]
+    public var mail: [[ShardMessage]]
     /// As `mail`, but put in the inboxes after all of it: what makes a message known to its publisher must not overtake
     /// the message on its way to other shards.
-    public var lateMail: [[Mail]]
+    public var lateMail: [[ShardMessage]]
     public var log: [LogRecord] = []
     /// All that is open was looked at by new permissions.
     public var reviewed: Review?
@@ -130,13 +130,13 @@ public struct Effects {
     }
 
     /// Takes what other shards are to be told, each batch for one shard's inbox: all of `mail`, then `lateMail`.
-    public mutating func takeMail(_ deliver: (_ batch: [Mail], _ shard: Int) -> Void) {
+    public mutating func takeMail(_ deliver: (_ batch: [ShardMessage], _ shard: Int) -> Void) {
         for shard in mail.indices where !mail[shard].isEmpty { deliver(Effects.take(&mail[shard]), shard) }
         for shard in lateMail.indices where !lateMail[shard].isEmpty { deliver(Effects.take(&lateMail[shard]), shard) }
     }
 
-    private static func take(_ mail: inout [Mail]) -> [Mail] {
-        var batch: [Mail] = []
+    private static func take(_ mail: inout [ShardMessage]) -> [ShardMessage] {
+        var batch: [ShardMessage] = []
         swap(&batch, &mail)
         return batch
     }

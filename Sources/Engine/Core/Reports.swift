@@ -14,7 +14,7 @@ final class Reports: ShardPart {
 
     /// Those to one shard.
     fileprivate struct Pending {
-        var views: [Mirror] = []
+        var views: [TopicView] = []
         var events: [[UInt8]] = []
         var losses: [String: TopicLosses] = [:]
         var bytes = 0
@@ -38,7 +38,7 @@ final class Reports: ShardPart {
     }
 
     /// The owner of a view is to be told how far it is.
-    func add(_ view: Mirror) {
+    func add(_ view: TopicView) {
         pending[view.owner].views.append(view)
         note(view.owner)
     }
@@ -111,7 +111,7 @@ final class Reports: ShardPart {
 /// What one shard tells another.
 struct Report: Sendable {
     /// How far views are, by their topics' epochs.
-    var progress: [(epoch: UInt64, MirrorProgress)] = []
+    var progress: [(epoch: UInt64, ViewProgress)] = []
     var events: [[UInt8]] = []
     /// By topic.
     var losses: [String: TopicLosses] = [:]

@@ -137,7 +137,9 @@ public final class Shard {
     // Other shards, the store, operators
 
     /// Messages from other shards, in the order each of them sent its own.
-    public func receive(_ mail: [Mail], now: Instant) { input(now) { $0.turn.mailroom.receive(mail, now: now) } }
+    public func receive(_ mail: [ShardMessage], now: Instant) {
+        input(now) { $0.turn.dispatch.receive(mail, now: now) }
+    }
 
     /// The store has the messages of a topic before `end`: what `Effects.store` gave it is safe so far.
     /// - Parameter topic: its epoch. One that is gone is ignored.
@@ -151,7 +153,7 @@ public final class Shard {
         input(now) { $0.output.history.answer(request, answer, now: now) }
     }
 
-    public func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer {
+    public func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer {
         input(now) { $0.requests.surveys.answer(inquiry, now: now) }
     }
 
@@ -166,14 +168,15 @@ public final class Shard {
     // Connections
 
     /// As `admit`; nil if it is refused.
-    public func open(peer: String, face: Face, now: Instant) -> ConnectionID? {
-        try? admit(peer: peer, face: face, now: now)
+    public func open(peer: String, wireProtocol: WireProtocol, now: Instant) -> ConnectionID? {
+        try? admit(peer: peer, wireProtocol: wireProtocol, now: now)
     }
 
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `face`.
-    public func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
+    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `wireProtocol`.
+    public func admit(peer: String, wireProtocol: WireProtocol, now: Instant) throws(ConnectionRefusal) -> ConnectionID
+    {
         context.moment = now
-        return try parts.protocols.inputs.admit(peer: peer, face: face, now: now)
+        return try parts.protocols.inputs.admit(peer: peer, wireProtocol: wireProtocol, now: now)
     }
 
     /// The connection is secured: from here on its bytes come. Told once, before any of them.

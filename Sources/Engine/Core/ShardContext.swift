@@ -66,8 +66,8 @@ package final class ShardContext {
         return number == 0 ? 1 : number
     }
 
-    func send(_ content: Mail.Content, to shard: Int) {
-        effects.mail[shard].append(Mail(content: content))
+    func send(_ content: ShardMessage.Content, to shard: Int) {
+        effects.mail[shard].append(ShardMessage(content: content))
     }
 
     func log(_ level: LogRecord.Level, _ message: String, _ fields: [LogField] = []) {

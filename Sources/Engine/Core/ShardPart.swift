@@ -34,7 +34,7 @@ extension ShardPart {
     final var draining: Bool { context.draining }
 
     final func random() -> UInt64 { context.random() }
-    final func send(_ content: Mail.Content, to shard: Int) { context.send(content, to: shard) }
+    final func send(_ content: ShardMessage.Content, to shard: Int) { context.send(content, to: shard) }
     final func log(_ level: LogRecord.Level, _ message: String, _ fields: [LogField] = []) {
         context.log(level, message, fields)
     }

@@ -227,7 +227,7 @@ extension ShardParts {
         let scheduler: Scheduler
         let accessReview: AccessReview
         let ticker: Ticker
-        let mailroom: Mailroom
+        let dispatch: ShardDispatch
         let inspector: Inspector
 
         init(_ context: ShardContext, _ tables: Tables, _ output: Output, _ requests: Requests, _ protocols: Protocols)
@@ -245,7 +245,7 @@ extension ShardParts {
                 context, tables.timers, tables.topics, tables.rateLimiter, tables.relief, tables.events,
                 output.blocking, output.ownership, requests.publishing, requests.statistics, protocols.feeding,
                 protocols.resumption, protocols.connectionTicks, unreadRelief, settlement, scheduler)
-            mailroom = Mailroom(
+            dispatch = ShardDispatch(
                 context, tables.connections, tables.topics, tables.reports, tables.forwarding, tables.losses,
                 tables.events, output.views, output.notices, output.ownership, requests.subscribing, requests.intake,
                 requests.listings, requests.calls, requests.statistics, protocols.inputs)

@@ -15,8 +15,8 @@ final class Timers: ShardPart {
     /// Those that the tick under way is still to look at.
     private var dueConnections: [Connection] = []
     /// The same of views: their figures have changed.
-    private var touchedViews: [Mirror] = []
-    private var dueViews: [Mirror] = []
+    private var touchedViews: [TopicView] = []
+    private var dueViews: [TopicView] = []
     private(set) var isTicking = false
     /// When the next tick is due, and the figures for the next second.
     var nextTick: UInt64
@@ -44,7 +44,7 @@ final class Timers: ShardPart {
 
     /// The next tick tells a view's owner of its figures.
     @inline(__always)
-    func touch(_ view: Mirror) {
+    func touch(_ view: TopicView) {
         guard !view.isTouched else { return }
         view.isTouched = true
         touchedViews.append(view)
@@ -57,7 +57,7 @@ final class Timers: ShardPart {
         swap(&touchedViews, &dueViews)
     }
 
-    func nextTouchedView() -> Mirror? {
+    func nextTouchedView() -> TopicView? {
         let view = dueViews.popLast()
         view?.isTouched = false
         return view

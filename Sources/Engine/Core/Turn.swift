@@ -37,7 +37,7 @@ public protocol TurnDriver {
     /// Writes once to each connection that has output.
     func writeOutput()
     /// Puts a batch into the inbox of another shard.
-    func post(_ batch: [Mail], to shard: Int)
+    func post(_ batch: [ShardMessage], to shard: Int)
 }
 
 extension TurnDriver {

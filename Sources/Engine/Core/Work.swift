@@ -61,7 +61,7 @@ struct Work {
     /// Connections with input left.
     private var backlog = TurnQueue<Connection>()
     /// Views with members to bring up to the log's end.
-    private var views = TurnQueue<Mirror>()
+    private var views = TurnQueue<TopicView>()
     /// Connections that are over, with streams left.
     private var endings = TurnQueue<Connection>()
     /// Topics that are over, with publishers left.
@@ -108,13 +108,13 @@ struct Work {
     }
 
     /// A view has members left to bring up to the log's end.
-    mutating func advanceLater(_ view: Mirror) {
+    mutating func advanceLater(_ view: TopicView) {
         guard !view.isInLine else { return }
         view.isInLine = true
         views.append(view)
     }
 
-    mutating func nextView() -> Mirror? {
+    mutating func nextView() -> TopicView? {
         let view = views.popFirst()
         assert(view?.isInLine != false)
         view?.isInLine = false

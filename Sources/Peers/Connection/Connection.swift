@@ -50,7 +50,7 @@ final class Connection: Timed {
     var login = Login()
     var rsocket: ServerConnection
     /// What it speaks, if that is not RSocket.
-    let http: HTTPFace?
+    let http: HTTPConnection?
     var output: Output
     var lifecycle: Lifecycle
     /// It can be resumed.
@@ -67,15 +67,16 @@ final class Connection: Timed {
     var bytes = (in: UInt64(0), out: UInt64(0))
 
     init(
-        handle: Handle, peer: String, address: String, face: Face, limits: Limits, pool: BlockPool, now: UInt64
+        handle: Handle, peer: String, address: String, wireProtocol: WireProtocol, limits: Limits, pool: BlockPool,
+        now: UInt64
     ) {
         self.handle = handle
         remote = RemoteEnd(peer: peer, address: address)
         lifecycle = Lifecycle(openedAt: now)
         liveness = Liveness(now: now)
         rsocket = ServerConnection(limits: limits.ofConnection)
-        http = face == .http ? HTTPFace(pool: pool) : nil
-        output = Output(pool: pool, isRSocket: face == .rsocket)
+        http = wireProtocol == .http ? HTTPConnection(pool: pool) : nil
+        output = Output(pool: pool, isRSocket: wireProtocol == .rsocket)
     }
 
     var id: ConnectionID { ConnectionID(index: handle.index, generation: handle.generation) }

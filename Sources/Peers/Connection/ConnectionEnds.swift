@@ -59,7 +59,7 @@ final class ConnectionEnds: ShardPart {
         if isCounted { counters.protocolErrors += 1 }
         if let limit = LimitReached(error.bound) { reached(limit) }
         reading.updateReading(connection)
-        if connection.http?.carrier.endsUntold == true { return close(connection, reason: error.message, now: now) }
+        if connection.http?.transport.endsUntold == true { return close(connection, reason: error.message, now: now) }
         connections.flush(connection)
     }
 
@@ -92,7 +92,7 @@ final class ConnectionEnds: ShardPart {
         connection.lifecycle.beginDraining(now: now.monotonic)
         timers.touch(connection)
         if connection.isDetached { return close(connection, reason: "the broker is shutting down", now: now) }
-        guard let http = connection.http, connection.isOpen, http.carrier.tellOfEnd() else { return }
+        guard let http = connection.http, connection.isOpen, http.transport.tellOfEnd() else { return }
         httpResponses.tellWatchers(http)
         connections.flush(connection)
     }

@@ -70,7 +70,7 @@ final class ConnectionUsers: ShardPart {
         }
     }
 
-    private func reload(_ http: HTTPFace, of connection: Connection) {
+    private func reload(_ http: HTTPConnection, of connection: Connection) {
         connection.login.assume(authorization.unasked(connection.certificate))
         http.users.login = nil
         for exchange in http.exchanges.all {

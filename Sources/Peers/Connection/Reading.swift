@@ -37,7 +37,7 @@ final class Reading: ShardPart {
 
     /// Answers over HTTP/2 wait for the socket. What waits for the peer's windows is not held against it here: what
     /// opens them has to be read.
-    private func leavesUnwritten(_ connection: Connection, _ http: HTTPFace) -> Bool {
+    private func leavesUnwritten(_ connection: Connection, _ http: HTTPConnection) -> Bool {
         let isBlocked = connection.output.blocked
         guard isBlocked || connection.lists.isFlushing else { return false }
         if http.exchanges.unwritten > Limits.unwrittenAnswers {
@@ -45,7 +45,8 @@ final class Reading: ShardPart {
         }
         if http.exchanges.unwritten > Limits.shortUnwrittenAnswers, memory.isPendingFull { return true }
         guard isBlocked else { return false }
-        return http.carrier.queuedFrames > (memory.isPendingFull ? Limits.shortUnwrittenFrames : Limits.unwrittenFrames)
+        return http.transport.queuedFrames
+            > (memory.isPendingFull ? Limits.shortUnwrittenFrames : Limits.unwrittenFrames)
     }
 
     /// Reading pauses while what was read must wait.

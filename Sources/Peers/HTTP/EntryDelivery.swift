@@ -16,36 +16,36 @@ final class EntryDelivery: ShardPart {
     /// The run that holds a message in another form. Nil where that has to be made, which takes long, and the turn has
     /// no time left: then the subscription is delivered to in a later one.
     func entryRun(for sequence: SequenceNumber, as form: EntryForm, of subscriber: Subscriber) -> EntryRun? {
-        let mirror = subscriber.mirror
-        if let run = mirror.entries.find(sequence, as: form) { return run }
-        let piece = mirror.log.piece(of: sequence)
+        let view = subscriber.view
+        if let run = view.entries.find(sequence, as: form) { return run }
+        let piece = view.log.piece(of: sequence)
         let payload = Int(piece.chunk.entry(sequence - piece.first).payload)
         guard hasTime(for: payload, of: subscriber) else { return nil }
-        if payload >= Work.worthATurn, !hasMemory(for: sequence, payload: payload, as: form, in: mirror.log) {
+        if payload >= Work.worthATurn, !hasMemory(for: sequence, payload: payload, as: form, in: view.log) {
             reached(.memory)
             work.makeWhenThereIsMemory(for: subscriber)
             return nil
         }
-        mirror.entries.evict(before: mirror.log.oldestHeld)
-        mirror.noteRuns()
-        let made = mirror.entries.made
-        let run = mirror.entries.run(for: sequence, in: mirror.log, as: form, pool)
-        work.note(made: mirror.entries.made - made)
+        view.entries.evict(before: view.log.oldestHeld)
+        view.noteRuns()
+        let made = view.entries.made
+        let run = view.entries.run(for: sequence, in: view.log, as: form, pool)
+        work.note(made: view.entries.made - made)
         return run
     }
 
     /// Bytes of a message in another form. Nil where they have to be found out, which takes long, and the turn has no
     /// time left: then the subscription is delivered to in a later one.
     func entrySize(of sequence: SequenceNumber, as form: EntryForm, for subscriber: Subscriber) -> Int? {
-        let mirror = subscriber.mirror
-        if let size = mirror.entries[sizesAs: form].size(of: sequence) { return size }
-        let piece = mirror.log.piece(of: sequence)
+        let view = subscriber.view
+        if let size = view.entries[sizesAs: form].size(of: sequence) { return size }
+        let piece = view.log.piece(of: sequence)
         let entry = piece.chunk.entry(sequence - piece.first)
         guard hasTime(for: Int(entry.payload), of: subscriber) else { return nil }
-        let size = EntryRun.size(of: sequence, in: mirror.log, as: form)
+        let size = EntryRun.size(of: sequence, in: view.log, as: form)
         work.note(made: Int(entry.payload) + Int(entry.metadata))
         let isLarge = Int(entry.payload) >= Work.worthATurn
-        mirror.entries[sizesAs: form].note(sequence, size, isLarge: isLarge, head: mirror.log.oldestHeld)
+        view.entries[sizesAs: form].note(sequence, size, isLarge: isLarge, head: view.log.oldestHeld)
         return size
     }
 
@@ -75,10 +75,10 @@ final class EntryDelivery: ShardPart {
     func handOverEntries(_ subscriber: Subscriber, _ exchange: Exchange, quantum: Int) -> Bool {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
-        let mirror = subscriber.mirror
+        let view = subscriber.view
         var given = 0
         while let range = subscriber.deliverable() {
-            let window = http.carrier.room(exchange)
+            let window = http.transport.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 http.detach(exchange)
@@ -106,13 +106,13 @@ final class EntryDelivery: ShardPart {
             let credit = subscriber.credit
             let tail = SubscribeTail(
                 outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
-                epoch: mirror.epoch, dropped: dropped)
+                epoch: view.epoch, dropped: dropped)
             append(bytes, of: run, tail, to: exchange)
             http.weigh(exchange, window: window)
             given += bytes.count
-            http.carrier.bodyAvailable(exchange)
+            http.transport.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
-            subscriber.mirror.delivered &+= UInt64(count)
+            subscriber.view.delivered &+= UInt64(count)
             connections.flush(connection)
         }
         return false

@@ -14,8 +14,8 @@ import HTTP2
 /// The request that a connection of HTTP/1.1 is at, and where it stands.
 struct CurrentRequest {
     let connection: Connection
-    let http: HTTPFace
-    let http1: HTTP1Carrier
+    let http: HTTPConnection
+    let http1: HTTP1Transport
     let exchange: Exchange
     let plain: PlainExchange
 
@@ -184,7 +184,7 @@ final class HTTP1Inputs: ShardPart {
 
     /// The client of a connection of HTTP/1.1 sends no more. It may wait for an answer, but a stream has no end that it
     /// would wait for.
-    func ended(_ connection: Connection, _ http1: HTTP1Carrier, now: Instant) {
+    func ended(_ connection: Connection, _ http1: HTTP1Transport, now: Instant) {
         http1.hasEnded = true
         guard let current = CurrentRequest(connection), current.plain.subscribed != nil, !current.exchange.isFinished
         else { return }
@@ -192,7 +192,7 @@ final class HTTP1Inputs: ShardPart {
     }
 
     /// What time ends: a connection without a request, and an answer that nobody reads.
-    func tickHTTP1(_ connection: Connection, _ http: HTTPFace, _ http1: HTTP1Carrier, now: Instant) {
+    func tickHTTP1(_ connection: Connection, _ http: HTTPConnection, _ http1: HTTP1Transport, now: Instant) {
         let isWaiting = http1.isIdle || http1.isComplete
         if isWaiting, now.monotonic - Swift.min(http1.quietSince, now.monotonic) >= limits.httpSilence {
             reached(.httpSilence)

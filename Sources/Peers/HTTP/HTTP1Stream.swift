@@ -27,7 +27,7 @@ extension HTTP1Inputs {
     }
 
     /// Bytes came behind the request of a stream, which nobody answers.
-    func discard(_ count: Int, _ connection: Connection, _ http1: HTTP1Carrier, now: Instant) {
+    func discard(_ count: Int, _ connection: Connection, _ http1: HTTP1Transport, now: Instant) {
         heard(count, on: connection)
         http1.surplus += count
         guard http1.surplus > Limits.http1Surplus else { return }
@@ -35,9 +35,9 @@ extension HTTP1Inputs {
     }
 }
 
-extension HTTPFace {
+extension HTTPConnection {
     /// Moves what there is of a stream's body into `output`, at most about `limit` bytes.
-    func produce(_ http1: HTTP1Carrier, into connection: Connection, atMost limit: Int) {
+    func produce(_ http1: HTTP1Transport, into connection: Connection, atMost limit: Int) {
         guard http1.isStreaming, let exchange = exchange(at: http1.handle) else { return }
         let count = Swift.min(exchange.body.count, limit)
         if count > 0 {

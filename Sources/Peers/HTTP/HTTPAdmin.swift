@@ -52,7 +52,7 @@ final class HTTPAdmin: ShardPart {
     // Reflection. An answer has many times the bytes of its request, so the next request waits until the answer has
     // left for the output, and with it the part of the peer's window that it came in.
 
-    func takeReflection(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
+    func takeReflection(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         guard !exchange.isFinished else { return http.consume(exchange.stream, bytes.count) }
         guard exchange.request.wait == nil else { return holdBack(bytes, for: exchange, http, now: now) }
         let rest = answerRequests(in: bytes, for: exchange, http, now: now)
@@ -60,7 +60,7 @@ final class HTTPAdmin: ShardPart {
     }
 
     /// Something was written: requests whose turn has come are answered.
-    func answerHeldBack(_ http: HTTPFace, now: Instant) {
+    func answerHeldBack(_ http: HTTPConnection, now: Instant) {
         guard !http.reflections.waiting.isEmpty else { return }
         for exchange in http.reflections.takeWaiting() where !exchange.isFinished {
             var backlog = exchange.request.takeBacklog()
@@ -79,7 +79,7 @@ final class HTTPAdmin: ShardPart {
     }
 
     private func holdBack(
-        _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant
+        _ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant
     ) {
         if exchange.request.wait == nil {
             exchange.request.wait(on: .answer)
@@ -90,7 +90,7 @@ final class HTTPAdmin: ShardPart {
 
     /// Answers what it may, and returns the bytes that have to wait.
     private func answerRequests(
-        in bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant
+        in bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant
     ) -> UnsafeRawBufferPointer {
         var rest = bytes
         do throws(GRPCError) {

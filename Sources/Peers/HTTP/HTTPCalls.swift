@@ -39,7 +39,7 @@ final class HTTPCalls: ShardPart {
     }
 
     /// More of a call's messages.
-    func takeCall(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
+    func takeCall(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         var rest = bytes
         exchange.request.isTaking = true
         defer {
@@ -61,7 +61,7 @@ final class HTTPCalls: ShardPart {
     }
 
     /// Bytes of a call that waits are kept until it goes on.
-    func keep(_ bytes: UnsafeRawBufferPointer, of exchange: Exchange, _ http: HTTPFace, now: Instant) {
+    func keep(_ bytes: UnsafeRawBufferPointer, of exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         guard !exchange.isFinished else { return }
         exchange.request.keep(bytes)
         do throws(GRPCError) {
@@ -72,7 +72,7 @@ final class HTTPCalls: ShardPart {
     }
 
     /// What an exchange holds of messages that are not dealt with has changed.
-    func checkHeld(_ exchange: Exchange, _ http: HTTPFace) throws(GRPCError) {
+    func checkHeld(_ exchange: Exchange, _ http: HTTPConnection) throws(GRPCError) {
         guard !exchange.isFinished else { return }
         http.count(exchange)
         if let due = exchange.request.limitMessage(to: limits.reassemblyTime, now: moment.monotonic) {

@@ -36,7 +36,7 @@ final class HTTPInputs: ShardPart {
         super.init(context)
     }
 
-    func handle(_ event: HTTPEvent, on connection: Connection, _ http: HTTPFace, now: Instant) {
+    func handle(_ event: HTTPEvent, on connection: Connection, _ http: HTTPConnection, now: Instant) {
         switch event {
         case .request(let stream, let head, let complete):
             request(connection, http, stream, head, complete: complete, now: now)
@@ -108,7 +108,8 @@ final class HTTPInputs: ShardPart {
     }
 
     private func request(
-        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ head: RequestHead, complete: Bool, now: Instant
+        _ connection: Connection, _ http: HTTPConnection, _ stream: UInt32, _ head: RequestHead, complete: Bool,
+        now: Instant
     ) {
         // Its windows hold answers back, or it waits for them: to read it no more would help neither.
         if httpResponses.hasManyRequests(http), !head.path.starts(with: PlainRequest.subscriptions) {
@@ -129,7 +130,7 @@ final class HTTPInputs: ShardPart {
                 method: String(decoding: head.method, as: UTF8.self), path: String(decoding: head.path, as: UTF8.self),
                 headers: fields)
         } catch {
-            http.carrier.answer(stream, error.headers)
+            http.transport.answer(stream, error.headers)
             connections.flush(connection)
             return
         }
@@ -148,16 +149,16 @@ final class HTTPInputs: ShardPart {
     }
 
     /// Refuses a request with a head alone, which needs no window, and of which nothing is kept.
-    private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPFace, _ connection: Connection) {
+    private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPConnection, _ connection: Connection) {
         reached(.memory)
         let refusal = Refusal.rejected(
             "The broker's memory is full, and the connection has \(http.requests) requests that are not "
                 + "done: make fewer at a time.")
         count(refusal.kind)
         if isCall {
-            http.carrier.answer(stream, GRPCHeads.trailersOnly(GRPCError(refusal.status, refusal.message)))
+            http.transport.answer(stream, GRPCHeads.trailersOnly(GRPCError(refusal.status, refusal.message)))
         } else {
-            http.carrier.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
+            http.transport.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
         }
         connections.flush(connection)
     }
@@ -166,19 +167,19 @@ final class HTTPInputs: ShardPart {
         var request = PlainRequest(
             method: String(decoding: head.method, as: UTF8.self), target: String(decoding: head.path, as: UTF8.self),
             authority: head.authority.isEmpty ? nil : String(decoding: head.authority, as: UTF8.self),
-            limits: peers.plainFace.limits)
+            limits: peers.plainProtocol.limits)
         for index in 0..<head.fields.count { request.add(head.fields[index].name, head.fields[index].value) }
         return request
     }
 
-    private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant) {
+    private func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         guard !exchange.isFinished else { return }
         if let plain = exchange.plain { return plainRequests.take(bytes, for: exchange, plain, http) }
         httpCalls.takeCall(bytes, for: exchange, http, now: now)
     }
 
     /// Calls whose time is over.
-    func expire(_ http: HTTPFace, now: Instant) {
+    func expire(_ http: HTTPConnection, now: Instant) {
         guard http.deadlines.take(now: now.monotonic) else { return }
         for exchange in http.exchanges.all where !exchange.isFinished || exchange.response == .lingering {
             let deadline = exchange.deadline ?? .max
@@ -199,13 +200,13 @@ final class HTTPInputs: ShardPart {
         }
     }
 
-    private func expire(_ exchange: Exchange, _ http: HTTPFace, now: Instant) {
+    private func expire(_ exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         if exchange.plain != nil {
             plainRequests.bodyLate(exchange, now: now)
         } else if exchange.bound?.kind == .listing, !exchange.body.isEmpty {
             // A status would stand behind rows that the peer may never take, and lists are counted no more then.
             httpCalls.leave(exchange, .cancelled, now: now)
-            http.carrier.cancel(exchange)
+            http.transport.cancel(exchange)
             http.forget(exchange)
             connections.noteRoom(exchange.connection)
             connections.flush(exchange.connection)

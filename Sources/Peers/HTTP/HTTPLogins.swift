@@ -24,7 +24,7 @@ final class HTTPLogins: ShardPart {
     }
 
     /// Finds out who makes a request. False: it waits for the answer, and `admit` goes on with it.
-    func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPFace) throws(Refusal) -> Bool {
+    func identify(_ exchange: Exchange, _ authorization: String?, _ http: HTTPConnection) throws(Refusal) -> Bool {
         guard let authorization, !self.authorization.access.isOpen else {
             guard let principal = exchange.connection.principal else { throw logins.missing(exchange.connection) }
             try admit(exchange, as: principal)
@@ -43,7 +43,7 @@ final class HTTPLogins: ShardPart {
         }
     }
 
-    private func lookUp(_ exchange: Exchange, _ authorization: String, _ http: HTTPFace) throws(Refusal) -> Bool {
+    private func lookUp(_ exchange: Exchange, _ authorization: String, _ http: HTTPConnection) throws(Refusal) -> Bool {
         let connection = exchange.connection
         // Most clients say the same in every request of a connection.
         if let login = http.users.login, isSameSecret(login.authorization, authorization) {
@@ -69,7 +69,7 @@ final class HTTPLogins: ShardPart {
 
     /// A call begins once it is known who makes it, unless anybody may.
     func begin(
-        _ call: GRPCCall, _ exchange: Exchange, _ http: HTTPFace, _ fields: [(name: String, value: String)],
+        _ call: GRPCCall, _ exchange: Exchange, _ http: HTTPConnection, _ fields: [(name: String, value: String)],
         now: Instant
     ) {
         if !call.method.isHealth, !call.method.isReflection {
@@ -89,7 +89,8 @@ final class HTTPLogins: ShardPart {
     // The answer
 
     func answered(
-        _ exchange: Exchange, _ http: HTTPFace, _ result: Result<Principal, Refusal>, _ claim: LoginClaim, now: Instant
+        _ exchange: Exchange, _ http: HTTPConnection, _ result: Result<Principal, Refusal>, _ claim: LoginClaim,
+        now: Instant
     ) {
         let authorization = exchange.request.endLogin()
         switch result {
@@ -112,7 +113,7 @@ final class HTTPLogins: ShardPart {
     }
 
     /// Goes on with a call of gRPC as far as it has come.
-    private func admit(_ exchange: Exchange, _ http: HTTPFace, now: Instant) {
+    private func admit(_ exchange: Exchange, _ http: HTTPConnection, now: Instant) {
         let early = exchange.request.takeBacklog()
         http.count(exchange)
         if !early.isEmpty { httpCalls.takeCall(early.readable, for: exchange, http, now: now) }

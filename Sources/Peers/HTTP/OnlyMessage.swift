@@ -11,7 +11,7 @@ import HTTP2
 extension HTTPCalls {
     /// Takes what came of such a call's message.
     func takeOnly(
-        _ rest: inout UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPFace, now: Instant
+        _ rest: inout UnsafeRawBufferPointer, for exchange: Exchange, _ http: HTTPConnection, now: Instant
     ) throws(GRPCError) {
         if !exchange.hasMessage {
             guard let message = try exchange.request.deframer.next(&rest) else { return }

@@ -5,8 +5,8 @@ import HTTP2
 
 /// Takes a session's frames into a connection's output: heads are copied, bodies go by reference where they can.
 struct OutputSink: HTTPSink, ~Copyable {
-    // References are not counted: `HTTPFace.produce` has both while it runs, in which no exchange ends.
-    let face: Unmanaged<HTTPFace>
+    // References are not counted: `HTTPConnection.produce` has both while it runs, in which no exchange ends.
+    let http: Unmanaged<HTTPConnection>
     let connection: Unmanaged<Connection>
 
     mutating func write(_ bytes: UnsafeRawBufferPointer) {
@@ -20,15 +20,15 @@ struct OutputSink: HTTPSink, ~Copyable {
 
     mutating func data(stream: UInt32, handle: UInt32, head: UnsafeRawBufferPointer, count: Int) {
         guard let exchange = exchange(handle) else { return write(head) }
-        face._withUnsafeGuaranteedRef { face in
+        http._withUnsafeGuaranteedRef { http in
             connection._withUnsafeGuaranteedRef { connection in
-                exchange._withUnsafeGuaranteedRef { face.move(count, of: $0, behind: head, into: connection) }
+                exchange._withUnsafeGuaranteedRef { http.move(count, of: $0, behind: head, into: connection) }
             }
         }
     }
 
     @inline(__always)
     private func exchange(_ handle: UInt32) -> Unmanaged<Exchange>? {
-        face._withUnsafeGuaranteedRef { $0.unretainedExchange(at: handle) }
+        http._withUnsafeGuaranteedRef { $0.unretainedExchange(at: handle) }
     }
 }

@@ -1,5 +1,5 @@
-// PlainRequests: what a client that speaks plain HTTP asks of the engine. PlainFace reads the request; here it becomes
-// a subscription, a publish, or credit.
+// PlainRequests: what a client that speaks plain HTTP asks of the engine. PlainProtocol reads the request; here it
+// becomes a subscription, a publish, or credit.
 
 import Bytes
 import ForebayWire
@@ -48,7 +48,7 @@ final class PlainRequests: ShardPart {
     }
 
     func plainRequest(
-        _ connection: Connection, _ http: HTTPFace, _ stream: UInt32, _ request: consuming PlainRequest,
+        _ connection: Connection, _ http: HTTPConnection, _ stream: UInt32, _ request: consuming PlainRequest,
         refusedFor problem: Problem? = nil, complete: Bool, now: Instant
     ) {
         // First, so that the request, a dozen texts, goes into its exchange without a copy.
@@ -68,7 +68,7 @@ final class PlainRequests: ShardPart {
 
     /// Who makes a request is known, or need not be. Browsers ask for OPTIONS without credentials.
     private func isKnown(
-        _ exchange: Exchange, _ plain: PlainExchange, _ call: PlainCall, _ http: HTTPFace
+        _ exchange: Exchange, _ plain: PlainExchange, _ call: PlainCall, _ http: HTTPConnection
     ) throws(Problem) -> Bool {
         if case .options = call { return true }
         do throws(Refusal) {
@@ -79,7 +79,7 @@ final class PlainRequests: ShardPart {
     }
 
     /// Goes on with a request that waited until it was known who makes it.
-    func admit(_ exchange: Exchange, _ plain: PlainExchange, _ http: HTTPFace, now: Instant) {
+    func admit(_ exchange: Exchange, _ plain: PlainExchange, _ http: HTTPConnection, now: Instant) {
         guard let call = plain.call else { return }
         do throws(Problem) {
             try perform(call, exchange, plain, http, now: now)
@@ -90,20 +90,20 @@ final class PlainRequests: ShardPart {
 
     private func call(_ request: PlainRequest) -> Result<PlainCall, Problem> {
         do throws(Problem) {
-            return .success(try peers.plainFace.call(request))
+            return .success(try peers.plainProtocol.call(request))
         } catch {
             return .failure(error)
         }
     }
 
     private func perform(
-        _ call: PlainCall, _ exchange: Exchange, _ plain: PlainExchange, _ http: HTTPFace, now: Instant
+        _ call: PlainCall, _ exchange: Exchange, _ plain: PlainExchange, _ http: HTTPConnection, now: Instant
     ) throws(Problem) {
         switch call {
         case .options(let allow):
-            httpResponses.answer(exchange, peers.plainFace.answerOptions(allow: allow, to: plain.request))
+            httpResponses.answer(exchange, peers.plainProtocol.answerOptions(allow: allow, to: plain.request))
         case .ended:
-            httpResponses.answer(exchange, peers.plainFace.answerEmpty(to: plain.request))
+            httpResponses.answer(exchange, peers.plainProtocol.answerEmpty(to: plain.request))
         case .subscribe(let call):
             try asProblem { () throws(Refusal) in try subscribe(exchange, plain, call, now: now) }
         case .publish(let call):
@@ -117,7 +117,7 @@ final class PlainRequests: ShardPart {
             if exchange.request.isHalfClosed { return bodyEnded(exchange, plain, now: now) }
             http.limitTime(of: exchange, to: limits.reassemblyTime, now: now.monotonic)
             if plain.request.expectsContinue {
-                http.carrier.wantBody(exchange)
+                http.transport.wantBody(exchange)
                 connections.flush(exchange.connection)
             }
         case .request(let id, let n):
@@ -147,7 +147,7 @@ final class PlainRequests: ShardPart {
             if !TopicName.isSystem(call.topic), let fault = TopicName.fault(call.topic) { throw .invalid(fault) }
             try authorization.expectSubscribe(
                 to: call.topic, options, of: exchange.principal ?? .nobody, at: exchange.connection.peer)
-            httpResponses.answer(exchange, peers.plainFace.streamHead(call.format, id: nil, to: plain.request))
+            httpResponses.answer(exchange, peers.plainProtocol.streamHead(call.format, id: nil, to: plain.request))
             return
         }
         plain.subscribed = call
@@ -185,10 +185,10 @@ final class PlainRequests: ShardPart {
     }
 
     /// More of a body came. That of a request which is no publish means nothing, and is not kept.
-    func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ plain: PlainExchange, _ http: HTTPFace) {
+    func take(_ bytes: UnsafeRawBufferPointer, for exchange: Exchange, _ plain: PlainExchange, _ http: HTTPConnection) {
         guard case .publish = plain.call else { return }
         do throws(Problem) {
-            try PlainBody.check(UInt64(plain.content.count + bytes.count), peers.plainFace.limits)
+            try PlainBody.check(UInt64(plain.content.count + bytes.count), peers.plainProtocol.limits)
             let held = http.held.bytes + bytes.count
             guard held <= relief.shortReassembly ?? limits.reassembly else {
                 throw reading.refuseUnfinished().problem

@@ -16,11 +16,11 @@ extension EntryDelivery {
     ) -> Bool {
         let connection = subscriber.connection
         guard let http = connection.http else { return false }
-        let mirror = subscriber.mirror
-        let form = EntryForm.record(plain.format, epoch: mirror.epoch)
+        let view = subscriber.view
+        let form = EntryForm.record(plain.format, epoch: view.epoch)
         var given = 0
         while let range = subscriber.deliverable() {
-            let window = http.carrier.room(exchange)
+            let window = http.transport.room(exchange)
             guard window > 0, !exchange.isStalled else {
                 exchange.isStalled = true
                 http.detach(exchange)
@@ -51,9 +51,9 @@ extension EntryDelivery {
             given += bytes.count
             subscriber.handOver(count, of: range)
             http.weigh(exchange)
-            http.carrier.bodyAvailable(exchange)
+            http.transport.bodyAvailable(exchange)
             counters.delivered &+= UInt64(count)
-            mirror.delivered &+= UInt64(count)
+            view.delivered &+= UInt64(count)
             connections.flush(connection)
         }
         return false
@@ -68,9 +68,9 @@ extension EntryDelivery {
             dropped: subscriber.cursor.dropped(before: sequence),
             restarts: plain.last.sequence == 0 && subscriber.hasUntoldGap)
         guard loss.dropped > 0 || loss.restarts else { return exchange.body.append(bytes, of: run) }
-        let piece = subscriber.mirror.log.piece(of: sequence)
+        let piece = subscriber.view.log.piece(of: sequence)
         let place = plain.format.placeOfLoss(
-            epoch: subscriber.mirror.epoch, sequence: sequence.value,
+            epoch: subscriber.view.epoch, sequence: sequence.value,
             timestamp: piece.chunk.entry(sequence - piece.first).timestamp)
         exchange.body.append(bytes.slice(0..<place), of: run)
         exchange.body.append { plain.format.append(loss, into: &$0) }

@@ -24,7 +24,7 @@ final class MessageDelivery: ShardPart {
         while let range = subscriber.deliverable() {
             let room = connection.output.room(limits.output)
             guard room > 0, connection.isOpen, connection.output.count - start < quantum else { return true }
-            let piece = subscriber.mirror.log.piece(of: range.lower)
+            let piece = subscriber.view.log.piece(of: range.lower)
             let position = range.lower - piece.first
             let most = Swift.min(range.count, piece.visible - position)
             let chunk = (consume piece).chunk
@@ -37,7 +37,7 @@ final class MessageDelivery: ShardPart {
             guard count > 0 else { return true }
             subscriber.handOver(count, of: range)
             counters.delivered &+= UInt64(count)
-            subscriber.mirror.delivered &+= UInt64(count)
+            subscriber.view.delivered &+= UInt64(count)
             connections.flush(connection)
             // Nothing can be left: at low rates that is not asked for again.
             if count == range.count, range.upper == subscriber.cursor.told { return false }
@@ -105,7 +105,7 @@ final class MessageDelivery: ShardPart {
             guard size <= left || connection.output.count == 0 else { break }
             if connection.output.kept != nil { connection.output.passIfShort(size) }
             let info = MessageMetadata(
-                epoch: subscriber.mirror.epoch, sequence: chunk.first.advanced(by: position + count),
+                epoch: subscriber.view.epoch, sequence: chunk.first.advanced(by: position + count),
                 timestamp: entry.timestamp, droppedBefore: dropped)
             if size >= (pool.isShort ? Output.worthASegment : MessageDelivery.worthSegments),
                 connection.output.keeping == nil

@@ -278,7 +278,8 @@ final class Resumption: ShardPart {
         let address = countAgain(handover)
         let connection = connections.insert { handle in
             Connection(
-                handle: handle, peer: handover.peer, address: address, face: .rsocket, limits: limits, pool: pool,
+                handle: handle, peer: handover.peer, address: address, wireProtocol: .rsocket, limits: limits,
+                pool: pool,
                 now: now.monotonic)
         }
         connectionEnds.fatal(connection, error, now: now)

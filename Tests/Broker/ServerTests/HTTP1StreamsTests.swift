@@ -40,7 +40,7 @@ private final class TurnedLoop {
         let (fd, peer) = try #require(try Socket.accept(listener))
         Socket.configure(fd, userTimeout: 60_000)
         #expect(context.connections.add())
-        context.inboxes[0].push(.accepted(fd: fd, peer: peer.description, face: .http))
+        context.inboxes[0].push(.accepted(fd: fd, peer: peer.description, wireProtocol: .http))
         return client
     }
 

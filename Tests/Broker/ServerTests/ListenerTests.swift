@@ -18,35 +18,35 @@ struct ListenerTests {
     }
 
     /// A broker with listeners for `faces`.
-    private func start(_ faces: [Face], _ log: Log) throws -> Server {
+    private func start(_ faces: [WireProtocol], _ log: Log) throws -> Server {
         try Server(
             Server.Configuration(
                 listen: faces.contains(.rsocket) ? ListenerTests.somewhere : nil,
                 http: faces.contains(.http) ? ListenerTests.somewhere : nil, threads: 1), log: log)
     }
 
-    @Test(arguments: [[Face.rsocket, .http], [.rsocket], [.http]])
-    func eachIsThereAndToldUnlessTurnedOff(faces: [Face]) throws {
+    @Test(arguments: [[WireProtocol.rsocket, .http], [.rsocket], [.http]])
+    func eachIsThereAndToldUnlessTurnedOff(faces: [WireProtocol]) throws {
         let pipe = try Pipe()
         let log = try Log(level: .info, format: .text, descriptor: pipe.input)
         let server = try start(faces, log)
-        for face in Face.all {
-            #expect(server.addresses(face).count == (faces.contains(face) ? 1 : 0))
-            for address in server.addresses(face) { try TestClient(port: address.port).disconnect() }
+        for wireProtocol in WireProtocol.all {
+            #expect(server.addresses(wireProtocol).count == (faces.contains(wireProtocol) ? 1 : 0))
+            for address in server.addresses(wireProtocol) { try TestClient(port: address.port).disconnect() }
         }
         server.stop()
         #expect(server.wait())
-        for address in Face.all.flatMap(server.addresses) {
+        for address in WireProtocol.all.flatMap(server.addresses) {
             #expect(throws: SystemError.self, "nobody listens any more") { try TestClient(port: address.port) }
         }
         log.close()
         pipe.closeInput()
         let told = pipe.readAll().split(separator: "\n").filter { $0.contains(" info listening ") }
         #expect(told.count == faces.count)
-        for (line, face) in zip(told, faces) {
-            let address = server.addresses(face)[0]
+        for (line, wireProtocol) in zip(told, faces) {
+            let address = server.addresses(wireProtocol)[0]
             #expect(address.port > 0)
-            #expect(line.hasSuffix(" info listening protocol=\(face) address=\(address)"))
+            #expect(line.hasSuffix(" info listening protocol=\(wireProtocol) address=\(address)"))
         }
     }
 
@@ -168,14 +168,14 @@ struct ListenerTests {
     }
 
     @Test(arguments: [
-        (Face.rsocket, EADDRNOTAVAIL, "this machine has no address a: choose --listen 127.0.0.1:70"),
+        (WireProtocol.rsocket, EADDRNOTAVAIL, "this machine has no address a: choose --listen 127.0.0.1:70"),
         (.http, EADDRNOTAVAIL, "this machine has no address b: choose --http 127.0.0.1:80"),
         (.rsocket, EACCES, "port 70 needs privileges: choose --listen a:7690"),
         (.http, EACCES, "port 80 needs privileges: choose --http b:7691"),
         (.http, ENOBUFS, "--http b:80: cannot listen: No buffer space available"),
         (nil, EMFILE, "cannot listen: Too many open files"),
     ])
-    func whatIsWrongWithAnAddressNamesItsOption(listener: Face?, code: Int32, sentence: String) {
+    func whatIsWrongWithAnAddressNamesItsOption(listener: WireProtocol?, code: Int32, sentence: String) {
         var options = Options()
         options.listen = Endpoint(host: "a", port: 70)
         options.http = Endpoint(host: "b", port: 80)
@@ -197,24 +197,24 @@ struct ListenerTests {
         let context = LoopContext(
             limits: Limits(), memory: MemoryBudget(limit: Limits().memory), inboxes: [try Inbox()],
             acceptor: try Inbox(), connections: ConnectionCount(limit: 100), log: try silentLog())
-        let listeners = try Face.all.flatMap { try Listener.open($0, on: ListenerTests.somewhere) }
+        let listeners = try WireProtocol.all.flatMap { try Listener.open($0, on: ListenerTests.somewhere) }
         let acceptor = try NamedThread.start("acceptor") {
             _ = try? Acceptor(listeners: listeners, context: context, drainTime: 0).run()
         }
         var poller = try Poller()
         try poller.add(context.inboxes[0].descriptor, token: 0, interest: .read)
-        for face in [Face.http, .rsocket, .rsocket, .http] {
-            let listener = try #require(listeners.first { $0.face == face })
+        for wireProtocol in [WireProtocol.http, .rsocket, .rsocket, .http] {
+            let listener = try #require(listeners.first { $0.wireProtocol == wireProtocol })
             let client = try TestClient(port: try #require(Socket.localAddress(listener.socket)).port)
             #expect(try poller.wait(timeout: patience) == 1)
             context.inboxes[0].clearWake()
-            var faces: [Face] = []
+            var faces: [WireProtocol] = []
             context.inboxes[0].drain { item in
-                guard case .accepted(let fd, _, let face, _) = item else { return }
-                faces.append(face)
+                guard case .accepted(let fd, _, let wireProtocol, _) = item else { return }
+                faces.append(wireProtocol)
                 close(fd)
             }
-            #expect(faces == [face])
+            #expect(faces == [wireProtocol])
             client.disconnect()
         }
         context.acceptor.push(.stop)

@@ -12,9 +12,13 @@ import Testing
     private let cause = ConnectionRefusal.connectionsPerAddress(limit: 3)
 
     /// One end of a connection to be refused, and the other one as the client has it.
-    private func connection(_ face: Face, isSecure: Bool = false) throws -> (RefusedConnection, client: Int32) {
+    private func connection(_ wireProtocol: WireProtocol, isSecure: Bool = false) throws -> (
+        RefusedConnection, client: Int32
+    ) {
         let (theirs, ours) = try #require(Socket.pair(buffer: 4096))
-        return (RefusedConnection(fd: theirs, peer: "a", face: face, isSecure: isSecure, cause: cause), ours)
+        return (
+            RefusedConnection(fd: theirs, peer: "a", wireProtocol: wireProtocol, isSecure: isSecure, cause: cause), ours
+        )
     }
 
     /// Nil: there is nothing yet.
@@ -46,16 +50,18 @@ import Testing
     }
 
     @Test(arguments: [
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false, Face.http, "Your address has 3 connections"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false, WireProtocol.http, "Your address has 3 connections"),
         ("POST / HTTP/1.1\r\n\r\n", false, .http, "HTTP/1.1 503 Service Unavailable\r\n"),
         ("POST / HTTP/1.1\r\n\r\n", true, .http, "HTTP/1.1 400 Bad Request\r\n"),
         ("\u{0}\u{0}\u{9}", true, .rsocket, "This port speaks TLS: connect with rsockets://."),
         ("\u{16}\u{3}\u{1}", true, .rsocket, "\u{15}\u{3}\u{3}\u{0}\u{2}\u{2}P"),
     ])
-    func othersAreAnsweredByTheirFirstBytes(_ first: String, _ isSecure: Bool, _ face: Face, _ answer: String) throws {
+    func othersAreAnsweredByTheirFirstBytes(
+        _ first: String, _ isSecure: Bool, _ wireProtocol: WireProtocol, _ answer: String
+    ) throws {
         var refused = RefusedSockets()
         let poller = try Poller()
-        let (connection, client) = try connection(face, isSecure: isSecure)
+        let (connection, client) = try connection(wireProtocol, isSecure: isSecure)
         defer { close(client) }
         refused.refuse(connection, limits, now: 0, poller)
         refused.advance(0, limits, now: 1, poller)

@@ -17,7 +17,7 @@ final class EngineRecord: @unchecked Sendable {
     var ends = 0
     var fired = 0
     var refused = 0
-    var faces: [Face] = []
+    var faces: [WireProtocol] = []
 }
 
 /// An engine that does what its client's first bytes say:
@@ -61,12 +61,12 @@ final class ScriptedEngine: Engine {
     func goOn(now: Instant) {}
     func isBehind(_ id: ConnectionID) -> Bool { false }
 
-    func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
+    func admit(peer: String, wireProtocol: WireProtocol, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
         if refusing {
             record.refused += 1
             throw .draining
         }
-        record.faces.append(face)
+        record.faces.append(wireProtocol)
         generation += 1
         // The lowest free index, so that indexes are used again at once.
         let index = (0...).first { peers[$0] == nil }!
@@ -126,7 +126,7 @@ final class ScriptedEngine: Engine {
         peers.removeValue(forKey: id.index)?.output.deallocate()
     }
 
-    func receive(_ mail: [Mail], now: Instant) {}
+    func receive(_ mail: [ShardMessage], now: Instant) {}
 
     func fire(now: Instant) {
         record.fired += 1
@@ -141,7 +141,7 @@ final class ScriptedEngine: Engine {
     func adopt(_ limits: Limits, now: Instant) {}
 
     func drain(now: Instant) { draining = true }
-    func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer { .present }
+    func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer { .present }
 
     func gather(_ id: ConnectionID, into pieces: UnsafeMutableBufferPointer<UnsafeRawBufferPointer>) -> Int {
         guard let peer = peers[id.index] else { return 0 }

@@ -42,7 +42,7 @@ private final class Harness {
         thread = nil
     }
 
-    func connect(receiveBuffer: Int32? = nil, face: Face = .rsocket) throws -> TestClient {
+    func connect(receiveBuffer: Int32? = nil, wireProtocol: WireProtocol = .rsocket) throws -> TestClient {
         let client = try TestClient(port: port)
         let (fd, peer) = try #require(try Socket.accept(listener))
         Socket.configure(fd, userTimeout: 60_000)
@@ -50,7 +50,7 @@ private final class Harness {
             setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
         }
         #expect(context.connections.add())
-        context.inboxes[0].push(.accepted(fd: fd, peer: peer.description, face: face))
+        context.inboxes[0].push(.accepted(fd: fd, peer: peer.description, wireProtocol: wireProtocol))
         return client
     }
 
@@ -66,11 +66,11 @@ struct ShardLoopTests {
     @Test func theEngineLearnsWhatAConnectionSpeaks() throws {
         let harness = try Harness()
         try harness.start()
-        let faces: [Face] = [.http, .rsocket, .http]
-        for face in faces {
-            let client = try harness.connect(face: face)
+        let faces: [WireProtocol] = [.http, .rsocket, .http]
+        for wireProtocol in faces {
+            let client = try harness.connect(wireProtocol: wireProtocol)
             // HTTP's first bytes must be HTTP/2's to come as they are.
-            try client.send(face == .http ? "PRI close\n" : "close\n")
+            try client.send(wireProtocol == .http ? "PRI close\n" : "close\n")
             #expect(try client.receiveAll() == Array("bye".utf8))
             client.disconnect()
         }

@@ -12,7 +12,7 @@ import Testing
 enum Wire: String, CaseIterable, Sendable {
     case rsocket, http
 
-    var face: Face { self == .rsocket ? .rsocket : .http }
+    var face: WireProtocol { self == .rsocket ? .rsocket : .http }
 }
 
 /// Not to be used by several tasks at once.

@@ -281,7 +281,7 @@ import Testing
 @Suite struct ReflectionTests {
     private let services = field(7, "")
 
-    private func face(_ client: GRPCClient) -> HTTPFace {
+    private func http(_ client: GRPCClient) -> HTTPConnection {
         client.client.broker.shards[client.client.shard].find(client.client.id)!.http!
     }
 
@@ -307,15 +307,15 @@ import Testing
         let broker = TestBroker()
         let client = GRPCClient(broker, window: 0)
         let stream = client.call(.reflection, field(4, "forebay.v1.Admin"), end: false)
-        let largest = 2 * face(client).exchange(of: stream)!.body.count
+        let largest = 2 * http(client).exchange(of: stream)!.body.count
         var sent: [UInt8] = []
         for number in 0..<100 { sent += client.data(stream, field(number % 2 == 0 ? 4 : 3, "forebay.v1.Admin")) }
         for piece in cut == 0 ? [sent] : sent.chunks(of: cut) { client.send(piece) }
         client.halfClose(stream)
-        let exchange = face(client).exchange(of: stream)!
+        let exchange = http(client).exchange(of: stream)!
         #expect(exchange.body.count <= largest && exchange.request.backlog.count > 2000)
         let held = exchange.request.held
-        #expect(face(client).held == held && held.bytes >= exchange.request.backlog.count)
+        #expect(http(client).held == held && held.bytes >= exchange.request.backlog.count)
         for _ in 0..<1000 where client.ended[stream] == nil {
             client.openWindow(stream, 2000)
             client.receive()
@@ -324,8 +324,8 @@ import Testing
         #expect(client.ended[stream]?.status == "0")
         let kinds = client.messages[stream]!.map { fields($0)[4] == nil ? "error" : "file" }
         #expect(kinds == ["file"] + (0..<50).flatMap { _ in ["file", "error"] })
-        let reflections = face(client).reflections
-        #expect(face(client).held == HeldBytes() && reflections.count == 0 && reflections.waiting.isEmpty)
+        let reflections = http(client).reflections
+        #expect(http(client).held == HeldBytes() && reflections.count == 0 && reflections.waiting.isEmpty)
     }
 
     @Test func callsOfAConnectionAreFew() {
@@ -335,12 +335,12 @@ import Testing
         let client = GRPCClient(broker, window: 0)
         let streams = (0..<2).map { _ in client.call(.reflection, services, end: false) }
         for stream in streams { client.send(client.data(stream, services)) }
-        #expect(face(client).reflections.waiting.count == 2)
+        #expect(http(client).reflections.waiting.count == 2)
         let refused = client.answer(client.call(.reflection, services))
         #expect(refused.status == "8" && refused.text.hasPrefix("The connection has 2 calls of reflection"))
         for stream in streams { client.reset(stream) }
-        let reflections = face(client).reflections
-        #expect(reflections.count == 0 && face(client).held == HeldBytes() && reflections.waiting.isEmpty)
+        let reflections = http(client).reflections
+        #expect(reflections.count == 0 && http(client).held == HeldBytes() && reflections.waiting.isEmpty)
         let next = client.call(.reflection, services)
         client.openWindow(next, 1 << 20)
         #expect(client.answer(next).status == "0")

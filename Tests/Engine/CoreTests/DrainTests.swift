@@ -37,7 +37,8 @@ import Testing
         #expect(lines.count == 51)
         #expect(lines.last?.hasPrefix("0:! 102") == true)
         #expect(broker.shards.allSatisfy { $0.isIdle })
-        #expect(broker.shards.allSatisfy { $0.open(peer: "127.0.0.1:1", face: .rsocket, now: broker.now) == nil })
+        #expect(
+            broker.shards.allSatisfy { $0.open(peer: "127.0.0.1:1", wireProtocol: .rsocket, now: broker.now) == nil })
     }
 
     /// As clients do that ask again when half of what they asked for has come.

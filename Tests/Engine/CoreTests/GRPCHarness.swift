@@ -22,7 +22,7 @@ final class GRPCClient {
     /// - Parameter window: the initial window of its streams, in bytes.
     init(_ broker: TestBroker, _ shard: Int = 0, window: UInt32 = 1 << 20) {
         nghttp2_hd_inflate_new(&inflater)
-        client = TestClient(broker, shard, face: .http)
+        client = TestClient(broker, shard, wireProtocol: .http)
         let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
         // SETTINGS_INITIAL_WINDOW_SIZE; and the connection's window is as good as endless.
         send(preface + frame(4, 0, 0, [0, 4] + bytes(window)) + frame(4, 1, 0, []) + frame(8, 0, 0, bytes(1 << 30)))

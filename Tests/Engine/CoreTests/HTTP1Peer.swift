@@ -91,7 +91,7 @@ final class HTTP1Peer {
 
     init(_ broker: HTTP1Broker) {
         self.broker = broker
-        id = broker.shard.open(peer: "127.0.0.1:1", face: .http, now: broker.now)!
+        id = broker.shard.open(peer: "127.0.0.1:1", wireProtocol: .http, now: broker.now)!
         broker.shard.speaksHTTP1(on: id, now: broker.now)
     }
 

@@ -8,7 +8,7 @@ import Testing
 @testable import Core
 
 @Suite struct HTTPBodiesTests {
-    enum Face: CaseIterable { case call, plain }
+    enum WireProtocol: CaseIterable { case call, plain }
 
     private static let long = String(repeating: "x", count: 20_000)
 
@@ -19,8 +19,9 @@ import Testing
         return limits
     }
 
-    private func subscribe(_ peer: TestGRPC, _ face: Face, _ count: Int, all: Bool = false) -> [UInt32] {
-        (0..<count).map { _ in face == .call ? peer.subscribe("t", all: all) : peer.listen("t", all: all) }
+    private func subscribe(_ peer: TestGRPC, _ wireProtocol: WireProtocol, _ count: Int, all: Bool = false) -> [UInt32]
+    {
+        (0..<count).map { _ in wireProtocol == .call ? peer.subscribe("t", all: all) : peer.listen("t", all: all) }
     }
 
     private func publish(_ broker: TestBroker, _ texts: [String]) {
@@ -30,23 +31,23 @@ import Testing
     }
 
     /// Bytes that all streams of a connection hold.
-    private func held(_ peer: TestGRPC) -> Int { peer.face!.exchanges.all.reduce(0) { $0 + $1.body.count } }
+    private func held(_ peer: TestGRPC) -> Int { peer.http!.exchanges.all.reduce(0) { $0 + $1.body.count } }
 
     /// How many bytes of DATA each stream has from now on.
     private func received(_ peer: TestGRPC, _ streams: [UInt32]) -> [Int] { streams.map { peer[$0].received } }
 
     /// No message is begun in part, so one that its window does not hold waits in the stream. Of a thousand streams
     /// these would be a thousand messages.
-    @Test(arguments: Face.allCases) func messagesBeyondTheWindowsAreBounded(_ face: Face) {
+    @Test(arguments: WireProtocol.allCases) func messagesBeyondTheWindowsAreBounded(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
-        let streams = subscribe(peer, face, 50)
+        let streams = subscribe(peer, wireProtocol, 50)
         peer.opensWindows = false
         let before = received(peer, streams)
         publish(broker, [Self.long, "short"])
         peer.read()
         #expect(held(peer) > 80_000 && held(peer) < 100_000 + 2 * 21_000 + 30_000, "\(held(peer))")
-        #expect(peer.face!.bodies.bytes == held(peer) && peer.face!.bodies.beyond <= 121_000)
+        #expect(peer.http!.bodies.bytes == held(peer) && peer.http!.bodies.beyond <= 121_000)
         // Whoever has begun has its window filled; whoever waits has nothing.
         let begun = zip(streams, before).filter { peer[$0.0].received > $0.1 }
         #expect((4...6).contains(begun.count))
@@ -57,14 +58,14 @@ import Testing
             peer.read()
         }
         for (stream, count) in zip(streams, before) { #expect(peer[stream].received > count + 20_000) }
-        #expect(held(peer) == 0 && peer.face!.bodies.beyond == 0 && peer.face!.bodies.bytes == 0)
+        #expect(held(peer) == 0 && peer.http!.bodies.beyond == 0 && peer.http!.bodies.bytes == 0)
     }
 
     /// What the windows of streams allow, and that of the connection does not.
-    @Test(arguments: Face.allCases) func theConnectionsWindowIsSharedByAll(_ face: Face) {
+    @Test(arguments: WireProtocol.allCases) func theConnectionsWindowIsSharedByAll(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1 << 24)
-        let streams = subscribe(peer, face, 50)
+        let streams = subscribe(peer, wireProtocol, 50)
         peer.opensWindows = false
         let before = received(peer, streams)
         publish(broker, (0..<20).map { "\($0)." + String(repeating: "x", count: 2000) })
@@ -76,10 +77,10 @@ import Testing
     }
 
     /// Streams that do not move have taken all there is; others whose windows hold their messages do not notice.
-    @Test(arguments: Face.allCases) func whoseWindowHoldsItsMessagesDoesNotWait(_ face: Face) {
+    @Test(arguments: WireProtocol.allCases) func whoseWindowHoldsItsMessagesDoesNotWait(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
-        let streams = subscribe(peer, face, 40)
+        let streams = subscribe(peer, wireProtocol, 40)
         let moving = streams[20]
         peer.closed = Set(streams).subtracting([moving])
         peer.send(windowUpdate(moving, 1 << 20))
@@ -92,10 +93,10 @@ import Testing
         #expect(held(peer) < 180_000)
     }
 
-    @Test(arguments: Face.allCases) func whoWaitsIsServedWhenItsWindowGrows(_ face: Face) {
+    @Test(arguments: WireProtocol.allCases) func whoWaitsIsServedWhenItsWindowGrows(_ wireProtocol: WireProtocol) {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
-        let streams = subscribe(peer, face, 40)
+        let streams = subscribe(peer, wireProtocol, 40)
         peer.closed = Set(streams)
         let before = received(peer, streams)
         publish(broker, [Self.long])
@@ -112,12 +113,12 @@ import Testing
     }
 
     /// Whoever waits longest is next when others are cancelled.
-    @Test(arguments: Face.allCases) func whoWaitsIsServedWhenOthersLeave(_ face: Face) throws {
+    @Test(arguments: WireProtocol.allCases) func whoWaitsIsServedWhenOthersLeave(_ wireProtocol: WireProtocol) throws {
         let broker = TestBroker(limits: limits())
         let peer = TestGRPC(broker, window: 1000, connectionWindow: 1 << 30)
         publish(broker, [Self.long])
         peer.opensWindows = false
-        let streams = subscribe(peer, face, 40, all: true)
+        let streams = subscribe(peer, wireProtocol, 40, all: true)
         // Whoever is served fills its window.
         func waiting() -> [UInt32] { streams.filter { peer[$0].received < 900 } }
         var expected = waiting()
@@ -132,7 +133,7 @@ import Testing
         for stream in expected { peer.cancel(stream) }
         for stream in streams { peer.cancel(stream) }
         peer.read()
-        #expect(held(peer) == 0 && peer.face!.exchanges.count == 0 && peer.face!.bodies.beyond == 0)
+        #expect(held(peer) == 0 && peer.http!.exchanges.count == 0 && peer.http!.bodies.beyond == 0)
         #expect(broker.shards[0].subscriptions.count == 0)
     }
 }

@@ -134,7 +134,7 @@ final class TestGRPC {
     ///   - window: of a stream at its beginning.
     ///   - connectionWindow: of all streams together.
     init(_ broker: TestBroker, _ shard: Int = 0, window: UInt32 = 65_535, connectionWindow: UInt32 = 65_535) {
-        client = TestClient(broker, shard, face: .http)
+        client = TestClient(broker, shard, wireProtocol: .http)
         isNarrow = window < HTTP2Limits().tinyData
         var hello = preface + settings((4, window))
         if connectionWindow > 65_535 { hello += windowUpdate(0, connectionWindow - 65_535) }
@@ -339,8 +339,8 @@ final class TestGRPC {
     // What the engine has
 
     var connection: Connection? { client.broker.shards[client.shard].find(client.id) }
-    var face: HTTPFace? { connection?.http }
-    func exchange(_ stream: UInt32) -> Exchange? { face?.exchange(of: stream) }
+    var http: HTTPConnection? { connection?.http }
+    func exchange(_ stream: UInt32) -> Exchange? { http?.exchange(of: stream) }
 
     subscript(_ stream: UInt32) -> TestCall { calls[stream]! }
 }

@@ -34,7 +34,7 @@ import Testing
         #expect(peer[stream].status == "0" && peer[stream].isEnded)
         reader.read()
         #expect(reader[subscription].texts() == sent)
-        #expect(peer.face!.exchanges.count == 0 && broker.shards[shard].find(peer.client.id)!.streams.channels.isEmpty)
+        #expect(peer.http!.exchanges.count == 0 && broker.shards[shard].find(peer.client.id)!.streams.channels.isEmpty)
     }
 
     /// The first message spends none of the credit that was granted before it came, but its room is kept.
@@ -96,7 +96,7 @@ import Testing
         #expect((29...30).contains(sent), "after \(sent) s")
         #expect(peer[dribbling].status == "4" && peer[dribbling].isEnded)
         #expect(peer[dribbling].message?.contains("within 30 s") == true)
-        #expect(!peer[steady].isEnded && peer.face!.held.bytes == peer.exchange(steady)!.request.deframer.heldBytes)
+        #expect(!peer[steady].isEnded && peer.http!.held.bytes == peer.exchange(steady)!.request.deframer.heldBytes)
         peer.say(steady, [UInt8]())
         reader.read()
         #expect(reader[subscription].texts().count == sent)
@@ -104,7 +104,7 @@ import Testing
         // Nothing is left behind of either.
         peer.cancel(steady)
         peer.send(data(dribbling, Array(long[...3])))
-        #expect(peer.face!.exchanges.count <= 1 && broker.shards[0].streams.count == 1)
+        #expect(peer.http!.exchanges.count <= 1 && broker.shards[0].streams.count == 1)
     }
 
     /// A peer that opens no window learns why its publishing came to nothing.
@@ -157,7 +157,7 @@ import Testing
         #expect(texts == texts.indices.map(String.init) && texts.count < 10)
         #expect(peer[stream].grants().last?.accepted == UInt64(texts.count), "what was accepted is acknowledged")
         #expect(
-            peer.face!.exchanges.count == 0 && broker.shards[0].topics.all.allSatisfy { $0.publishers.channels.isEmpty }
+            peer.http!.exchanges.count == 0 && broker.shards[0].topics.all.allSatisfy { $0.publishers.channels.isEmpty }
         )
     }
 
@@ -220,7 +220,7 @@ import Testing
         #expect(peer[completing].status == "0" && peer[other].texts() == ["b"] && peer[other].end == "completed")
         let late = peer.publishOne("u", "c")
         #expect(peer[late].status == "9")
-        #expect(peer.face!.exchanges.count == 0 && broker.shards[0].streams.count == 0)
+        #expect(peer.http!.exchanges.count == 0 && broker.shards[0].streams.count == 0)
     }
 
     /// A peer that reads nothing gets its grants in one, and a bounded number of bytes.
@@ -249,12 +249,12 @@ import Testing
             let texts = ["", "x\(size)", String(repeating: "q", count: 3000)]
             sent += texts
             peer.say(stream, texts.map { TestGRPC.item($0) }, by: size)
-            #expect(peer.face!.held.bytes == 0)
+            #expect(peer.http!.held.bytes == 0)
         }
         #expect(peer[subscription].texts() == sent)
         let one = peer.call(.publishOne)
         peer.say(one, Proto.field(1, "t") + TestGRPC.item("in pieces"), end: true, by: 3)
-        #expect(peer[one].status == "0" && peer.face!.held.bytes == 0 && peer[subscription].texts() == ["in pieces"])
+        #expect(peer[one].status == "0" && peer.http!.held.bytes == 0 && peer[subscription].texts() == ["in pieces"])
         peer.client.disconnect()
         broker.advance(seconds: 1)
         #expect(broker.shards[0].streams.count == 0)
@@ -275,7 +275,7 @@ import Testing
             }
             streams.append(stream)
             peer.read()
-            #expect(peer.face!.held.bytes <= limits.reassembly)
+            #expect(peer.http!.held.bytes <= limits.reassembly)
         }
         #expect(streams.map { peer[$0].status } == [nil, nil, "8", "8"])
         #expect(broker.memory.used - before >= 80_000 && broker.memory.used - before < 200_000)
@@ -284,10 +284,10 @@ import Testing
         // A peer that does not read its answers keeps no message for it either.
         peer.client.window = 0
         broker.advance(seconds: 3)
-        #expect(peer.face!.held.bytes == 0)
+        #expect(peer.http!.held.bytes == 0)
         peer.client.read(.max)
         peer.read()
-        #expect(peer[streams[1]].status == "4" && peer.face!.exchanges.count == 0)
+        #expect(peer[streams[1]].status == "4" && peer.http!.exchanges.count == 0)
         let fine = peer.publishOne("t", "fine")
         #expect(peer[fine].status == "0")
     }
@@ -304,6 +304,6 @@ import Testing
         let cut = peer.call(.publishOne)
         peer.send(data(cut, [0, 0, 0, 0, 9, 1], end: true))
         peer.read()
-        #expect(peer[cut].status == "13" && peer.face!.exchanges.count == 0)
+        #expect(peer[cut].status == "13" && peer.http!.exchanges.count == 0)
     }
 }

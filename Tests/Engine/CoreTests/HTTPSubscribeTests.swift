@@ -248,10 +248,10 @@ import Testing
             peer.read()
             #expect(peer.exchange(stream)!.body.count > 0)
             peer.cancel(stream)
-            #expect(peer.face!.exchanges.count == 0 && peer.exchange(stream) == nil)
+            #expect(peer.http!.exchanges.count == 0 && peer.exchange(stream) == nil)
             #expect(broker.shards[0].streams.count == 0 && broker.shards[0].subscriptions.count == 0)
         }
-        #expect(peer.face!.bodies.memory == 0 && peer.face!.held.bytes == 0)
+        #expect(peer.http!.bodies.memory == 0 && peer.http!.held.bytes == 0)
         peer.client.disconnect()
         broker.advance(seconds: 1)
         expectNothingLeft(broker)
@@ -289,7 +289,7 @@ import Testing
         broker.connect().publish("$SYS.topic.complete?name=t", "", stream: 1)
         peer.read()
         #expect(peer[first].end == "completed" && peer[replayed].end == "completed")
-        #expect(peer.face!.exchanges.count == 0)
+        #expect(peer.http!.exchanges.count == 0)
     }
 
     @Test func theTimeoutOfACallEndsIt() {
@@ -305,7 +305,7 @@ import Testing
         broker.advance(seconds: 0.5)
         peer.read()
         #expect(peer[stream].status == "4" && peer[stream].isEnded && !peer[other].isEnded)
-        #expect(broker.shards[0].subscriptions.count == 1 && peer.face!.exchanges.count == 1)
+        #expect(broker.shards[0].subscriptions.count == 1 && peer.http!.exchanges.count == 1)
         broker.advance(seconds: 50)
         peer.read()
         publish(broker, ["on"])
@@ -358,6 +358,6 @@ import Testing
         #expect(peer[empty].status == "3")
         publish(broker, ["still"])
         peer.read()
-        #expect(peer[standing].texts() == ["still"] && peer.face!.exchanges.count == 1)
+        #expect(peer[standing].texts() == ["still"] && peer.http!.exchanges.count == 1)
     }
 }

@@ -14,7 +14,7 @@ final class TestBroker {
     private var clients: [Int: [ConnectionID: TestClient]] = [:]
     private(set) var log: [LogRecord] = []
     /// What each shard has been sent and has not looked at, oldest first.
-    private var inboxes: [[[Mail]]]
+    private var inboxes: [[[ShardMessage]]]
     /// Credentials that wait to be looked at, oldest first.
     private(set) var logins: [(shard: Int, request: LoginRequest)] = []
     /// By shard: what its store was given and has not committed.
@@ -56,7 +56,9 @@ final class TestBroker {
 
     func open(_ client: TestClient) -> ConnectionID? {
         let peer = "127.0.0.1:\(1000 + clients.values.reduce(0) { $0 + $1.count })"
-        guard let id = shards[client.shard].open(peer: peer, face: client.face, now: now) else { return nil }
+        guard let id = shards[client.shard].open(peer: peer, wireProtocol: client.wireProtocol, now: now) else {
+            return nil
+        }
         clients[client.shard]![id] = client
         return id
     }
@@ -163,7 +165,7 @@ final class TestBroker {
         func fireTimers() {}
         func adoptSockets() { broker.takeArrivals(index) }
         func carryOut() { broker.carryOut(index) }
-        func post(_ batch: [Mail], to shard: Int) { broker.inboxes[shard].append(batch) }
+        func post(_ batch: [ShardMessage], to shard: Int) { broker.inboxes[shard].append(batch) }
 
         func readInbox() {
             for batch in broker.inboxes[index].prefix(batches) { engine.receive(batch, now: now) }
@@ -228,12 +230,12 @@ final class TestClient {
     var isClosed = false
     var isRead = true
 
-    let face: Face
+    let wireProtocol: WireProtocol
 
-    init(_ broker: TestBroker, _ shard: Int, face: Face = .rsocket) {
+    init(_ broker: TestBroker, _ shard: Int, wireProtocol: WireProtocol = .rsocket) {
         self.broker = broker
         self.shard = shard
-        self.face = face
+        self.wireProtocol = wireProtocol
         id = broker.open(self)!
     }
 

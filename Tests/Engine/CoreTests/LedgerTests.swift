@@ -301,9 +301,9 @@ private final class Scenario {
             for channel in shard.parts.requests.intake.channels.values {
                 #expect(channel.topic.publishers.channels[channel.key] === channel)
             }
-            for mirror in shard.views.attached {
-                let owner = broker.shards[mirror.owner].topics[epoch: mirror.epoch]
-                #expect(owner?.views.links.contains { $0.shard == shard.index } == true && !mirror.isEmpty)
+            for view in shard.views.attached {
+                let owner = broker.shards[view.owner].topics[epoch: view.epoch]
+                #expect(owner?.views.links.contains { $0.shard == shard.index } == true && !view.isEmpty)
             }
         }
         for account in subscribers where account.lost > 0 || account.end?.contains("overflow: bytes") == true {
@@ -347,7 +347,7 @@ private final class Scenario {
         if let http = connection.http, connection.isOpen { check(http, connection) }
     }
 
-    private func check(_ http: HTTPFace, _ connection: Connection) {
+    private func check(_ http: HTTPConnection, _ connection: Connection) {
         #expect(http.held.bytes == http.exchanges.all.reduce(0) { $0 + $1.request.deframer.heldBytes })
         #expect(http.bodies.memory == http.exchanges.all.reduce(0) { $0 + $1.body.memory })
         #expect(http.bodies.bytes == http.exchanges.all.reduce(0) { $0 + $1.body.count })

@@ -16,13 +16,13 @@ import Testing
     @Test func connectionsInAllAndByAddress() {
         let few = broker { $0.connections = 2 }
         #expect(
-            (0..<4).map { few.shards[0].open(peer: "10.0.0.\($0):1", face: .rsocket, now: few.now) != nil } == [
+            (0..<4).map { few.shards[0].open(peer: "10.0.0.\($0):1", wireProtocol: .rsocket, now: few.now) != nil } == [
                 true, true, false, false,
             ])
         let perAddress = broker { $0.connectionsPerAddress = 1 }
         let peers = ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1"]
         #expect(
-            peers.map { perAddress.shards[0].open(peer: $0, face: .rsocket, now: perAddress.now) != nil } == [
+            peers.map { perAddress.shards[0].open(peer: $0, wireProtocol: .rsocket, now: perAddress.now) != nil } == [
                 true, false, true,
             ])
     }
@@ -30,9 +30,9 @@ import Testing
     @Test func aPlaceIsFreeAgain() {
         let broker = broker { $0.connectionsPerAddress = 1 }
         let first = broker.connect()
-        #expect(broker.shards[0].open(peer: "127.0.0.1:9", face: .rsocket, now: broker.now) == nil)
+        #expect(broker.shards[0].open(peer: "127.0.0.1:9", wireProtocol: .rsocket, now: broker.now) == nil)
         first.disconnect()
-        #expect(broker.shards[0].open(peer: "127.0.0.1:9", face: .rsocket, now: broker.now) != nil)
+        #expect(broker.shards[0].open(peer: "127.0.0.1:9", wireProtocol: .rsocket, now: broker.now) != nil)
     }
 
     @Test func subscriptionsAndTopics() {

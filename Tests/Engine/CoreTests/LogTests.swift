@@ -172,7 +172,7 @@ import Testing
         fill(log, Array(repeating: 50, count: 100), budget: budget)
         let view = Log()
         view.begin(
-            TopicView(
+            TopicSnapshot(
                 epoch: 1, state: .live, head: log.head, end: log.end, charged: log.charged, pieces: log.allPieces,
                 retained: log.head, lost: log.head, isStored: false, typical: 0))
         let told = log.end

@@ -20,7 +20,7 @@ import Testing
     }
 
     private func open(_ broker: TestBroker, _ shard: Int, _ peer: String) -> ConnectionID? {
-        broker.shards[shard].open(peer: peer, face: .rsocket, now: broker.now)
+        broker.shards[shard].open(peer: peer, wireProtocol: .rsocket, now: broker.now)
     }
 
     // Connections

@@ -165,10 +165,10 @@ import Testing
             peer.send(calls)
             let shard = broker.shards[0]
             let connection = shard.find(peer.client.id)!
-            #expect(connection.input.charged >= connection.http!.exchanges.count * HTTPFace.requestMemory)
+            #expect(connection.input.charged >= connection.http!.exchanges.count * HTTPConnection.requestMemory)
         }
         let exchanges = peers.reduce(0) { $0 + broker.shards[0].find($1.client.id)!.http!.exchanges.count }
-        #expect(exchanges * HTTPFace.requestMemory < UnfinishedTests.memory * 3 / 4, "\(exchanges)")
+        #expect(exchanges * HTTPConnection.requestMemory < UnfinishedTests.memory * 3 / 4, "\(exchanges)")
         expectWorking(broker)
         for peer in peers where isSocket {
             peer.client.read(.max)

@@ -66,7 +66,7 @@ import Testing
         let calls = TestGRPC(broker)
         let fields = (0..<400).map { _ in ("a", "") }
         let bytes = (0..<60).flatMap { get(UInt32(2 * $0 + 1), fields) }
-        var requests: UInt64 { calls.face?.session?.pointee.counters.requests ?? 0 }
+        var requests: UInt64 { calls.http?.session?.pointee.counters.requests ?? 0 }
         shard.beginTurn()
         bytes.withUnsafeBytes { shard.receive($0, on: calls.client.id, now: broker.now) }
         #expect(shard.isBehind(calls.client.id) && requests < 10)
@@ -110,7 +110,7 @@ import Testing
     @Test func connectionsThatExpireTogetherEndInSlices() {
         let broker = TestBroker()
         let shard = broker.shards[0]
-        for _ in 0..<200 { _ = shard.open(peer: "127.0.0.1:1", face: .http, now: broker.now) }
+        for _ in 0..<200 { _ = shard.open(peer: "127.0.0.1:1", wireProtocol: .http, now: broker.now) }
         broker.advance(seconds: 4.8)
         var turns = 0
         while shard.connections.count > 0, turns < 200 {

@@ -14,7 +14,7 @@ final class FuzzBroker {
     private let quotas = Quotas()
     private(set) var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private var peers: [[ConnectionID: FuzzPeer]] = [[:], [:]]
-    private var inboxes: [[[Mail]]] = [[], []]
+    private var inboxes: [[[ShardMessage]]] = [[], []]
     private(set) var logins: [LoginRequest] = []
     /// Somebody was let in who may end what is not his.
     private var hasOperator = false
@@ -84,7 +84,7 @@ final class FuzzBroker {
     // Connections
 
     func open(_ peer: FuzzPeer) -> ConnectionID? {
-        let id = shards[peer.shard].open(peer: "10.0.0.\(peer.shard):1", face: peer.face, now: now)
+        let id = shards[peer.shard].open(peer: "10.0.0.\(peer.shard):1", wireProtocol: peer.wireProtocol, now: now)
         if let id { peers[peer.shard][id] = peer }
         return id
     }
@@ -204,7 +204,7 @@ final class FuzzBroker {
         /// Bytes are fed as they come.
         func readSockets() {}
         func adoptSockets() {}
-        func post(_ batch: [Mail], to shard: Int) { broker.inboxes[shard].append(batch) }
+        func post(_ batch: [ShardMessage], to shard: Int) { broker.inboxes[shard].append(batch) }
 
         func readInbox() {
             let batches = broker.inboxes[index]
@@ -290,7 +290,7 @@ final class FuzzBroker {
 class FuzzPeer {
     let broker: FuzzBroker
     let shard: Int
-    let face: Face
+    let wireProtocol: WireProtocol
     private(set) var id: ConnectionID?
     /// Bytes that its socket still takes.
     var window = Int.max
@@ -299,10 +299,10 @@ class FuzzPeer {
     /// Its protocol's bytes are a library's.
     var isHTTP1 = false
 
-    init(_ broker: FuzzBroker, _ shard: Int, _ face: Face) {
+    init(_ broker: FuzzBroker, _ shard: Int, _ wireProtocol: WireProtocol) {
         self.broker = broker
         self.shard = shard
-        self.face = face
+        self.wireProtocol = wireProtocol
         id = broker.open(self)
         isClosed = id == nil
     }

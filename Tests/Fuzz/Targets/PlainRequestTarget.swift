@@ -32,7 +32,7 @@ func fuzzPlainRequest(_ bytes: UnsafeRawBufferPointer) {
     }
     let origins: [CORSPolicy.Origins] = [.none, .any, .listed(["https://a.org", "null"])]
     let hosts: [HostPolicy.Names] = [.any, .listed([]), .listed(["broker.example"])]
-    let face = PlainFace(
+    let face = PlainProtocol(
         limits: limits, cors: CORSPolicy(origins[Int(kind >> 1) % 3]), hosts: HostPolicy(hosts[Int(kind >> 3) % 3]))
     answer(request, face)
     checkFields(request, limits)
@@ -40,7 +40,7 @@ func fuzzPlainRequest(_ bytes: UnsafeRawBufferPointer) {
     callGRPC(method, target, fields)
 }
 
-private func answer(_ request: PlainRequest, _ face: PlainFace) {
+private func answer(_ request: PlainRequest, _ face: PlainProtocol) {
     let answer: PlainAnswer
     do throws(Problem) {
         switch try face.call(request) {

@@ -10,7 +10,7 @@ import HTTP2
 
 /// What other threads put into the admin's inbox.
 enum AdminItem: Sendable {
-    case answer(job: UInt64, shard: Int, InquiryAnswer, LoopFigures)
+    case answer(job: UInt64, shard: Int, ShardAnswer, LoopFigures)
     /// The broker begins to shut down gently.
     case draining
     /// What became of credentials.

@@ -38,7 +38,9 @@ struct AdminThread: Sendable {
         guard let inbox else { return }
         let settings = AdminSettings(
             guarding: AdminGuard(hosts: HostPolicy(configuration.hostNames)),
-            listeners: bound.map { BoundListener(name: $0.face.name, address: $0.address, isSecure: $0.isSecure) }
+            listeners: bound.map {
+                BoundListener(name: $0.wireProtocol.name, address: $0.address, isSecure: $0.isSecure)
+            }
                 + addresses.map {
                     BoundListener(
                         name: AdminThread.name, address: $0, isSecure: configuration.isSecure(AdminThread.name))

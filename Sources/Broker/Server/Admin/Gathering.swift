@@ -13,7 +13,7 @@ import HTTP2
 /// A question on its way.
 struct Question: Sendable {
     var shard: Int
-    var inquiry: Inquiry
+    var inquiry: ShardQuery
 }
 
 struct Gathering {
@@ -100,7 +100,7 @@ struct Gathering {
 
     /// A shard answered.
     /// - Returns: what is to be asked next.
-    mutating func receive(_ answer: InquiryAnswer, from shard: Int, loop: LoopFigures) -> [Question] {
+    mutating func receive(_ answer: ShardAnswer, from shard: Int, loop: LoopFigures) -> [Question] {
         guard awaited.contains(shard) else { return [] }
         figures.shards[shard].loop = loop
         switch answer {
@@ -140,7 +140,7 @@ struct Gathering {
         return askAll { _ in question }
     }
 
-    private func survey(after place: Int) -> Inquiry {
+    private func survey(after place: Int) -> ShardQuery {
         guard case .survey(let ofTopics, let ofSubscriptions) = work else { return .ping }
         var survey: Survey
         switch phase {
@@ -212,7 +212,7 @@ struct Gathering {
         }
     }
 
-    private mutating func askAll(_ inquiry: (Int) -> Inquiry) -> [Question] {
+    private mutating func askAll(_ inquiry: (Int) -> ShardQuery) -> [Question] {
         awaited = Set(0..<shards)
         return (0..<shards).map { Question(shard: $0, inquiry: inquiry($0)) }
     }
@@ -222,7 +222,7 @@ struct Gathering {
     private mutating func askForPage() -> [Question] {
         guard case .list(let list, let limit) = work else { return [] }
         awaited = [cursor.shard]
-        let page = Inquiry.page(list, after: cursor.place, most: limit - rows.count)
+        let page = ShardQuery.page(list, after: cursor.place, most: limit - rows.count)
         return [Question(shard: cursor.shard, inquiry: page)]
     }
 

@@ -6,8 +6,8 @@ import HTTP2
 
 public struct Options: Equatable, Sendable {
     /// Where RSocket clients connect, and where HTTP clients do; nil turns the listener off.
-    public var listen: Endpoint? = Face.rsocket.defaultEndpoint
-    public var http: Endpoint? = Face.http.defaultEndpoint
+    public var listen: Endpoint? = WireProtocol.rsocket.defaultEndpoint
+    public var http: Endpoint? = WireProtocol.http.defaultEndpoint
     /// Where the admin listener is; nil turns it off.
     public var admin: Endpoint? = Options.defaultAdmin
     /// Names under which HTTP and the admin listener may be asked, beside addresses and localhost.

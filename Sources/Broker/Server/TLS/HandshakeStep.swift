@@ -16,12 +16,12 @@ enum HandshakeStep {
 extension TLSServer {
     /// - Parameters:
     ///   - stream: nil before the first byte has come; the stream from then on.
-    ///   - face: what those speak, presumably, who do not speak TLS.
+    ///   - wireProtocol: what those speak, presumably, who do not speak TLS.
     func advance(
-        _ fd: Int32, _ stream: inout TLSStream?, _ protocols: TLSStream.Protocols, insteadOf face: Face
+        _ fd: Int32, _ stream: inout TLSStream?, _ protocols: TLSStream.Protocols, insteadOf wireProtocol: WireProtocol
     ) -> HandshakeStep {
         if stream == nil {
-            if let early = TLSServer.look(fd, face) { return early }
+            if let early = TLSServer.look(fd, wireProtocol) { return early }
             do throws(TLSError) {
                 stream = try accept(fd, protocols)
             } catch {
@@ -40,13 +40,13 @@ extension TLSServer {
     /// The first byte of TLS tells a handshake (RFC 8446, 5.1), and is none that the protocols here begin with. Who did
     /// not know of TLS is told of it, in its own protocol.
     /// - Returns: nil when it is TLS.
-    private static func look(_ fd: Int32, _ face: Face) -> HandshakeStep? {
+    private static func look(_ fd: Int32, _ wireProtocol: WireProtocol) -> HandshakeStep? {
         var first: UInt8 = 0
         switch withUnsafeMutableBytes(of: &first, { Socket.peek(fd, into: $0) }) {
         case .bytes where first == 22: return nil
         case .bytes:
             // Nothing was written before, so the socket takes it whole.
-            _ = CleartextAnswer.needsTLS(face, first).withUnsafeBytes { Socket.write(fd, $0) }
+            _ = CleartextAnswer.needsTLS(wireProtocol, first).withUnsafeBytes { Socket.write(fd, $0) }
             return .refused("the peer does not speak TLS")
         case .blocked: return .waits(writable: false)
         case .end: return .refused("the peer hung up")

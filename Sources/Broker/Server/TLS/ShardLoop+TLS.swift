@@ -12,13 +12,13 @@ import TLS
 
 extension ShardLoop {
     /// Goes on with a handshake, unless this turn has spent enough on them: then it comes up again.
-    func shakeHands(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ face: Face) {
+    func shakeHands(_ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ wireProtocol: WireProtocol) {
         guard handshakeTime < Limits.handshakeQuantum, let server = context.tls else { return }
         let began = Clock.monotonic()
         defer { handshakeTime += Clock.monotonic() - began }
-        let protocols = face == .http ? TLSStream.Protocols.http : .none
-        switch server.advance(connection.pointee.fd, &connection.pointee.tls, protocols, insteadOf: face) {
-        case .done(let tls): secured(id, connection, tls, face)
+        let protocols = wireProtocol == .http ? TLSStream.Protocols.http : .none
+        switch server.advance(connection.pointee.fd, &connection.pointee.tls, protocols, insteadOf: wireProtocol) {
+        case .done(let tls): secured(id, connection, tls, wireProtocol)
         case .waits(let writable): handshake(id, connection, writes: writable)
         case .refused(let reason): refuseHandshake(id, reason)
         }
@@ -47,7 +47,8 @@ extension ShardLoop {
     }
 
     private func secured(
-        _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ tls: TLSStream, _ face: Face
+        _ id: ConnectionID, _ connection: UnsafeMutablePointer<Connection>, _ tls: TLSStream,
+        _ wireProtocol: WireProtocol
     ) {
         if context.log.isEnabled(.debug) {
             let peer = Socket.peerAddress(connection.pointee.fd)?.description ?? "?"
@@ -59,7 +60,7 @@ extension ShardLoop {
         connection.pointee.blocked = false
         connection.pointee.kind = .framed
         // HTTP/2 is agreed on over TLS, and not begun without that (RFC 9113, 3.2).
-        if face == .http, tls.agreed != "h2" { return relay(id, connection, tls) }
+        if wireProtocol == .http, tls.agreed != "h2" { return relay(id, connection, tls) }
         watch(id, connection.pointee)
     }
 

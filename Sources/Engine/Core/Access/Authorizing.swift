@@ -88,7 +88,7 @@ final class Authorization: ShardPart {
     /// Its own, and those of topics that it controls.
     func mayList(_ subscriber: Subscriber, _ principal: Principal) -> Bool {
         isOwn(subscriber.principal, principal)
-            || principal.permissions.control.contains(subscriber.mirror.name)
+            || principal.permissions.control.contains(subscriber.view.name)
     }
 
     /// Its own; all of them, with the permission to control the list.

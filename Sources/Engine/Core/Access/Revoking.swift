@@ -42,7 +42,7 @@ final class AccessReview: ShardPart {
             case .subscriber:
                 let subscriber = stream.asSubscriber
                 try authorization.expectSubscribe(
-                    to: subscriber.mirror.name, subscriber.options, of: principal, at: stream.connection.peer)
+                    to: subscriber.view.name, subscriber.options, of: principal, at: stream.connection.peer)
             case .publisher:
                 try authorization.expect(
                     .publish, stream.asPublisher.name, of: principal, at: stream.connection.peer

@@ -46,7 +46,7 @@ final class AuditLog: ShardPart {
     private func fields(of subscriber: Subscriber) -> [LogField] {
         let connection = subscriber.connection
         var fields: [LogField] = [
-            ("subscription", subscriber.id), ("topic", subscriber.mirror.name), ("connection", text(connection.id)),
+            ("subscription", subscriber.id), ("topic", subscriber.view.name), ("connection", text(connection.id)),
             ("peer", connection.peer),
         ]
         if let user = subscriber.principal.user { fields.append(("user", user)) }

@@ -295,7 +295,7 @@ extension SubscriptionFigures {
         let credit = subscriber.credit
         let (lag, age) = subscriber.lag(now: now)
         self.init(
-            id: subscriber.id, topic: subscriber.mirror.name, connection: connection,
+            id: subscriber.id, topic: subscriber.view.name, connection: connection,
             peer: subscriber.connection.peer, user: subscriber.principal.user, stream: subscriber.stream,
             policy: subscriber.options.overflow,
             buffer: subscriber.options.buffer, requested: credit.isUnbounded ? nil : credit.requested,
@@ -313,7 +313,7 @@ extension Subscriber {
     /// How many messages a topic is ahead of a subscription, and the age of the oldest of them.
     func lag(now: Instant) -> (messages: Int, age: UInt64) {
         guard hasJoined else { return (0, 0) }
-        let view = mirror
+        let view = view
         let first = cursor.cursor
         let next = view.isStored ? first : Swift.max(first, view.log.head)
         guard next < view.end, cursor.waiting > 0 else { return (0, 0) }

@@ -209,15 +209,15 @@ package final class Inspector: ShardPart {
     private func figures(of subscriber: Subscriber) -> Inspection.Subscription {
         let credit = subscriber.credit
         return Inspection.Subscription(
-            hasJoined: subscriber.hasJoined, epoch: subscriber.mirror.epoch,
+            hasJoined: subscriber.hasJoined, epoch: subscriber.view.epoch,
             joined: subscriber.known { $0.joined.value } ?? 0, waiting: subscriber.known { $0.waitingMessages } ?? [],
             limit: subscriber.known { $0.limit } ?? 0, requested: credit.requested,
             outstanding: credit.outstanding, isUnbounded: credit.isUnbounded,
             delivered: subscriber.known { $0.delivered } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             droppedSinceDelivery: subscriber.known { $0.droppedSinceDelivery } ?? 0,
-            viewEnd: subscriber.known { $0.told.value } ?? subscriber.mirror.log.end.value,
-            viewHead: subscriber.mirror.log.head.value,
-            viewLost: subscriber.mirror.lost.value, sharesLog: subscriber.mirror.sharesLog,
+            viewEnd: subscriber.known { $0.told.value } ?? subscriber.view.log.end.value,
+            viewHead: subscriber.view.log.head.value,
+            viewLost: subscriber.view.lost.value, sharesLog: subscriber.view.sharesLog,
             isHeldUp: subscriber.awaitsForm || subscriber.awaitsHistory || subscriber.isHeldUp)
     }
 

@@ -63,10 +63,10 @@ extension Inspector {
             tally.add(topic.log.allPieces, isOwn: TopicName.isSystem(topic.name))
             tally.add(parked: topic.publishers.parked.memory)
         }
-        for mirror in views.named { tally.add(mirror.log.allPieces) }
-        for mirror in views.attached {
-            tally.add(mirror.log.allPieces)
-            mirror.entries.forEachRun { tally.add($0) }
+        for view in views.named { tally.add(view.log.allPieces) }
+        for view in views.attached {
+            tally.add(view.log.allPieces)
+            view.entries.forEachRun { tally.add($0) }
         }
         for memory in rateLimiter.waitingMemory { tally.add(parked: memory) }
         tally.add(mail: forwarding.bytes + reports.charged)
@@ -88,12 +88,12 @@ extension Inspector {
         tally.add(kept: (connection.output.kept?.store.capacity ?? 0) + connection.output.segmentMemory)
         connection.output.forEachOwner { tally.add($0) }
         // Their views may be gone.
-        connection.waiters.forEachHungry { tally.add($0.mirror.log.allPieces) }
+        connection.waiters.forEachHungry { tally.add($0.view.log.allPieces) }
         _ = connection.forEachShared { region, _ in tally.add(region) }
     }
 }
 
-extension Mail {
+extension ShardMessage {
     /// Adds the parts of logs that it brings.
     package func add(to tally: inout MemoryTally) {
         switch content {

@@ -159,7 +159,7 @@ extension Rank {
     init(_ subscriber: Subscriber, behind: UInt64, by order: Survey.Order) {
         let credit = subscriber.credit
         self.init(
-            order, id: subscriber.id, topic: subscriber.mirror.name, behind: behind,
+            order, id: subscriber.id, topic: subscriber.view.name, behind: behind,
             waiting: subscriber.known { $0.waiting } ?? 0, dropped: subscriber.known { $0.dropped } ?? 0,
             credit: credit.isUnbounded ? nil : credit.outstanding)
     }

@@ -52,10 +52,10 @@ final class Events: ShardPart {
     }
 
     func event(_ name: String, subscriber: Subscriber, reason: String? = nil) {
-        guard !TopicName.isSystem(subscriber.mirror.name) else { return }
+        guard !TopicName.isSystem(subscriber.view.name) else { return }
         var object = eventObject(name)
         object.add("subscription", subscriber.id)
-        object.add("topic", subscriber.mirror.name)
+        object.add("topic", subscriber.view.name)
         object.add("connection", text(subscriber.connection.id))
         object.add("policy", subscriber.options.overflow.name)
         if subscriber.hasJoined {

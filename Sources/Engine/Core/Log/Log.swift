@@ -41,12 +41,12 @@ final class Log {
     }
 
     /// A view's log begins with what the topic's owner has.
-    func begin(_ view: TopicView) {
+    func begin(_ snapshot: TopicSnapshot) {
         assert(pieces.isEmpty && !isOwner)
-        head = view.head
-        end = view.end
-        charged = view.charged
-        pieces = view.pieces
+        head = snapshot.head
+        end = snapshot.end
+        charged = snapshot.charged
+        pieces = snapshot.pieces
     }
 
     /// Gives up all messages: nobody looks at this log, or this view of it, any more.

@@ -28,7 +28,7 @@ final class PublisherNotices: ShardPart {
         } else {
             if case .refused = notice { intake.remove(key) }
             if case .finished = notice { intake.remove(key) }
-            effects.lateMail[key.shard].append(Mail(content: .notice(key, notice)))
+            effects.lateMail[key.shard].append(ShardMessage(content: .notice(key, notice)))
         }
     }
 

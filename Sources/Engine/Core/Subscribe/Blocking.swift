@@ -74,7 +74,7 @@ final class Blocking: ShardPart {
     /// Whether publishers must wait for a `block` subscription that waits for the messages from `floor` on: it holds as
     /// many as it may, or the topic has no bytes left for one more.
     private func isFull(_ subscriber: Subscriber, from floor: SequenceNumber) -> Bool {
-        let view = subscriber.mirror
+        let view = subscriber.view
         guard floor < view.end else { return false }
         if view.end - floor >= subscriber.options.buffer { return true }
         let most = view.byteLimit - view.typical

@@ -43,10 +43,10 @@ final class Delivery: ShardPart {
         countLosses(of: subscriber)
         guard subscriber.cursor.waiting > 0 else {
             if subscriber.behindSince != nil { subscriber.behindSince = nil }
-            return subscriber.mirror.noteMove(of: subscriber, oldest: MinimumTree.none)
+            return subscriber.view.noteMove(of: subscriber, oldest: MinimumTree.none)
         }
         if subscriber.behindSince == nil { subscriber.behindSince = now.monotonic }
-        subscriber.mirror.noteMove(of: subscriber, oldest: subscriber.cursor.cursor.value)
+        subscriber.view.noteMove(of: subscriber, oldest: subscriber.cursor.cursor.value)
     }
 
     /// Messages wait for a `block` subscription, or did.
@@ -58,7 +58,7 @@ final class Delivery: ShardPart {
         let dropped = subscriber.cursor.dropped
         guard dropped != subscriber.countedDropped else { return }
         counters.dropped[subscriber.options.overflow] &+= dropped &- subscriber.countedDropped
-        subscriber.mirror.dropped.add(dropped &- subscriber.countedDropped, under: subscriber.options.overflow)
+        subscriber.view.dropped.add(dropped &- subscriber.countedDropped, under: subscriber.options.overflow)
         subscriber.countedDropped = dropped
         if subscriber.options.overflow != .latest { counters.lastDrop = moment.monotonic }
     }

@@ -19,7 +19,7 @@ struct HistoryReads {
 
     /// What to ask for next; nil where enough is under way, or nobody waits. Those who need nothing any more, or have
     /// it by now, are handed to `ready`.
-    mutating func next(_ view: Mirror, ready: (Subscriber) -> Void) -> HistoryRequest? {
+    mutating func next(_ view: TopicView, ready: (Subscriber) -> Void) -> HistoryRequest? {
         while let subscriber = waiting.first {
             let range = subscriber.isMember ? subscriber.cursor.deliverable(subscriber.credit.available) : nil
             guard let range, !range.isEmpty, !view.log.holds(range.lower) else {
@@ -79,11 +79,11 @@ final class HistoryReading: ShardPart {
     /// A subscription's next message is in the store: it is delivered to when that has been brought.
     func askForHistory(_ subscriber: Subscriber) {
         subscriber.lacksHistory = false
-        subscriber.mirror.reads.append(subscriber)
-        askForHistory(subscriber.mirror)
+        subscriber.view.reads.append(subscriber)
+        askForHistory(subscriber.view)
     }
 
-    private func askForHistory(_ view: Mirror) {
+    private func askForHistory(_ view: TopicView) {
         // Where memory is short one piece at a time is brought to this shard; the others wait for a tick.
         while views.readsUnderWay == 0 || memory.used <= memory.limit {
             guard let request = view.reads.next(view, ready: { work.makeLater(for: $0) }) else { return }

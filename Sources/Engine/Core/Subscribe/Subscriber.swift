@@ -7,7 +7,7 @@ final class Subscriber: BoundStream, Timed {
     /// Unique in this broker; told by `$SYS.subscriptions`.
     let id: UInt64
     let options: SubscribeOptions
-    let mirror: Mirror
+    let view: TopicView
     /// What was asked for and not yet received: an account that the cursor does not know of.
     private(set) var credit: Credit
     /// The view is there, and the subscriber has its place in it.
@@ -19,7 +19,7 @@ final class Subscriber: BoundStream, Timed {
         unsafeMutableAddress { cursorPlace }
     }
     private let cursorPlace = UnsafeMutablePointer<Subscription>.allocate(capacity: 1)
-    /// Its place in `mirror.members`, or before it has joined in `mirror.waiting`.
+    /// Its place in `view.members`, or before it has joined in `view.waiting`.
     var member = 0
     /// Its place among the `block` subscriptions of its view; -1 for those of other policies.
     var blocker = -1
@@ -49,19 +49,19 @@ final class Subscriber: BoundStream, Timed {
     var timerPlace = -1
 
     init(
-        id: UInt64, options: SubscribeOptions, mirror: Mirror, credit: Credit, connection: Connection, stream: UInt32,
+        id: UInt64, options: SubscribeOptions, view: TopicView, credit: Credit, connection: Connection, stream: UInt32,
         handle: Handle, now: UInt64
     ) {
         askedAt = now
         self.id = id
         self.options = options
-        self.mirror = mirror
+        self.view = view
         self.credit = credit
         super.init(kind: .subscriber, connection: connection, stream: stream, handle: handle)
     }
 
     /// It asked to go on in another life of its topic than this one.
-    var isOfOtherEpoch: Bool { options.epoch.map { $0 != mirror.epoch } ?? false }
+    var isOfOtherEpoch: Bool { options.epoch.map { $0 != view.epoch } ?? false }
 
     /// It asked to go on where its topic never was – in another epoch, or beyond the next message – and no message has
     /// come yet to tell so.
@@ -83,7 +83,7 @@ final class Subscriber: BoundStream, Timed {
     /// What `read` finds in `cursor`; nil before there is one.
     func known<Figure>(_ read: (borrowing Subscription) -> Figure) -> Figure? { hasJoined ? read(cursor) : nil }
 
-    private var log: Log { mirror.log }
+    private var log: Log { view.log }
 
     /// The messages to hand over next, as far as its credit reaches; nil if there are none, or a store has the first.
     /// What its view's log has given up of them, and no store has, is lost.
@@ -92,18 +92,18 @@ final class Subscriber: BoundStream, Timed {
         while true {
             let range = cursor.deliverable(credit.available)
             guard !range.isEmpty else { return nil }
-            if range.lower >= mirror.log.head { return range }
-            if mirror.isStored {
-                if mirror.log.holds(range.lower) { return range }
+            if range.lower >= view.log.head { return range }
+            if view.isStored {
+                if view.log.holds(range.lower) { return range }
                 lacksHistory = true
                 return nil
             }
-            cursor.evict(before: mirror.log.head)
+            cursor.evict(before: view.log.head)
         }
     }
 
     /// It has joined, and has not left.
-    var isMember: Bool { hasJoined && member < mirror.members.count && mirror.members[member] === self }
+    var isMember: Bool { hasJoined && member < view.members.count && view.members[member] === self }
 
     /// Gives it its place, once.
     func join(at cursor: consuming Subscription) {

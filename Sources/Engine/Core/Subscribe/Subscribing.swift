@@ -55,9 +55,9 @@ final class Subscribing: ShardPart {
         }
         let meter = users.meter(connection, stream)
         try subscriptions.take(for: meter?.account)
-        let mirror: Mirror
+        let view: TopicView
         do throws(Refusal) {
-            mirror = try self.mirror(of: name, on: connection, for: meter?.account, now: now)
+            view = try self.view(of: name, on: connection, for: meter?.account, now: now)
         } catch {
             subscriptions.giveBack(for: meter?.account)
             throw error
@@ -65,14 +65,14 @@ final class Subscribing: ShardPart {
         let id = subscriptions.nextNumber()
         let bound = streams.insert { handle in
             Subscriber(
-                id: id, options: options, mirror: mirror, credit: credit, connection: connection, stream: stream,
+                id: id, options: options, view: view, credit: credit, connection: connection, stream: stream,
                 handle: handle, now: now.monotonic)
         }
         let subscriber = bound.asSubscriber
         connection.attach(subscriber)
         subscriptions.insert(subscriber)
         work.spent += Work.subscribing
-        if mirror.isAttached { join(subscriber, now: now) } else { mirror.addWaiting(subscriber) }
+        if view.isAttached { join(subscriber, now: now) } else { view.addWaiting(subscriber) }
     }
 
     func request(_ n: UInt32, of subscriber: Subscriber, now: Instant) {
@@ -88,54 +88,54 @@ final class Subscribing: ShardPart {
 
     /// Gives a subscriber its place in the topic and its first messages.
     func join(_ subscriber: Subscriber, now: Instant) {
-        let mirror = subscriber.mirror
+        let view = subscriber.view
         let options = subscriber.options
         let isOtherEpoch = subscriber.isOfOtherEpoch
         let start = isOtherEpoch ? .all : options.start
-        let window = window(of: mirror)
+        let window = window(of: view)
         let cursor = Subscription(
             start: start, window: window, buffer: options.buffer, overflow: options.overflow)
         if options.gapFails, isOtherEpoch || cursor.gapAtStart {
-            ends.fail(subscriber, Refusal(.gap, Subscribing.gap(options, mirror, window, isOtherEpoch: isOtherEpoch)))
+            ends.fail(subscriber, Refusal(.gap, Subscribing.gap(options, view, window, isOtherEpoch: isOtherEpoch)))
             return
         }
         subscriber.join(at: cursor)
-        mirror.add(subscriber)
-        mirror.tellEnd(to: subscriber)
+        view.add(subscriber)
+        view.tellEnd(to: subscriber)
         responses.sayJoined(to: subscriber)
         events.event("subscribed", subscriber: subscriber)
         delivery.deliver(subscriber, now: now)
     }
 
     private static func gap(
-        _ options: SubscribeOptions, _ mirror: Mirror, _ window: SequenceRange,
+        _ options: SubscribeOptions, _ view: TopicView, _ window: SequenceRange,
         isOtherEpoch: Bool
     ) -> String {
         if isOtherEpoch {
-            return "gap: the topic '\(mirror.name)' began anew with epoch \(mirror.epoch), so the messages asked for "
+            return "gap: the topic '\(view.name)' began anew with epoch \(view.epoch), so the messages asked for "
                 + "are gone; it retains \(window.lower) to \(window.upper) (exclusive)."
         }
         guard case .from(let sequence) = options.start else { return "gap" }
-        return "gap: the topic '\(mirror.name)' retains the messages from \(window.lower) to \(window.upper) "
+        return "gap: the topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
             + "(exclusive), and \(sequence) was asked for."
     }
 
     /// As a failure tells it.
     private static func gap(_ subscriber: Subscriber) -> String {
         if subscriber.isOfOtherEpoch {
-            return " (the topic began anew with epoch \(subscriber.mirror.epoch), so what was asked for is gone)"
+            return " (the topic began anew with epoch \(subscriber.view.epoch), so what was asked for is gone)"
         }
         return " (the message that was asked for was not there yet)"
     }
 
     /// What is replayed to who joins.
-    private func window(of mirror: Mirror) -> SequenceRange {
-        if mirror.sharesLog, let topic = topics[epoch: mirror.epoch] {
+    private func window(of view: TopicView) -> SequenceRange {
+        if view.sharesLog, let topic = topics[epoch: view.epoch] {
             return SequenceRange(lower: topic.retained, upper: topic.committed)
         }
-        let end = mirror.log.end
-        if mirror.isStored { return SequenceRange(lower: Swift.min(mirror.retained, end), upper: end) }
-        return SequenceRange(lower: Swift.min(Swift.max(mirror.retained, mirror.log.head), end), upper: end)
+        let end = view.log.end
+        if view.isStored { return SequenceRange(lower: Swift.min(view.retained, end), upper: end) }
+        return SequenceRange(lower: Swift.min(Swift.max(view.retained, view.log.head), end), upper: end)
     }
 
     // Its end
@@ -153,7 +153,7 @@ final class Subscribing: ShardPart {
             ends.drop(subscriber)
         case .topicFailed:
             var reason = "unknown"
-            if case .failed(let text) = subscriber.mirror.state { reason = text }
+            if case .failed(let text) = subscriber.view.state { reason = text }
             ends.fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
         case .overflow(let cause):
             if cause == .blockedTooLong {
@@ -163,7 +163,7 @@ final class Subscribing: ShardPart {
             let text =
                 switch cause {
                 case .buffer: "the buffer of \(counted(subscriber.options.buffer, "message")) was full"
-                case .bytes: "bytes: the topic's log reached its limit of \(subscriber.mirror.byteLimit) bytes"
+                case .bytes: "bytes: the topic's log reached its limit of \(subscriber.view.byteLimit) bytes"
                 case .blockedTooLong:
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
                 }
@@ -177,82 +177,82 @@ final class Subscribing: ShardPart {
         work.spent += Work.ending
         if subscriber.isHungry { subscriber.connection.leave(hungry: subscriber) }
         subscriptions.remove(subscriber)
-        let mirror = subscriber.mirror
+        let view = subscriber.view
         if subscriber.hasJoined { events.event("unsubscribed", subscriber: subscriber, reason: subscriber.end) }
-        mirror.remove(subscriber)
-        if mirror.isEmpty { mirror.markDirty() }
+        view.remove(subscriber)
+        if view.isEmpty { view.markDirty() }
     }
 
     // Views
 
     /// The shard's view of a topic, which is asked for if there is none.
-    private func mirror(
+    private func view(
         of name: String, on connection: Connection, for account: Account?, now: Instant
-    ) throws(Refusal) -> Mirror {
+    ) throws(Refusal) -> TopicView {
         if let view = views[name] { return view }
         let owner = owner(of: name)
         guard owner == index else {
-            let mirror = Mirror(name: name, owner: owner, views: views)
-            views.insert(mirror)
+            let view = TopicView(name: name, owner: owner, views: views)
+            views.insert(view)
             // To subscribe and cancel again and again is to be no more work for the owner than it can deal with.
             reading.forward(MessageBatch.envelope, of: connection)
             send(.attach(name: name, shard: index, account, connection.id), to: owner)
-            return mirror
+            return view
         }
         let topic = try ownership.topic(named: name, for: account, now: now)
-        let mirror = Mirror(name: name, owner: owner, views: views, log: topic.log, end: topic.committed)
-        mirror.epoch = topic.epoch
-        mirror.state = topic.visibleState
-        mirror.lost = topic.window.lost
-        mirror.isStored = topic.isStored
-        mirror.typical = topic.publishers.room.typical
-        mirror.isAttached = true
-        views.insert(mirror)
+        let view = TopicView(name: name, owner: owner, views: views, log: topic.log, end: topic.committed)
+        view.epoch = topic.epoch
+        view.state = topic.visibleState
+        view.lost = topic.window.lost
+        view.isStored = topic.isStored
+        view.typical = topic.publishers.room.typical
+        view.isAttached = true
+        views.insert(view)
         topic.link(index)
-        return mirror
+        return view
     }
 
     /// The owner answered with the topic's log.
-    func attached(_ name: String, _ view: TopicView, now: Instant) {
-        guard let mirror = views[name], !mirror.isAttached else {
-            send(.detach(epoch: view.epoch, shard: index, MirrorPast()), to: owner(of: name))
+    func attached(_ name: String, _ snapshot: TopicSnapshot, now: Instant) {
+        guard let view = views[name], !view.isAttached else {
+            send(.detach(epoch: snapshot.epoch, shard: index, ViewTotals()), to: owner(of: name))
             return
         }
-        mirror.epoch = view.epoch
-        mirror.state = view.state
-        mirror.retained = view.retained
-        mirror.lost = view.lost
-        mirror.isStored = view.isStored
-        mirror.typical = view.typical
-        views.attach(mirror)
-        for subscriber in mirror.attach(view) { join(subscriber, now: now) }
-        mirror.markDirty()
+        view.epoch = snapshot.epoch
+        view.state = snapshot.state
+        view.retained = snapshot.retained
+        view.lost = snapshot.lost
+        view.isStored = snapshot.isStored
+        view.typical = snapshot.typical
+        views.attach(view)
+        for subscriber in view.attach(snapshot) { join(subscriber, now: now) }
+        view.markDirty()
     }
 
     func attachRefused(_ name: String, _ refusal: Refusal) {
-        guard let mirror = views[name] else { return }
-        views.removeName(of: mirror)
-        for subscriber in mirror.refused() { ends.fail(subscriber, refusal) }
+        guard let view = views[name] else { return }
+        views.removeName(of: view)
+        for subscriber in view.refused() { ends.fail(subscriber, refusal) }
     }
 
     /// Tells the owner how far the view is, or that nobody here looks at it any more.
-    func report(_ mirror: Mirror, now: Instant) {
-        guard mirror.isEmpty else {
-            guard let progress = mirror.progress() else { return }
-            if mirror.owner == index {
-                topics[epoch: mirror.epoch]?.heard(progress, from: index, now: now)
+    func report(_ view: TopicView, now: Instant) {
+        guard view.isEmpty else {
+            guard let progress = view.progress() else { return }
+            if view.owner == index {
+                topics[epoch: view.epoch]?.heard(progress, from: index, now: now)
             } else {
-                mirror.report(progress)
+                view.report(progress)
             }
             return
         }
-        guard views.remove(mirror) else { return }
-        mirror.release()
-        let past = MirrorPast(dropped: mirror.dropped, delivered: mirror.delivered)
-        if mirror.owner == index {
-            ownership.unlink(mirror.epoch, index, past, now: now)
+        guard views.remove(view) else { return }
+        view.release()
+        let past = ViewTotals(dropped: view.dropped, delivered: view.delivered)
+        if view.owner == index {
+            ownership.unlink(view.epoch, index, past, now: now)
         } else {
-            send(.detach(epoch: mirror.epoch, shard: index, past), to: mirror.owner)
+            send(.detach(epoch: view.epoch, shard: index, past), to: view.owner)
         }
     }
 

@@ -15,7 +15,7 @@ final class ViewNeeds {
     /// of these.
     private let buffers = MinimumTree()
     /// What the owner was told last; it is told again when that differs.
-    private var told: MirrorProgress?
+    private var told: ViewProgress?
 
     /// A subscription has its place among the members, the last one.
     func add(_ subscriber: Subscriber) {
@@ -84,11 +84,11 @@ final class ViewNeeds {
     /// - Parameter seen: up to where all members have been brought.
     func progress(
         seen: SequenceNumber, members: Int, dropped: DropCounts, delivered: UInt64
-    ) -> MirrorProgress {
+    ) -> ViewProgress {
         let isAnyInStep = buffers.minimum != MinimumTree.none
         let horizon = isAnyInStep ? seen.value + buffers.minimum : MinimumTree.none
         let floor = isAnyInStep ? seen.value : MinimumTree.none
-        return MirrorProgress(
+        return ViewProgress(
             seen: seen, needed: Swift.min(seen, SequenceNumber(oldest.minimum)),
             horizon: sequence(Swift.min(horizon, horizons.minimum)), floor: sequence(Swift.min(floor, floors.minimum)),
             subscriptions: members, dropped: dropped, delivered: delivered)
@@ -97,7 +97,7 @@ final class ViewNeeds {
     private func sequence(_ key: UInt64) -> SequenceNumber? { key == MinimumTree.none ? nil : SequenceNumber(key) }
 
     /// Returns false if the owner knows that.
-    func tell(_ progress: MirrorProgress) -> Bool {
+    func tell(_ progress: ViewProgress) -> Bool {
         guard progress != told else { return false }
         told = progress
         return true

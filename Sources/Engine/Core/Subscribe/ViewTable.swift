@@ -20,11 +20,11 @@ final class ViewTable: ShardPart {
         super.init(context)
     }
 
-    private var byName = PartitionedDictionary<String, Mirror>()
-    private var byEpoch = PartitionedDictionary<UInt64, Mirror>()
-    private var dirty: [Mirror] = []
+    private var byName = PartitionedDictionary<String, TopicView>()
+    private var byEpoch = PartitionedDictionary<UInt64, TopicView>()
+    private var dirty: [TopicView] = []
     /// Members of a view that are brought a message before others have their turn; a simulation has few.
-    var slice = Mirror.slice
+    var slice = TopicView.slice
     /// Pieces of history that the store was asked for and has not brought.
     var readsUnderWay = 0
 
@@ -32,33 +32,33 @@ final class ViewTable: ShardPart {
     var count: Int { byName.count + byEpoch.count }
     var namedCount: Int { byName.count }
     /// Those that can be joined.
-    var named: some Sequence<Mirror> { byName.values }
+    var named: some Sequence<TopicView> { byName.values }
     /// Those whose owner has answered.
-    var attached: some Sequence<Mirror> { byEpoch.values }
+    var attached: some Sequence<TopicView> { byEpoch.values }
 
-    subscript(name: String) -> Mirror? { byName[name] }
-    subscript(epoch epoch: UInt64) -> Mirror? { byEpoch[epoch] }
+    subscript(name: String) -> TopicView? { byName[name] }
+    subscript(epoch epoch: UInt64) -> TopicView? { byEpoch[epoch] }
 
     /// A view that waits for its owner, or is attached already.
-    func insert(_ view: Mirror) {
+    func insert(_ view: TopicView) {
         assert(byName[view.name] == nil)
         byName[view.name] = view
         if view.isAttached { attach(view) }
     }
 
     /// The owner has answered: the view has its epoch.
-    func attach(_ view: Mirror) {
+    func attach(_ view: TopicView) {
         assert(view.epoch != 0 && byEpoch[view.epoch] == nil)
         byEpoch[view.epoch] = view
     }
 
     /// Later subscriptions to the view's name get a new one.
-    func removeName(of view: Mirror) {
+    func removeName(of view: TopicView) {
         if byName[view.name] === view { byName[view.name] = nil }
     }
 
     /// Returns whether it was attached.
-    func remove(_ view: Mirror) -> Bool {
+    func remove(_ view: TopicView) -> Bool {
         removeName(of: view)
         guard byEpoch[view.epoch] === view else { return false }
         byEpoch[view.epoch] = nil
@@ -78,11 +78,11 @@ final class ViewTable: ShardPart {
     var hasDirty: Bool { !dirty.isEmpty }
 
     /// What its owner has to know may have changed.
-    func markDirty(_ view: Mirror) {
+    func markDirty(_ view: TopicView) {
         guard !view.isDirty, view.isAttached else { return }
         view.isDirty = true
         dirty.append(view)
     }
 
-    func nextDirty() -> Mirror? { dirty.popLast() }
+    func nextDirty() -> TopicView? { dirty.popLast() }
 }

@@ -20,7 +20,7 @@ final class MemoryRelief {
     /// Where it goes on with topics.
     private var topicPlace = 0
     /// Views with messages in other forms, which can be made again, and where it goes on with them.
-    private(set) var viewsWithForms: [Mirror] = []
+    private(set) var viewsWithForms: [TopicView] = []
     private var viewPlace = 0
 
     init(context: ShardContext, topics: TopicTable) {
@@ -149,14 +149,14 @@ final class MemoryRelief {
     // Views with messages in other forms
 
     /// Has forms of a view given up when memory is short.
-    func add(_ view: Mirror) {
+    func add(_ view: TopicView) {
         assert(view.formsPlace < 0)
         view.formsPlace = viewsWithForms.count
         viewsWithForms.append(view)
     }
 
     /// A view has no forms any more.
-    func remove(_ view: Mirror) {
+    func remove(_ view: TopicView) {
         let last = viewsWithForms.removeLast()
         if last !== view {
             viewsWithForms[view.formsPlace] = last

@@ -69,7 +69,7 @@ final class TopicOwnership: ShardPart {
             send(
                 .attached(
                     name: name,
-                    TopicView(
+                    TopicSnapshot(
                         epoch: topic.epoch, state: topic.visibleState, head: topic.log.head, end: topic.committed,
                         charged: topic.log.charged(before: topic.committed),
                         pieces: topic.log.pieces(from: topic.log.head, upTo: topic.committed),
@@ -80,7 +80,7 @@ final class TopicOwnership: ShardPart {
         }
     }
 
-    func unlink(_ epoch: UInt64, _ shard: Int, _ past: MirrorPast, now: Instant) {
+    func unlink(_ epoch: UInt64, _ shard: Int, _ past: ViewTotals, now: Instant) {
         guard let topic = topics[epoch: epoch] else { return }
         topic.unlink(shard, past, now: now)
         forgetIfUnused(topic)
@@ -89,19 +89,19 @@ final class TopicOwnership: ShardPart {
     /// Moves a view on, here or on another shard.
     func tellView(_ shard: Int, topic: Topic, advance: LogAdvance, now: Instant) {
         if shard == index {
-            guard let mirror = views[epoch: topic.epoch] else { return }
-            mirror.advance(advance, now: now)
+            guard let view = views[epoch: topic.epoch] else { return }
+            view.advance(advance, now: now)
             // At once, so that what the view needs is known before the head of the log goes. A view that nobody looks
             // at any more is unlinked later: the topic is going over its views now.
-            if !mirror.isEmpty, let progress = mirror.progress() { topic.heard(progress, from: index, now: now) }
+            if !view.isEmpty, let progress = view.progress() { topic.heard(progress, from: index, now: now) }
         } else {
             send(.advance(epoch: topic.epoch, advance), to: shard)
         }
     }
 
     func tellOwnView(topic: Topic, lostBefore sequence: SequenceNumber, now: Instant) {
-        guard let mirror = views[epoch: topic.epoch], mirror.sharesLog else { return }
-        mirror.lose(before: sequence, now: now)
+        guard let view = views[epoch: topic.epoch], view.sharesLog else { return }
+        view.lose(before: sequence, now: now)
     }
 
     /// Ends a topic for good: its name is free for a new one at once.

@@ -202,7 +202,7 @@ final class Topic: Timed {
         usage.noteSubscription()
     }
 
-    func unlink(_ shard: Int, _ past: MirrorPast, now: Instant) {
+    func unlink(_ shard: Int, _ past: ViewTotals, now: Instant) {
         guard views.unlink(shard, past) else { return }
         updateRoom()
         markDirty()
@@ -210,7 +210,7 @@ final class Topic: Timed {
     }
 
     /// Views that were linked to this topic report how far they are.
-    func heard(_ progress: MirrorProgress, from shard: Int, now: Instant) {
+    func heard(_ progress: ViewProgress, from shard: Int, now: Instant) {
         guard views.note(progress, of: shard) else { return }
         updateRoom()
         markDirty()
@@ -224,7 +224,7 @@ final class Topic: Timed {
     private func advanceViews(now: Instant) {
         for index in views.links.indices {
             let link = views.links[index]
-            let isFar = link.told > link.progress.seen && log.bytes(from: link.progress.seen) > MirrorLink.ahead
+            let isFar = link.told > link.progress.seen && log.bytes(from: link.progress.seen) > ViewLink.ahead
             guard link.told < committed || (!link.isEnded && isOver), !isFar else { continue }
             advanceView(at: index, now: now)
         }

@@ -208,8 +208,8 @@ final class TopicPublishers {
             return reject(
                 channel,
                 .rejected(
-                    "The channel drove the topic past twice its limit of \(room.byteLimit) bytes; send smaller messages."
-                ))
+                    "The channel drove the topic past twice its limit of \(room.byteLimit) bytes; "
+                        + "send smaller messages."))
         }
         credits.spend(1, of: channel, in: &room)
         room.observe(charge: charge)
@@ -307,7 +307,7 @@ final class TopicPublishers {
     /// Publishers that wait for room: channels without credit while there is none, and publishes that are parked.
     var blockedCount: Int { freeRoom <= 0 ? credits.line.starvedCount + parked.count : parked.count }
 
-    /// Reservations end, parked publishes give up. Returns how many channels and publishes it looked at, at most `most`.
+    /// Reservations end, parked publishes give up. Returns how many of them it looked at, at most `most`.
     func tick(most: Int, now: Instant) -> Int {
         var visited = 0
         while visited < most, credits.endReservation(in: &room, now: now.monotonic) {

@@ -3,13 +3,13 @@
 import Replay
 
 /// A shard that has subscriptions to a topic, as the owner knows it.
-struct MirrorLink {
+struct ViewLink {
     /// Bytes of messages that a view is sent ahead of what it has reported to have seen. A shard that lags further
     /// is sent the rest later, at once.
     static let ahead = 1 << 20
 
     let shard: Int
-    fileprivate(set) var progress: MirrorProgress
+    fileprivate(set) var progress: ViewProgress
     /// Up to where the view has been told.
     fileprivate(set) var told: SequenceNumber
     /// It has been told of the topic's end.
@@ -17,7 +17,7 @@ struct MirrorLink {
 }
 
 struct TopicViews {
-    private(set) var links: [MirrorLink] = []
+    private(set) var links: [ViewLink] = []
     /// What subscriptions lost that have ended, and those of shards that are no longer linked.
     private var pastDropped = DropCounts()
     /// Delivered by shards that are no longer linked.
@@ -42,13 +42,13 @@ struct TopicViews {
 
     mutating func link(_ shard: Int, seen: SequenceNumber, needed: SequenceNumber, isEnded: Bool) {
         assert(index(of: shard) == nil)
-        let progress = MirrorProgress(
+        let progress = ViewProgress(
             seen: seen, needed: needed, horizon: nil, floor: nil, subscriptions: 1, dropped: DropCounts(), delivered: 0)
-        links.append(MirrorLink(shard: shard, progress: progress, told: seen, isEnded: isEnded))
+        links.append(ViewLink(shard: shard, progress: progress, told: seen, isEnded: isEnded))
     }
 
     /// Returns false if that shard is not linked.
-    mutating func unlink(_ shard: Int, _ past: MirrorPast) -> Bool {
+    mutating func unlink(_ shard: Int, _ past: ViewTotals) -> Bool {
         guard let index = index(of: shard) else { return false }
         pastDropped.add(past.dropped)
         pastDelivered &+= past.delivered
@@ -57,7 +57,7 @@ struct TopicViews {
     }
 
     /// A view reports its progress. Returns false if its shard is not linked.
-    mutating func note(_ progress: MirrorProgress, of shard: Int) -> Bool {
+    mutating func note(_ progress: ViewProgress, of shard: Int) -> Bool {
         guard let index = index(of: shard) else { return false }
         links[index].progress = progress
         return true
@@ -70,7 +70,7 @@ struct TopicViews {
     }
 
     /// A view is told of all messages before `end`. Returns its link as it was before.
-    mutating func advance(at index: Int, to end: SequenceNumber, isEnded: Bool) -> MirrorLink {
+    mutating func advance(at index: Int, to end: SequenceNumber, isEnded: Bool) -> ViewLink {
         assert(end >= links[index].told)
         defer {
             links[index].told = end

@@ -12,7 +12,7 @@ final class Broker {
     let quotas = Quotas()
     var now = Instant(monotonic: 1_000_000_000, wall: 1_700_000_000_000_000_000)
     private enum Letter {
-        case mail([Mail])
+        case mail([ShardMessage])
         case socket(Wire, Handover)
     }
 
@@ -80,14 +80,14 @@ final class Broker {
     }
 
     /// A client connects.
-    func open(on shard: Int, _ face: Face = .rsocket) -> Wire? {
+    func open(on shard: Int, _ wireProtocol: WireProtocol = .rsocket) -> Wire? {
         opened += 1
         let peer = "127.0.0.1:\(1000 + opened)"
         // The engine may give out the place of a connection that it has just closed.
         carryOut(shard)
         let place = shards[shard]
-        guard let id = Heap.engine({ place.open(peer: peer, face: face, now: now) }) else { return nil }
-        let wire = Wire(shard: shard, id: id, isHTTP2: face == .http)
+        guard let id = Heap.engine({ place.open(peer: peer, wireProtocol: wireProtocol, now: now) }) else { return nil }
+        let wire = Wire(shard: shard, id: id, isHTTP2: wireProtocol == .http)
         wires[shard].append(wire)
         wiresByID[shard][id] = wire
         trace.add(.open, shard, Int(id.index))
@@ -142,7 +142,7 @@ final class Broker {
 
         func readSockets() { broker.serve(index, isPartial) }
         func carryOut() { broker.carryOut(index) }
-        func post(_ batch: [Mail], to shard: Int) { broker.inboxes[shard].append(.mail(batch)) }
+        func post(_ batch: [ShardMessage], to shard: Int) { broker.inboxes[shard].append(.mail(batch)) }
 
         func readInbox() {
             broker.hearStore(index, isPartial)
@@ -206,7 +206,7 @@ final class Broker {
         }
     }
 
-    private func takeMail(_ index: Int, _ batch: [Mail]) {
+    private func takeMail(_ index: Int, _ batch: [ShardMessage]) {
         trace.add(.mail, index, batch.count)
         if plan.splitsMail {
             for mail in batch {

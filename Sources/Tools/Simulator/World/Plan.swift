@@ -7,7 +7,7 @@ import Core
 public enum Feature: String, CaseIterable, Sendable {
     /// Several shards; mail between them.
     case shards
-    /// Mail that waits, and shards that have no turn for a while.
+    /// ShardMessage that waits, and shards that have no turn for a while.
     case lateMail = "late-mail"
     /// The three strengths of publishing.
     case fire, acknowledged, channels
@@ -53,7 +53,7 @@ struct Plan {
     private(set) var steps: Int
     let topics: [String]
     let policies: [String]
-    /// Mail is looked at one by one, so that nothing happens between two looks at a shard but one thing.
+    /// ShardMessage is looked at one by one, so that nothing happens between two looks at a shard but one thing.
     let splitsMail: Bool
     private(set) var buffers: [Int]
     /// Subscriptions that clients ask for, and connections that they open, at most so many at a time.

@@ -39,7 +39,9 @@ struct AcceptTests {
     @Test func severalLinesAreOneList() throws {
         let head = request(
             "GET", "/v1/topics/a/messages", [("accept", "text/html"), ("Accept", "application/x-ndjson")])
-        guard case .subscribe(let call) = try PlainFace().call(head) else { throw Problem(.invalid, "not a stream") }
+        guard case .subscribe(let call) = try PlainProtocol().call(head) else {
+            throw Problem(.invalid, "not a stream")
+        }
         #expect(call.format == .jsonLines)
     }
 }

@@ -16,7 +16,7 @@ struct AnswerTests {
     func problemsAreJSON(kind: Problem.Kind) throws {
         var problem = Problem(kind, "The \"topic\"\n\u{1}é is odd.")
         problem.instance = "/v1/topics/x/messages"
-        let answer = PlainFace().answer(problem, to: request("GET", "/"))
+        let answer = PlainProtocol().answer(problem, to: request("GET", "/"))
         #expect(answer.status == kind.status && (400...599).contains(answer.status))
         #expect(value(answer, "content-type") == "application/problem+json")
         let object = try json(answer.body)
@@ -42,34 +42,34 @@ struct AnswerTests {
 
     @Test func aMethodThatIsNotThereGetsThoseThatAre() throws {
         let head = request("DELETE", "/v1/topics/a/messages")
-        let answer = PlainFace().answer(try #require(refusal(head)), to: head)
+        let answer = PlainProtocol().answer(try #require(refusal(head)), to: head)
         #expect(answer.status == 405)
         #expect(value(answer, "allow") == "GET, HEAD, POST, OPTIONS")
     }
 
     @Test func streamsHaveTheirHead() {
         let id = SubscriptionID(high: 0, low: 1)
-        let answer = PlainFace().streamHead(.jsonLines, id: id, to: request("GET", "/"))
+        let answer = PlainProtocol().streamHead(.jsonLines, id: id, to: request("GET", "/"))
         #expect(
             answer.headers == [
                 PlainHeader("content-type", "application/x-ndjson"), PlainHeader("x-accel-buffering", "no"),
                 PlainHeader("vary", "accept"), PlainHeader("forebay-subscription", id.text),
                 PlainHeader("cache-control", "no-store"), PlainHeader("x-content-type-options", "nosniff"),
             ])
-        let head = PlainFace().streamHead(.eventStream, id: nil, to: request("HEAD", "/"))
+        let head = PlainProtocol().streamHead(.eventStream, id: nil, to: request("HEAD", "/"))
         #expect(head.omitsBody && value(head, "forebay-subscription") == nil)
         #expect(value(head, "content-type") == "text/event-stream")
     }
 
     @Test func publishesAreAnswered() throws {
-        let answer = PlainFace().answerPublished(sequence: 42, epoch: .max, origin: nil)
+        let answer = PlainProtocol().answerPublished(sequence: 42, epoch: .max, origin: nil)
         #expect(text(answer.body) == "{\"sequence\":42,\"epoch\":\"18446744073709551615\"}\n")
         #expect(answer.status == 200 && value(answer, "content-type") == "application/json")
-        #expect(PlainFace().answerEmpty(to: request("POST", "/")).status == 204)
+        #expect(PlainProtocol().answerEmpty(to: request("POST", "/")).status == 204)
     }
 
     @Test func withoutConfigurationOtherOriginsGetNothing() throws {
-        let face = PlainFace()
+        let face = PlainProtocol()
         let head = request("POST", "/v1/topics/a/messages", [("origin", page), ("host", "127.0.0.1:7691")])
         let problem = try #require(refusal(head))
         #expect(problem.kind == .foreignOrigin)
@@ -92,7 +92,7 @@ struct AnswerTests {
         "https://EXAMPLE.org", "", "http://", "https://example.org:443", "*",
     ])
     func unlistedOriginsAreNeverNamed(origin: String) throws {
-        let face = PlainFace(cors: CORSPolicy(.listed([page])))
+        let face = PlainProtocol(cors: CORSPolicy(.listed([page])))
         let head = request("GET", "/v1/topics/a/messages", [("host", "127.0.0.1:7691"), ("origin", origin)])
         let problem = try #require(refusal(head, by: face))
         let answers = [
@@ -108,7 +108,7 @@ struct AnswerTests {
     }
 
     @Test func listedOriginsAreNamed() throws {
-        let face = PlainFace(cors: CORSPolicy(.listed(["https://other.org", page])))
+        let face = PlainProtocol(cors: CORSPolicy(.listed(["https://other.org", page])))
         let head = request("GET", "/v1/topics/a/messages", [("origin", page)])
         #expect(refusal(head, by: face) == nil)
         let answer = face.streamHead(.eventStream, id: SubscriptionID(high: 0, low: 1), to: head)
@@ -121,7 +121,7 @@ struct AnswerTests {
     }
 
     @Test func preflightsAreAnswered() throws {
-        let face = PlainFace(cors: CORSPolicy(.listed([page])))
+        let face = PlainProtocol(cors: CORSPolicy(.listed([page])))
         let preflight = request(
             "OPTIONS", "/v1/topics/a/messages",
             [
@@ -142,7 +142,7 @@ struct AnswerTests {
     }
 
     @Test func everyOriginMayBeAllowed() throws {
-        let face = PlainFace(cors: CORSPolicy(.any))
+        let face = PlainProtocol(cors: CORSPolicy(.any))
         let head = request("GET", "/v1/topics/a/messages", [("origin", page)])
         #expect(refusal(head, by: face) == nil)
         let answer = face.answerEmpty(to: head)

@@ -132,6 +132,6 @@ struct EventStreamTests {
         #expect(try json(Array(source.events[1].data.utf8))["message"] as? String == "topic failed: \"no\nmore\"")
         // What it sends when it reconnects after that.
         let again = request("GET", "/v1/topics/t/messages?replay=5", [("last-event-id", source.lastEventID)])
-        #expect(try PlainFace().call(again) == .ended)
+        #expect(try PlainProtocol().call(again) == .ended)
     }
 }

@@ -28,7 +28,7 @@ func request(_ method: String, _ target: String, _ headers: [(String, String)] =
 }
 
 /// The refusal that a request gets; nil if it is taken.
-func refusal(_ request: PlainRequest, by face: PlainFace = PlainFace()) -> Problem? {
+func refusal(_ request: PlainRequest, by face: PlainProtocol = PlainProtocol()) -> Problem? {
     do throws(Problem) {
         _ = try face.call(request)
         return nil

@@ -17,7 +17,7 @@ struct RoutingTests {
     }
 
     @Test func subscriptionsAreRead() throws {
-        let face = PlainFace()
+        let face = PlainProtocol()
         #expect(try face.call(request("GET", "/v1/topics/a.b/messages")) == subscribe([]))
         #expect(try face.call(request("HEAD", "/v1/topics/a.b/messages?")) == subscribe([], isHead: true))
         #expect(
@@ -38,7 +38,7 @@ struct RoutingTests {
     }
 
     @Test func whatWasSeenWinsOverTheQuery() throws {
-        let call = try PlainFace().call(
+        let call = try PlainProtocol().call(
             request(
                 "GET", "/v1/topics/a.b/messages?replay=all&from=3&buffer=9&epoch=5&request=2",
                 [("Last-Event-ID", " 18446744073709551615-42 ")]))
@@ -47,14 +47,15 @@ struct RoutingTests {
                 == subscribe(
                     [("buffer", "9"), ("from", "43"), ("epoch", "18446744073709551615")], demand: 2))
         #expect(
-            try PlainFace().call(request("GET", "/v1/topics/a.b/messages", [("last-event-id", "")])) == subscribe([]))
+            try PlainProtocol().call(request("GET", "/v1/topics/a.b/messages", [("last-event-id", "")]))
+                == subscribe([]))
         #expect(
             refusal(request("GET", "/v1/topics/a.b/messages", [("last-event-id", "1-18446744073709551615")]))?.status
                 == 400)
     }
 
     @Test func publishesAndCreditAreRead() throws {
-        let face = PlainFace()
+        let face = PlainProtocol()
         let publish = request(
             "POST", "/v1/topics/a.b/messages",
             [
@@ -74,7 +75,7 @@ struct RoutingTests {
 
     @Test(arguments: ["/v1/topics/a/messages", "/v1/subscriptions/x/request", "*"])
     func optionsAreAnswered(target: String) throws {
-        let face = PlainFace()
+        let face = PlainProtocol()
         let head = request("OPTIONS", target)
         guard case .options(let allow) = try face.call(head) else { throw Problem(.invalid, "not OPTIONS") }
         let answer = face.answerOptions(allow: allow, to: head)

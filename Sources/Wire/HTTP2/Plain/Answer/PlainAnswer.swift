@@ -1,4 +1,4 @@
-// PlainAnswer: status, headers and body of an answer, made by PlainFace for a request.
+// PlainAnswer: status, headers and body of an answer, made by PlainProtocol for a request.
 
 import Bytes
 import ForebayWire
@@ -28,7 +28,7 @@ public struct PlainAnswer: Equatable, Sendable {
 }
 
 /// The plain face of the broker: requests to calls, results to answers.
-public final class PlainFace: Sendable {
+public final class PlainProtocol: Sendable {
     public let limits: PlainLimits
     public let cors: CORSPolicy
     public let hosts: HostPolicy
@@ -94,7 +94,7 @@ public final class PlainFace: Sendable {
             initialized = count
         }
         return PlainAnswer(
-            status: 200, headers: withCORS(PlainFace.published, origin), body: body, omitsBody: false)
+            status: 200, headers: withCORS(PlainProtocol.published, origin), body: body, omitsBody: false)
     }
 
     /// Credit was given; or, with `PlainCall.ended`, there is nothing more to stream.
@@ -122,7 +122,7 @@ public final class PlainFace: Sendable {
     private func answer(
         _ status: Int, _ own: [PlainHeader], _ body: [UInt8], to request: PlainRequest
     ) -> PlainAnswer {
-        let headers = withCORS(own + PlainFace.common, request.origin)
+        let headers = withCORS(own + PlainProtocol.common, request.origin)
         return PlainAnswer(status: status, headers: headers, body: body, omitsBody: request.method == "HEAD")
     }
 

@@ -34,7 +34,7 @@ public enum PlainCall: Equatable, Sendable {
     case ended
     case publish(PublishCall)
     case request(SubscriptionID, UInt32)
-    /// OPTIONS: answered by `PlainFace.answerOptions`.
+    /// OPTIONS: answered by `PlainProtocol.answerOptions`.
     case options(allow: String)
 }
 

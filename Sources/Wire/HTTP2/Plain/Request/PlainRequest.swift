@@ -19,8 +19,8 @@ public struct PlainRequest: Sendable {
     /// Access-Control-Request-Method and -Headers, of a preflight.
     public private(set) var preflightMethod: String?
     public private(set) var preflightHeaders: String?
-    /// The client waits for `100 Continue` before it sends the body. Send it once `PlainFace.call` has taken the head,
-    /// and the refusal instead if it has not.
+    /// The client waits for `100 Continue` before it sends the body. Send it once `PlainProtocol.call` has taken the
+    /// head, and the refusal instead if it has not.
     public private(set) var expectsContinue = false
     /// What came as `forebay-header-NAME: value`, without the prefix.
     public private(set) var messageHeaders: [PlainHeader] = []
@@ -50,7 +50,7 @@ public struct PlainRequest: Sendable {
         self.limits = limits
     }
 
-    /// Takes a header. Names may be in any case. What is wrong with it is told by `PlainFace.call`.
+    /// Takes a header. Names may be in any case. What is wrong with it is told by `PlainProtocol.call`.
     public mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
         guard let header = Header(name) else { return }
         // As HTTP/2 counts a field. RFC 9113, section 6.5.2.

@@ -21,7 +21,7 @@ extension CarriedHeader {
 }
 
 extension PublishCall {
-    /// Appends what the message carries beside its payload, as composite metadata. `PlainFace.call` has checked its
+    /// Appends what the message carries beside its payload, as composite metadata. `PlainProtocol.call` has checked its
     /// content type and the length of its headers.
     public func appendMetadata(into out: inout ByteBuffer) {
         if var contentType {

@@ -1,4 +1,4 @@
-// Inputs: what the driver tells of connections – accepted, bytes, end, lost, writable, written.
+// ConnectionInputs: what the driver tells of connections – accepted, bytes, end, lost, writable, written.
 
 import Bytes
 import RSocket
@@ -39,8 +39,8 @@ final class ConnectionInputs: ShardPart {
         super.init(context)
     }
 
-    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `face`.
-    func admit(peer: String, face: Face, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
+    /// A connection was accepted from `peer` (an address as text, "127.0.0.1:50312"), which is to speak `wireProtocol`.
+    func admit(peer: String, wireProtocol: WireProtocol, now: Instant) throws(ConnectionRefusal) -> ConnectionID {
         guard !draining else { throw .draining }
         guard quotas.connections.take(limit: limits.connections) else {
             reached(.connections)
@@ -54,7 +54,7 @@ final class ConnectionInputs: ShardPart {
         }
         let connection = connections.insert { handle in
             Connection(
-                handle: handle, peer: peer, address: address, face: face, limits: limits, pool: pool,
+                handle: handle, peer: peer, address: address, wireProtocol: wireProtocol, limits: limits, pool: pool,
                 now: now.monotonic)
         }
         if connection.http != nil {

@@ -1,4 +1,4 @@
-// HTTP1Carrier: what a connection of HTTP/1.1 has in the place of HTTP/2's session: one request at a time, each the
+// HTTP1Transport: what a connection of HTTP/1.1 has in the place of HTTP/2's session: one request at a time, each the
 // next stream. The driver has the bytes of the protocol; from here it fetches the answer when there is one, and then
 // the body, piece by piece, as the client takes it. A stream is no such answer: behind its fetch the driver gives the
 // client's socket to the engine, which writes head and body to the connection's output. The connection ends with it.
@@ -46,7 +46,7 @@ public enum HTTP1Piece: Equatable, Sendable {
     case gone
 }
 
-final class HTTP1Carrier {
+final class HTTP1Transport {
     private enum Phase {
         case idle
         case asked

@@ -1,5 +1,5 @@
-// PlainWords: what the engine tells a client that speaks plain HTTP, on one exchange: an answer, or a stream's head,
-// and its end.
+// PlainResponses: what the engine tells a client that speaks plain HTTP, on one exchange: an answer, or a stream's
+// head, and its end.
 
 import Bytes
 import HTTP2
@@ -22,7 +22,7 @@ extension HTTPResponses {
     func answer(_ exchange: Exchange, _ answer: PlainAnswer) {
         guard exchange.response == .pending, let http = exchange.connection.http else { return }
         exchange.begin()
-        let isAwaited = http.carrier.isAwaited(exchange)
+        let isAwaited = http.transport.isAwaited(exchange)
         exchange.deadline = nil
         http.release(exchange)
         var answer = answer
@@ -31,7 +31,7 @@ extension HTTPResponses {
         let hasBody = !answer.body.isEmpty && !answer.omitsBody
         // Over HTTP/1.1 also an answer without a body is written later.
         let endsLater = hasBody || http.http1 != nil
-        http.carrier.respond(exchange, answer, heads: &peers.answerHeads, complete: !hasBody, now: moment)
+        http.transport.respond(exchange, answer, heads: &peers.answerHeads, complete: !hasBody, now: moment)
         if hasBody { send(exchange) { $0.append(answer.body) } }
         if isAwaited, endsLater {
             linger(exchange, http)
@@ -46,7 +46,7 @@ extension HTTPResponses {
     func refuse(_ exchange: Exchange, _ plain: PlainExchange, _ problem: Problem) {
         if problem.kind == .tooLarge { reached(.payload) }
         if problem.kind == .headersTooLarge { reached(plain.call == nil ? .headers : .metadata) }
-        answer(exchange, peers.plainFace.answer(problem, to: plain.request))
+        answer(exchange, peers.plainProtocol.answer(problem, to: plain.request))
         count(RefusalReason(problem.kind))
     }
 
@@ -70,7 +70,7 @@ extension HTTPResponses {
     /// A response that ends before its request resets the stream, and clients such as curl then forget what they were
     /// told. So the end is kept back until the request's, or until it has had time to be read. Over HTTP/1.1 there is
     /// no stream to be reset, but the connection: there all of the answer is kept back.
-    private func linger(_ exchange: Exchange, _ http: HTTPFace) {
+    private func linger(_ exchange: Exchange, _ http: HTTPConnection) {
         exchange.finish(lingering: true)
         http.limitTime(of: exchange, to: limits.closeTime, now: moment.monotonic)
     }
@@ -89,10 +89,10 @@ extension HTTPResponses {
         exchange.begin()
         let id = newStreamID()
         subscriptions.name(subscriber, id)
-        plain.last.epoch = subscriber.mirror.epoch
+        plain.last.epoch = subscriber.view.epoch
         plain.lastSign = moment.monotonic
-        let head = peers.plainFace.streamHead(plain.format, id: id, to: plain.request)
-        http.carrier.respond(exchange, head, heads: &peers.answerHeads, complete: false, now: moment)
+        let head = peers.plainProtocol.streamHead(plain.format, id: id, to: plain.request)
+        http.transport.respond(exchange, head, heads: &peers.answerHeads, complete: false, now: moment)
         if plain.format == .eventStream {
             http.heartbeats.note(moment.monotonic + limits.heartbeat)
         }
@@ -106,7 +106,7 @@ extension HTTPResponses {
     }
 
     /// Signs of life for streams that have been silent for long. One that still has something to send needs none.
-    func sendHeartbeats(_ http: HTTPFace, now: Instant) {
+    func sendHeartbeats(_ http: HTTPConnection, now: Instant) {
         guard http.heartbeats.take(now: now.monotonic) else { return }
         for exchange in http.exchanges.all where exchange.response == .begun {
             guard let plain = exchange.plain, plain.format == .eventStream else { continue }
@@ -125,14 +125,14 @@ extension HTTPResponses {
     private func send(_ exchange: Exchange, _ write: (inout ByteBuffer) -> Void) {
         exchange.body.append(write)
         exchange.connection.http?.weigh(exchange)
-        exchange.connection.http?.carrier.bodyAvailable(exchange)
+        exchange.connection.http?.transport.bodyAvailable(exchange)
         connections.flush(exchange.connection)
     }
 
     /// The body ends behind what is queued.
     private func end(_ exchange: Exchange) {
         exchange.finish()
-        exchange.connection.http?.carrier.finish(exchange, now: moment)
+        exchange.connection.http?.transport.finish(exchange, now: moment)
         connections.flush(exchange.connection)
     }
 }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Core
 
-@Suite struct InquiryTests {
+@Suite struct ShardQueryTests {
     private func survey(
         _ broker: TestBroker, _ table: Survey.Table, shard: Int = 0, most: Int = 100, order: Survey.Order = .rank,
         topics: Set<String> = []
@@ -27,7 +27,7 @@ import Testing
         (seconds * 1_000_000_000..<seconds * 1_000_000_000 + 1_000_000).contains(nanoseconds)
     }
 
-    private func control(_ broker: TestBroker, _ call: ControlRequest, shard: Int = 0) -> InquiryAnswer {
+    private func control(_ broker: TestBroker, _ call: ControlRequest, shard: Int = 0) -> ShardAnswer {
         defer { broker.run() }
         return broker.shards[shard].answer(.control(call), now: broker.now)
     }
@@ -178,7 +178,7 @@ import Testing
         client.publish("v", "x", stream: 11)
         _ = broker.connect()
         _ = broker.connect()
-        #expect(broker.shards[0].open(peer: "127.0.0.1:9", face: .rsocket, now: broker.now) == nil)
+        #expect(broker.shards[0].open(peer: "127.0.0.1:9", wireProtocol: .rsocket, now: broker.now) == nil)
         let counters = try survey(broker, .topics).counters
         #expect(counters.refusals[.invalid] == 2)
         #expect(counters.limits[.subscriptions] == 1 && counters.limits[.topics] >= 1)

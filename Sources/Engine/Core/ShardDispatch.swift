@@ -1,6 +1,6 @@
-// Mailroom: what other shards send.
+// ShardDispatch: what other shards send.
 
-final class Mailroom: ShardPart {
+final class ShardDispatch: ShardPart {
     let connections: ConnectionTable
     let topics: TopicTable
     let reports: Reports
@@ -42,14 +42,14 @@ final class Mailroom: ShardPart {
     }
 
     /// Messages from other shards, in the order each of them sent its own.
-    func receive(_ mail: [Mail], now: Instant) {
+    func receive(_ mail: [ShardMessage], now: Instant) {
         for message in mail {
             work.spent += Work.mail
             open(message.content, now: now)
         }
     }
 
-    private func open(_ content: Mail.Content, now: Instant) {
+    private func open(_ content: ShardMessage.Content, now: Instant) {
         switch content {
         case .attach(let name, let shard, let account, let connection):
             tellProcessed(MessageBatch.envelope, shard, connection)

@@ -1,11 +1,12 @@
-// HTTPWords: what the engine tells a peer that speaks gRPC, on one exchange. PlainWords has what others are told.
+// HTTPResponses: what the engine tells a peer that speaks gRPC, on one exchange. PlainResponses has what others are
+// told.
 
 import Bytes
 import ForebayWire
 import HTTP2
 import Replay
 
-extension Carrier {
+extension HTTPTransport {
     /// A whole answer in its head, `:status` among the fields.
     func answer(_ stream: UInt32, _ fields: [(name: String, value: String)]) {
         let status = fields.first { $0.name == ":status" }.flatMap { Int($0.value) } ?? 200
@@ -44,7 +45,7 @@ final class HTTPResponses: ShardPart {
     func begin(_ exchange: Exchange) {
         guard exchange.response == .pending, let http = exchange.connection.http else { return }
         exchange.begin()
-        http.carrier.respond(exchange.stream, status: 200, fields: HTTPFields.response, complete: false)
+        http.transport.respond(exchange.stream, status: 200, fields: HTTPFields.response, complete: false)
         connections.flush(exchange.connection)
     }
 
@@ -54,7 +55,7 @@ final class HTTPResponses: ShardPart {
         begin(exchange)
         exchange.body.append(write)
         http.weigh(exchange)
-        http.carrier.bodyAvailable(exchange)
+        http.transport.bodyAvailable(exchange)
         connections.flush(exchange.connection)
     }
 
@@ -71,9 +72,9 @@ final class HTTPResponses: ShardPart {
         http.release(exchange)
         if isBegun {
             let trailers = GRPCHeads.trailers(status, message, end: end, dropped: dropped)
-            http.carrier.finish(exchange, trailers: HTTPFields(trailers))
+            http.transport.finish(exchange, trailers: HTTPFields(trailers))
         } else {
-            http.carrier.answer(exchange.stream, GRPCHeads.trailersOnly(status, message, end: end, dropped: dropped))
+            http.transport.answer(exchange.stream, GRPCHeads.trailersOnly(status, message, end: end, dropped: dropped))
         }
         connections.flush(exchange.connection)
     }
@@ -99,14 +100,14 @@ final class HTTPResponses: ShardPart {
     }
 
     /// Memory is full, and the connection has more requests under way than it needs to go on.
-    func hasManyRequests(_ http: HTTPFace) -> Bool {
+    func hasManyRequests(_ http: HTTPConnection) -> Bool {
         http.requests > Limits.unwrittenAnswers && relief.isPendingFull
     }
 
     // Health
 
     /// The broker begins to drain: whoever watches it is told.
-    func tellWatchers(_ http: HTTPFace) {
+    func tellWatchers(_ http: HTTPConnection) {
         for exchange in http.exchanges.all where exchange.role == .watch(.serving) {
             exchange.role = .watch(.notServing)
             say(exchange) { Health.append(.notServing, to: &$0) }

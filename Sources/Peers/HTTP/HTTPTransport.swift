@@ -1,16 +1,16 @@
-// Carrier: the protocol below a connection's exchanges, HTTP/2 or HTTP/1.1, and what the engine asks of it. Nothing
-// gets at either without saying which one it takes it for, and what to do if it is the other.
+// HTTPTransport: the protocol below a connection's exchanges, HTTP/2 or HTTP/1.1, and what the engine asks of it.
+// Nothing gets at either without saying which one it takes it for, and what to do if it is the other.
 
 import HTTP2
 
-enum Carrier {
+enum HTTPTransport {
     /// Its first bytes have not come, or do not tell yet. Who says nothing is not given the memory of a session.
     case undecided
     /// In memory of its own, so that calls of the session copy and count nothing; `destroy` gives it back.
     case http2(UnsafeMutablePointer<ServerSession>)
-    case http1(HTTP1Carrier)
+    case http1(HTTP1Transport)
 
-    static func http2(limits: HTTP2Limits) -> Carrier {
+    static func http2(limits: HTTP2Limits) -> HTTPTransport {
         let place = UnsafeMutablePointer<ServerSession>.allocate(capacity: 1)
         place.initialize(to: ServerSession(limits: limits))
         return .http2(place)
@@ -24,7 +24,7 @@ enum Carrier {
     }
 }
 
-extension Carrier {
+extension HTTPTransport {
     /// Bytes of a stream's body that may wait for the driver to fetch them.
     private static let roomOfHTTP1 = 128 << 10
 
@@ -123,7 +123,7 @@ extension Carrier {
 
     /// Bytes that the peer has room for, what waits in the body among them.
     @inline(__always)
-    func room(_ exchange: Exchange) -> Int { session?.pointee.room(exchange.stream) ?? Carrier.roomOfHTTP1 }
+    func room(_ exchange: Exchange) -> Int { session?.pointee.room(exchange.stream) ?? HTTPTransport.roomOfHTTP1 }
 
     /// What the windows allow on a stream, and no more. HTTP/1.1 has none.
     @inline(__always)

@@ -1,11 +1,11 @@
-// HTTPFace: what a connection that speaks HTTP has beside its output: the protocol's state, and an exchange – a request
-// and its response – for each open stream.
+// HTTPConnection: what a connection that speaks HTTP has beside its output: the protocol's state, and an exchange – a
+// request and its response – for each open stream.
 
 import HTTP2
 
-final class HTTPFace {
+final class HTTPConnection {
     /// The protocol below the exchanges.
-    private(set) var carrier = Carrier.undecided
+    private(set) var transport = HTTPTransport.undecided
     var exchanges = ExchangeTable()
     /// Unfinished messages of all exchanges.
     private(set) var held = HeldBytes()
@@ -24,22 +24,22 @@ final class HTTPFace {
         bodies = BodyAccount(pool: pool)
     }
 
-    deinit { carrier.destroy() }
+    deinit { transport.destroy() }
 
     /// Its first bytes were not those of HTTP/1.1.
     func becomeHTTP2(limits: Limits) {
-        if case .undecided = carrier { carrier = .http2(limits: limits.ofHTTP) }
+        if case .undecided = transport { transport = .http2(limits: limits.ofHTTP) }
     }
 
     /// The connection, of which nothing is known yet, speaks HTTP/1.1.
     func becomeHTTP1(now: UInt64) {
-        carrier = .http1(HTTP1Carrier(pool: pool, now: now))
+        transport = .http1(HTTP1Transport(pool: pool, now: now))
     }
 
     /// HTTP/2's; nil over HTTP/1.1, and before it is known. Not to be kept beyond the call that asked for it.
-    var session: UnsafeMutablePointer<ServerSession>? { carrier.session }
+    var session: UnsafeMutablePointer<ServerSession>? { transport.session }
     /// HTTP/1.1's; nil over HTTP/2, and before it is known.
-    var http1: HTTP1Carrier? { if case .http1(let http1) = carrier { http1 } else { nil } }
+    var http1: HTTP1Transport? { if case .http1(let http1) = transport { http1 } else { nil } }
 
     /// Exchanges that do not last: requests that are not complete, not answered, or whose answer is not written.
     var requests: Int { exchanges.count - exchanges.lasting }
@@ -48,13 +48,13 @@ final class HTTPFace {
 
     /// Bytes held for what is not dealt with or not written yet, and for HTTP/1.1.
     var bufferedBytes: Int {
-        let brief = session == nil ? 0 : requests * HTTPFace.requestMemory
-        return carrier.bufferedBytes + held.memory + bodies.memory + brief + users.memory
+        let brief = session == nil ? 0 : requests * HTTPConnection.requestMemory
+        return transport.bufferedBytes + held.memory + bodies.memory + brief + users.memory
     }
 
     /// It speaks HTTP/2, and nothing of it waits for what is written.
     var isAtEase: Bool {
-        guard case .http2(let session) = carrier else { return false }
+        guard case .http2(let session) = transport else { return false }
         return !bodies.isCrowded && reflections.waiting.isEmpty && !session.pointee.hasEvents
             && !session.pointee.wantsOutput
     }
@@ -76,7 +76,7 @@ final class HTTPFace {
         let exchange = exchanges.insert { handle in
             Exchange(stream: stream, handle: handle, connection: connection, form: form, limit: limit)
         }
-        carrier.name(exchange)
+        transport.name(exchange)
         if let timeout { limitTime(of: exchange, to: timeout, now: now) }
         return exchange
     }
@@ -99,7 +99,7 @@ final class HTTPFace {
     }
 
     func exchange(of stream: UInt32) -> Exchange? {
-        carrier.handle(of: stream).flatMap { exchange(at: $0) }
+        transport.handle(of: stream).flatMap { exchange(at: $0) }
     }
 
     /// The stream is over; nothing more is told or written of it.
@@ -140,22 +140,22 @@ final class HTTPFace {
     // Bodies
 
     /// Counts its body, which has changed.
-    /// - Parameter window: what the carrier says of it, if that is known already.
+    /// - Parameter window: what the transport says of it, if that is known already.
     @inline(__always)
     func weigh(_ exchange: Exchange, window: Int? = nil) {
-        bodies.weigh(exchange, window: window ?? carrier.window(exchange))
+        bodies.weigh(exchange, window: window ?? transport.window(exchange))
     }
 
     /// Its peer takes nothing more for now: small ranges of shared memory are copied, where there is room for that.
     func detach(_ exchange: Exchange) {
         bodies.detach(exchange)
         weigh(exchange)
-        bodies.weigh(exchange, against: carrier.window(exchange))
+        bodies.weigh(exchange, against: transport.window(exchange))
     }
 
     /// Has an exchange wait until less of all bodies goes beyond the windows, or its own window has grown.
     func crowd(_ exchange: Exchange) {
-        carrier.awaitRoom(exchange)
+        transport.awaitRoom(exchange)
         bodies.crowd(exchange)
     }
 
@@ -173,7 +173,7 @@ final class HTTPFace {
 
     /// Something of the exchanges is to be written.
     var wantsOutput: Bool {
-        switch carrier {
+        switch transport {
         case .undecided: false
         case .http2(let session): session.pointee.wantsOutput
         case .http1(let http1):
@@ -185,11 +185,11 @@ final class HTTPFace {
     /// Moves what may be sent into `output`, at most about `limit` bytes.
     func produce(into connection: Connection, atMost limit: Int) {
         guard limit > 0 else { return }
-        switch carrier {
+        switch transport {
         case .undecided: break
         case .http2(let session):
             guard session.pointee.wantsOutput else { return }
-            var sink = OutputSink(face: .passUnretained(self), connection: .passUnretained(connection))
+            var sink = OutputSink(http: .passUnretained(self), connection: .passUnretained(connection))
             session.pointee.produce(into: &sink, atMost: limit)
         case .http1(let http1): produce(http1, into: connection, atMost: limit)
         }

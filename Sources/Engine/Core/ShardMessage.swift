@@ -1,20 +1,20 @@
-// Mail: what shards tell each other. A topic lives with its owner; subscribers and publishers live with their
+// ShardMessage: what shards tell each other. A topic lives with its owner; subscribers and publishers live with their
 // connections. Between the same two shards mail keeps its order.
 
 import ForebayWire
 import Replay
 
 /// A message from one shard's engine to another's; the driver only carries it.
-public struct Mail: Sendable {
+public struct ShardMessage: Sendable {
     let content: Content
 
     enum Content: Sendable {
         // From a subscriber's shard to a topic's owner
         case attach(name: String, shard: Int, Account?, ConnectionID)
-        case detach(epoch: UInt64, shard: Int, MirrorPast)
+        case detach(epoch: UInt64, shard: Int, ViewTotals)
 
         // From the owner to a subscriber's shard
-        case attached(name: String, TopicView)
+        case attached(name: String, TopicSnapshot)
         case attachRefused(name: String, Refusal)
         case advance(epoch: UInt64, LogAdvance)
 
@@ -72,7 +72,7 @@ enum TopicState: Sendable {
 }
 
 /// What a shard needs to hold a view of a topic.
-struct TopicView: Sendable {
+struct TopicSnapshot: Sendable {
     var epoch: UInt64
     var state: TopicState
     var head: SequenceNumber
@@ -106,7 +106,7 @@ struct LogAdvance: Sendable {
 }
 
 /// What a view tells its topic's owner.
-struct MirrorProgress: Sendable, Equatable {
+struct ViewProgress: Sendable, Equatable {
     /// The end that the view has been advanced to.
     var seen: SequenceNumber
     /// The oldest message that a subscription waits for; `seen` if none does.
@@ -122,7 +122,7 @@ struct MirrorProgress: Sendable, Equatable {
 }
 
 /// What a view that is no more has had.
-struct MirrorPast: Sendable {
+struct ViewTotals: Sendable {
     var dropped = DropCounts()
     var delivered: UInt64 = 0
 }

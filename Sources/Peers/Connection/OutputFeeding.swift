@@ -1,5 +1,5 @@
-// OutputRoom: messages go into a connection's output as far as it has room; subscriptions that find none wait for their
-// turn.
+// OutputFeeding: messages go into a connection's output as far as it has room; subscriptions that find none wait for
+// their turn.
 
 final class OutputFeeding: ShardPart {
     let streams: StreamTable
@@ -59,7 +59,7 @@ final class OutputFeeding: ShardPart {
     }
 
     /// Streams whose message goes beyond their window have their turns, as far as others have gone.
-    func feedCrowded(_ http: HTTPFace, now: Instant) {
+    func feedCrowded(_ http: HTTPConnection, now: Instant) {
         while let exchange = http.nextCrowded(limit: limits.beyondWindows) {
             guard let bound = exchange.bound, bound.kind == .subscriber else { continue }
             delivery.deliver(bound.asSubscriber, now: now)

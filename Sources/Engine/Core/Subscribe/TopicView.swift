@@ -1,6 +1,6 @@
-// Mirror: one shard's view of a topic, with the subscriptions of that shard. Cursors, credits and overflow are worked
-// out here, over chunks that are shared with the topic's owner; so a message crosses to a shard once, however many
-// subscribe there. On the owner's own shard the view is the topic's log itself.
+// TopicView: one shard's view of a topic, with the subscriptions of that shard. Cursors, credits and overflow are
+// worked out here, over chunks that are shared with the topic's owner; so a message crosses to a shard once, however
+// many subscribe there. On the owner's own shard the view is the topic's log itself.
 //
 // What the owner must know of all subscriptions together – the oldest message that one waits for, up to where `block`
 // subscriptions let publishers go – is kept up to date with each change of a single one. Nothing here goes over all
@@ -8,7 +8,7 @@
 
 import Replay
 
-final class Mirror {
+final class TopicView {
     let name: String
     let owner: Int
     /// Not known before the owner has answered.
@@ -39,7 +39,7 @@ final class Mirror {
     var typical = 0
 
     /// What another shard is still to be told.
-    private var pending: MirrorProgress?
+    private var pending: ViewProgress?
     /// Messages that subscriptions here have lost, and were handed, since the view was made.
     var dropped = DropCounts()
     var delivered: UInt64 = 0
@@ -78,8 +78,8 @@ final class Mirror {
     // Joining and leaving
 
     /// The owner has answered with the topic's log. Returns those who waited for that, in the order of their coming.
-    func attach(_ view: TopicView) -> [Subscriber] {
-        log.begin(view)
+    func attach(_ snapshot: TopicSnapshot) -> [Subscriber] {
+        log.begin(snapshot)
         round = AdvanceRound(end: log.end)
         isAttached = true
         defer { waiting = [] }
@@ -135,13 +135,13 @@ final class Mirror {
     }
 
     /// Has the owner on another shard told. What it was to be told before this is out of date.
-    func report(_ progress: MirrorProgress) {
+    func report(_ progress: ViewProgress) {
         if pending == nil { views.reports.add(self) }
         pending = progress
     }
 
     /// What the owner is to be told; nil if that is nothing any more.
-    func takeReport() -> MirrorProgress? {
+    func takeReport() -> ViewProgress? {
         defer { pending = nil }
         return isEmpty ? nil : pending
     }
@@ -269,7 +269,7 @@ final class Mirror {
 
     /// What to tell the owner; nil when nothing has changed since. A view of another shard's topic gives up what nobody
     /// here needs: neither those who wait, nor those who may join.
-    func progress() -> MirrorProgress? {
+    func progress() -> ViewProgress? {
         isDirty = false
         let now = needs.progress(seen: round.completed, members: members.count, dropped: dropped, delivered: delivered)
         if !sharesLog {

@@ -1,5 +1,5 @@
-// Words: what the engine tells a peer, in the words of the peer's protocol. Everything that stands in a connection's
-// output, but for messages and their delivery, is written here.
+// Responses: what the engine tells a peer, in the words of the peer's protocol. Everything that stands in a
+// connection's output, but for messages and their delivery, is written here.
 //
 // Answers to what the peer did go ahead of messages; the end of a subscription or a list goes behind the messages or
 // rows that were handed over before it.
@@ -26,7 +26,7 @@ final class Responses: ShardPart {
     /// The connection is over for this reason; it is closed once that is written.
     func sayFatal(_ error: RSocketError, on connection: Connection) {
         if let http = connection.http {
-            http.carrier.goAway(error.message)
+            http.transport.goAway(error.message)
             return
         }
         connection.output.connectionControl {
@@ -37,7 +37,7 @@ final class Responses: ShardPart {
     /// Are you there?
     func sayProbe(on connection: Connection) {
         if let http = connection.http {
-            http.carrier.ping(moment.monotonic)
+            http.transport.ping(moment.monotonic)
             connections.flush(connection)
             return
         }
@@ -111,7 +111,7 @@ final class Responses: ShardPart {
         if let http = connection.http {
             guard let exchange = http.exchange(of: stream) else { return }
             if let plain = exchange.plain {
-                let answer = peers.plainFace.answerPublished(
+                let answer = peers.plainProtocol.answerPublished(
                     sequence: sequence.value, epoch: epoch, origin: plain.request.origin)
                 return httpResponses.answer(exchange, answer)
             }
@@ -146,7 +146,7 @@ final class Responses: ShardPart {
         let credit = subscriber.credit
         let tail = SubscribeTail(
             outstandingCredit: credit.isUnbounded ? SubscribeTail.unbounded : credit.outstanding,
-            epoch: subscriber.mirror.epoch, dropped: 0)
+            epoch: subscriber.view.epoch, dropped: 0)
         httpResponses.say(exchange) { tail.append(to: &$0) }
     }
 
@@ -162,7 +162,7 @@ final class Responses: ShardPart {
         var metadata: [UInt8]?
         if subscriber.options.meta, lost > 0 || subscriber.hasUntoldGap {
             let info = MessageMetadata(
-                epoch: subscriber.mirror.epoch, sequence: subscriber.mirror.log.end.advanced(by: -1),
+                epoch: subscriber.view.epoch, sequence: subscriber.view.log.end.advanced(by: -1),
                 timestamp: moment.wall, droppedBefore: lost)
             metadata = info.bytes
         }
@@ -207,7 +207,7 @@ final class Responses: ShardPart {
         if let exchange = call.exchange {
             // Over plain HTTP the only call is for credit, which is given or not.
             if let plain = exchange.plain {
-                return httpResponses.answer(exchange, peers.plainFace.answerEmpty(to: plain.request))
+                return httpResponses.answer(exchange, peers.plainProtocol.answerEmpty(to: plain.request))
             }
             httpResponses.say(exchange) { description?.append(to: &$0) }
             return httpResponses.finish(exchange, .ok)

@@ -1,5 +1,5 @@
-// Calls: REQUEST_RESPONSE on `$SYS.…`, and the single calls of gRPC's Admin. A call about a topic is answered by the
-// shard that owns it.
+// ControlCalls: REQUEST_RESPONSE on `$SYS.…`, and the single calls of gRPC's Admin. A call about a topic is answered by
+// the shard that owns it.
 
 import Bytes
 import ForebayWire

@@ -1,4 +1,4 @@
-// Inquiries: what the admin listener asks of a shard, from a thread of its own. Each is answered within one turn, and
+// ShardQuery: what the admin listener asks of a shard, from a thread of its own. Each is answered within one turn, and
 // none takes longer than going over a few thousand places of a table: who wants to see all goes on where the answer
 // stopped.
 
@@ -6,7 +6,7 @@ import ForebayWire
 import Replay
 
 /// A question to one shard.
-public enum Inquiry: Sendable {
+public enum ShardQuery: Sendable {
     /// Are you there?
     case ping
     case survey(Survey)
@@ -16,7 +16,7 @@ public enum Inquiry: Sendable {
 }
 
 /// A shard's answer.
-public enum InquiryAnswer: Sendable {
+public enum ShardAnswer: Sendable {
     case present
     case survey(SurveyPart)
     /// And where the next page begins; nil at the list's end.
@@ -126,7 +126,7 @@ final class Surveys: ShardPart {
         super.init(context)
     }
 
-    func answer(_ inquiry: Inquiry, now: Instant) -> InquiryAnswer {
+    func answer(_ inquiry: ShardQuery, now: Instant) -> ShardAnswer {
         switch inquiry {
         case .ping: return .present
         case .survey(let survey): return .survey(answer(survey, now: now))
@@ -208,8 +208,8 @@ final class Surveys: ShardPart {
             var sums = SubscriptionSums()
             add(subscriber, to: &sums, now: now)
             part.subscriptionSums.add(sums)
-            let view = ObjectIdentifier(subscriber.mirror)
-            views[view, default: (subscriber.mirror.name, SubscriptionSums())].sums.add(sums)
+            let view = ObjectIdentifier(subscriber.view)
+            views[view, default: (subscriber.view.name, SubscriptionSums())].sums.add(sums)
             if survey.pairs > 0, sums.slow > 0 {
                 let group = Group(view: view, policy: subscriber.options.overflow)
                 behind[group] = Swift.max(behind[group] ?? 0, sums.behind)
@@ -227,7 +227,7 @@ final class Surveys: ShardPart {
     }
 
     private func isWanted(_ subscriber: Subscriber, _ survey: Survey) -> Bool {
-        survey.find.isEmpty || survey.find.isIn(subscriber.mirror.name) || survey.find.isIn(subscriber.connection.peer)
+        survey.find.isEmpty || survey.find.isIn(subscriber.view.name) || survey.find.isIn(subscriber.connection.peer)
             || survey.find.isIn(subscriber.options.overflow.name)
             || subscriber.principal.user.map(survey.find.isIn) ?? false
     }
