@@ -167,22 +167,29 @@ import Testing
         #expect(publisher.received() == ["3:2|"])
     }
 
-    /// More channels than there is room for, each of which could do with some.
+    /// More channels without credit than there is room for: together they are granted that much.
     @Test(arguments: placements)
     func theRoomIsGrantedOnce(_ shards: Int, _ at: Int, _ from: Int) throws {
         let broker = TestBroker(shards: shards)
         let subscriber = broker.connect(at)
-        subscriber.subscribe("t?overflow=block&buffer=3")
+        subscriber.subscribe("t?overflow=block&buffer=3", n: 8)
         let publisher = broker.connect(from)
-        for stream in stride(from: 1, through: 15, by: 2) { publisher.channel("t", "m", stream: UInt32(stream)) }
+        let streams = stride(from: UInt32(1), through: 15, by: 2)
+        for stream in streams { publisher.channel("t", "m", stream: stream) }
         let topic = try #require(broker.shards.lazy.compactMap { $0.topics["t"] }.first)
-        for _ in 0..<4 {
-            broker.advance(seconds: 1.5)
-            #expect(
-                topic.publishers.room.reserved <= 3,
-                "of the 3 that there is room for \(topic.publishers.room.reserved) are promised")
-        }
+        for _ in 0..<4 { broker.advance(seconds: 1.5) }
         #expect(topic.published == 8)
+        // All use what they were granted, so that the buffer is full and none has credit.
+        let channels = topic.publishers.channels.all
+        for channel in channels {
+            let stream = try #require(broker.shards[channel.key.shard].streams[channel.key.handle]).stream
+            publisher.items(Array(repeating: "n", count: channel.outstanding), stream: stream)
+        }
+        #expect(channels.allSatisfy { $0.outstanding == 0 } && topic.publishers.room.reserved == 0)
+        let waiting = UInt32(topic.published) - 8
+        subscriber.requestN(waiting)
+        #expect(topic.publishers.room.reserved == 3)
+        #expect(channels.reduce(0) { $0 + $1.outstanding } == 3)
     }
 
     @Test(arguments: placements)
