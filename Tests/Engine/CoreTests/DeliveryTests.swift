@@ -174,8 +174,7 @@ import Testing
         let subscriber = broker.connect(at)
         subscriber.subscribe("t?overflow=block&buffer=3", n: 8)
         let publisher = broker.connect(from)
-        let streams = stride(from: UInt32(1), through: 15, by: 2)
-        for stream in streams { publisher.channel("t", "m", stream: stream) }
+        for stream in stride(from: 1, through: 15, by: 2) { publisher.channel("t", "m", stream: UInt32(stream)) }
         let topic = try #require(broker.shards.lazy.compactMap { $0.topics["t"] }.first)
         for _ in 0..<4 { broker.advance(seconds: 1.5) }
         #expect(topic.published == 8)
@@ -186,10 +185,8 @@ import Testing
             publisher.items(Array(repeating: "n", count: channel.outstanding), stream: stream)
         }
         #expect(channels.allSatisfy { $0.outstanding == 0 } && topic.publishers.room.reserved == 0)
-        let waiting = UInt32(topic.published) - 8
-        subscriber.requestN(waiting)
-        #expect(topic.publishers.room.reserved == 3)
-        #expect(channels.reduce(0) { $0 + $1.outstanding } == 3)
+        subscriber.requestN(UInt32(topic.published) - 8)
+        #expect(topic.publishers.room.reserved == 3 && channels.reduce(0) { $0 + $1.outstanding } == 3)
     }
 
     @Test(arguments: placements)

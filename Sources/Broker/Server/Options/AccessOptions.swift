@@ -76,20 +76,20 @@ extension Setting {
     static let access: [Setting] = [
         .records(
             "users", \.access.users, most: AccessSettings.mostUsers,
-            "name, password, token and certificate of users, and what they may publish, subscribe, control and block",
+            "names, passwords, tokens and certificates of users, with their permissions",
             read: readUser, write: writeUser
         ).reloadable,
         .records(
             "anonymous", \.access.anonymous, most: 1,
-            "what clients without credentials may publish, subscribe, control and block", read: readPermissions,
+            "permissions of clients without credentials", read: readPermissions,
             write: writePermissions
         ).reloadable,
         .records(
-            "jwt", \.access.jwt, most: 1, "keys, audience and issuer of the JSON web tokens that are taken",
+            "jwt", \.access.jwt, most: 1, "keys, audience and issuer of accepted JSON web tokens",
             read: readJWT, write: writeJWT
         ).reloadable,
         .truth(
-            "allow-anonymous", \.access.allowsAnonymous, "serve clients of other machines although there are no users"),
+            "allow-anonymous", \.access.allowsAnonymous, "serve remote clients even though no users are configured"),
     ]
 
     private static func readUser(_ fields: inout Fields) throws(Fault) -> UserSettings {

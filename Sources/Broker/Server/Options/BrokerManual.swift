@@ -36,36 +36,35 @@ enum BrokerManual {
     private static let general: [ManualOption] = [
         ManualOption(
             "config", short: "c", value: "FILE",
-            help: "read FILE; without it \(ConfigurationFile.standard) if that is there. See forebayd.yaml(5)",
+            help: "configuration file (default \(ConfigurationFile.standard) if it exists); see forebayd.yaml(5)",
             values: .file),
-        ManualOption("test", short: "t", help: "check the file and all other settings, and start nothing"),
-        ManualOption("print-config", help: "print what is in force and where it came from, and start nothing"),
+        ManualOption("test", short: "t", help: "check the configuration and exit"),
+        ManualOption("print-config", help: "print the settings in effect and their sources, and exit"),
         ManualOption(
-            "hash-password", help: "read a password, print its hash for a user of the file, and start nothing"),
+            "hash-password", help: "read a password, print its hash for the file, and exit"),
         ManualOption(
-            "completion", value: "SHELL", help: "print a script by which bash, zsh or fish completes the command line",
+            "completion", value: "SHELL", help: "print a completion script for bash, zsh or fish, and exit",
             values: .words(Shell.allCases.map(\.rawValue))),
         ManualOption(
             "manual", value: "PART",
-            help: "print the source of this page (program) or of forebayd.yaml(5) (file)",
+            help: "print the source of this page (program) or of forebayd.yaml(5) (file), and exit",
             values: .words(Part.allCases.map(\.rawValue))),
-        ManualOption("version", short: "V", help: "print the version"),
-        ManualOption("help", short: "h", help: "explain the options"),
+        ManualOption("version", short: "V", help: "print the version and exit"),
+        ManualOption("help", short: "h", help: "print help and exit"),
     ]
 
     static let program = Manual(
         "forebayd", section: 8, version: forebayVersion,
-        title: "publish/subscribe broker in which every subscriber asks for what it can take",
+        title: "publish/subscribe broker with demand-based flow control",
         synopsis: ["forebayd [OPTION…]"],
         description: [
             "The Forebay broker. Topics keep a window of their latest messages, and each subscription is a cursor "
                 + "into it with its own demand, bounded buffer and overflow policy. Clients speak RSocket 1.0 over "
                 + "TCP, gRPC or plain HTTP; forebay(1) is one.",
-            "It stays in the foreground and writes its log to the standard error. Listeners are told there by lines "
-                + "that begin with listening.",
-            "Every option that sets something is a key of the configuration file as well, without its dashes, and "
-                + "a variable of the environment, in capitals: --log-level, log-level: and FOREBAY_LOG_LEVEL. Options "
-                + "win over variables, variables over the file.",
+            "It runs in the foreground and logs to standard error. For each listener it logs a line that begins with "
+                + "listening.",
+            "Each setting is an option, a key of the configuration file and an environment variable: --log-level, "
+                + "log-level: and FOREBAY_LOG_LEVEL. Options override variables; variables override the file.",
             values,
         ],
         options: general.map { grouped($0, "General") }
@@ -76,45 +75,45 @@ enum BrokerManual {
                 items: [
                     (
                         "SIGTERM, SIGINT",
-                        "the first drains: no new connections, streams or messages, and what is buffered is delivered "
-                            + "for as long as --drain-time allows. The second ends at once"
+                        "the first drains the broker: it accepts no new connections, streams or messages, and delivers "
+                            + "buffered messages for at most --drain-time. The second stops it at once"
                     ),
-                    ("SIGHUP", "reads the configuration again; what cannot change at once is told in the log"),
+                    ("SIGHUP", "reloads the configuration; the log lists settings that need a restart"),
                 ]),
             ManualSection(
                 "ENVIRONMENT",
                 [
-                    "FOREBAY_CONFIG names the configuration file as --config does. Of systemd's protocols "
-                        + "NOTIFY_SOCKET, WATCHDOG_USEC and LISTEN_FDS with LISTEN_FDNAMES are understood: a socket "
-                        + "that is passed must be named \(Listener.names.joined(separator: " or ")), and takes "
-                        + "the place of that listener."
+                    "FOREBAY_CONFIG names the configuration file, as --config does. The broker supports systemd's "
+                        + "NOTIFY_SOCKET, WATCHDOG_USEC and LISTEN_FDS with LISTEN_FDNAMES. A passed socket must be "
+                        + "named \(Listener.names.joined(separator: " or ")), and replaces that listener."
                 ]),
             ManualSection(
-                "FILES", items: [(ConfigurationFile.standard, "the configuration, unless another is named")]),
+                "FILES", items: [(ConfigurationFile.standard, "default configuration file")]),
             ManualSection(
                 "EXIT STATUS",
                 items: [
-                    ("0", "ended as asked"), ("1", "failed, as when a port is taken"),
-                    ("2", "wrong usage or configuration"),
+                    ("0", "stopped as requested"), ("1", "failed, for example because a port is in use"),
+                    ("2", "invalid usage or configuration"),
                 ]),
         ],
         examples: [
-            ManualExample("forebayd", "for clients on this machine"),
-            ManualExample("forebayd -t -c broker.yaml", "is this file in order?"),
-            ManualExample("forebayd --listen 127.0.0.1:0 --http off --log-format json 2>log", "for a test"),
+            ManualExample("forebayd", "serve clients on this machine"),
+            ManualExample("forebayd -t -c broker.yaml", "check this file"),
+            ManualExample(
+                "forebayd --listen 127.0.0.1:0 --http off --log-format json 2>log", "run a test broker on a free port"),
         ], seeAlso: ["forebayd.yaml(5)", "forebay(1)", "systemd.socket(5)"])
 
     static let file = Manual(
         "forebayd.yaml", section: 5, version: forebayVersion, title: "configuration of forebayd",
         synopsis: [ConfigurationFile.standard],
         description: [
-            "YAML: one KEY: VALUE a line, and comments behind #. Every key is an option of forebayd(8) too, and a "
-                + "variable of the environment, both of which win over the file. A key that is unknown, a value that "
-                + "is out of bounds or a key that is there twice is refused with its line and column; forebayd -t "
-                + "looks for these without starting anything, and forebayd --print-config tells what is in force.",
+            "The file is YAML, with one KEY: VALUE per line and comments after #. Each key is also an option of "
+                + "forebayd(8) and an environment variable; both override the file. Unknown keys, duplicate keys and "
+                + "values out of range are errors, reported with line and column. forebayd -t checks the file; "
+                + "forebayd --print-config prints the settings in effect.",
             values,
-            "SIGHUP has the file read again. Nothing changes when it is not in order. Keys marked by an asterisk take "
-                + "effect at once, the others when the broker is started anew.",
+            "SIGHUP reloads the file. If the file has an error, nothing changes. Keys marked with an asterisk take "
+                + "effect at once; the others need a restart.",
         ],
         sections: Setting.Group.allCases.map { group in
             ManualSection(
@@ -136,7 +135,7 @@ enum BrokerManual {
                   - match: sensors.*.raw
                     retain: 1
                     retain-age: 1m
-                """, "Topics that retain more, or less, than others; the first match counts"),
+                """, "Retention by topic; the first match applies"),
             ManualExample(
                 """
                 users:
@@ -151,7 +150,7 @@ enum BrokerManual {
                     publish: ["sensors.*.raw"]
                 anonymous:
                   subscribe: [public.>]
-                """, "Users, by the hash of a password or a token (forebayd --hash-password makes one of a password)"),
+                """, "Users with a hashed password or token (forebayd --hash-password hashes a password)"),
             ManualExample(
                 """
                 jwt:
@@ -159,12 +158,12 @@ enum BrokerManual {
                   issuer: https://login.example.org
                   keys:
                     - {id: main, algorithm: EdDSA, file: login.pem}
-                """, "JSON web tokens; the public key is beside this file"),
+                """, "JSON web tokens; the public key is next to this file"),
         ], seeAlso: ["forebayd(8)"])
 
     private static let values =
-        "HOST:PORT may be off; port 0 picks a free one. A SIZE is a number of bytes, or of K, M or G (1K = 1024). A "
-        + "TIME has a unit, ms, s, m, h or d: 30s."
+        "HOST:PORT may be off; port 0 picks a free port. SIZE is a number of bytes, optionally with a suffix K, M or G "
+        + "(1K = 1024). TIME needs a unit: ms, s, m, h or d, for example 30s."
 
     private static func option(_ setting: Setting) -> ManualOption {
         var help = about(setting)

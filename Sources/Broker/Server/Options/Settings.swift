@@ -36,17 +36,17 @@ extension Setting {
     }
 
     private static let listeners: [Setting] = [
-        .endpoint("listen", \.listen, "where RSocket clients connect"),
-        .endpoint("http", \.http, "where HTTP clients connect"),
-        .endpoint("admin", \.admin, "where metrics, health, JSON and a page to look at are"),
+        .endpoint("listen", \.listen, "address for RSocket clients"),
+        .endpoint("http", \.http, "address for HTTP and gRPC clients"),
+        .endpoint("admin", \.admin, "address for metrics, health checks, the JSON API and the admin page"),
         .list(
             "allow-origin", "ORIGIN", \.limits.http.cors.origins, most: Options.mostOrigins,
-            "pages of other origins that may use HTTP, for example https://example.org; * is all",
+            "web origins that may call the HTTP API, for example https://example.org; * allows all",
             read: readOrigins, write: writeOrigins
         ).reloadable,
         .list(
             "host-name", "NAME", \.hostNames, most: Options.mostOrigins,
-            "names, beside addresses and localhost, under which HTTP and the admin listener may be asked; * is any",
+            "host names accepted in HTTP requests, besides IP addresses and localhost; * accepts any",
             read: readHostNames, write: writeHostNames
         ).reloadable,
     ]
@@ -55,11 +55,11 @@ extension Setting {
         .number("threads", orAuto: \.threads, in: Options.threadsRange, "event-loop threads; auto is one per CPU"),
         .size(
             "memory", orAuto: \.memory, in: Options.memoryRange,
-            "bytes of all topics and queues together; auto is a quarter of what the control group or the machine has"
+            "memory for all topics and queues; auto is a quarter of the control group's or machine's memory"
         ).reloadable,
         .time(
             "drain-time", \.drainTime, in: 0...hour,
-            "how long the first SIGTERM or SIGINT lets what is buffered be delivered"
+            "how long the first SIGTERM or SIGINT waits for buffered messages to be delivered"
         ).reloadable,
     ]
 
@@ -67,25 +67,25 @@ extension Setting {
         .choice(
             "log-level", "LEVEL", \.logLevel,
             [LogRecord.Level.debug, .info, .warning, .error].map { ($0.name, $0) },
-            "what is logged at least: debug, info, warn or error"
+            "minimum level to log: debug, info, warn or error"
         ).reloadable,
         .choice(
             "log-format", "FORMAT", \.logFormat, LogFormat.allCases.map { ($0.rawValue, $0) },
-            "how it is written: text or json; the log goes to standard error"),
+            "format of the log on standard error: text or json"),
     ]
 
     private static let topics: [Setting] = [
-        .number("retain", \.limits.retain, in: Options.retainRange, "messages that a topic retains for replay")
+        .number("retain", \.limits.retain, in: Options.retainRange, "messages retained per topic for replay")
             .reloadable,
-        .size("retain-bytes", \.limits.retainBytes, in: Options.retainBytesRange, "bytes that a topic may hold")
+        .size("retain-bytes", \.limits.retainBytes, in: Options.retainBytesRange, "maximum size of a topic")
             .reloadable,
         .time(
             "retain-age", orOff: \.limits.retainAge, in: Options.retainAgeRange,
-            "age after which a retained message goes"
+            "maximum age of a retained message"
         ).reloadable,
         .time(
             "topic-idle", \.limits.topicIdle, in: second...year,
-            "how long a topic without publisher or subscriber stays"
+            "how long a topic is kept without publishers and subscribers"
         ).reloadable,
         .time(
             "block-limit", \.limits.blockLimit, in: second...day,
@@ -93,102 +93,113 @@ extension Setting {
         ).reloadable,
         .records(
             "topics", \.limits.topicRules, most: Limits.mostTopicRules,
-            "retain, retain-bytes and retain-age of the topics that match a pattern; the first match counts",
+            "retain, retain-bytes and retain-age for topics that match a pattern; the first match applies",
             read: readTopicRule, write: writeTopicRule
         ).reloadable,
     ]
 
     private static let limits: [Setting] = [
-        .number("max-connections", \.limits.connections, in: 1...10_000_000, "connections in all").reloadable,
+        .number("max-connections", \.limits.connections, in: 1...10_000_000, "connections in total").reloadable,
         .number(
             "max-connections-per-user", \.limits.connectionsPerUser, in: 1...10_000_000,
-            "connections of one user; who has no credentials is one user with all others who have none"
+            "connections per user; all clients without credentials count as one user"
         ).reloadable,
         .number(
             "max-connections-per-address", \.limits.connectionsPerAddress, in: 1...10_000_000,
-            "connections from one address, or one /64 of IPv6"
+            "connections per IPv4 address or IPv6 /64 network"
         ).reloadable,
         .number(
             "max-streams", \.limits.streamsPerConnection, in: 1...1_000_000,
-            "streams of one connection; over HTTP/2 at most 1000"
+            "streams per connection; at most 1000 over HTTP/2"
         ).reloadable,
-        .number("max-subscriptions", \.limits.subscriptions, in: 1...100_000_000, "subscriptions in all").reloadable,
+        .number("max-subscriptions", \.limits.subscriptions, in: 1...100_000_000, "subscriptions in total").reloadable,
         .number(
             "max-subscriptions-per-user", \.limits.subscriptionsPerUser, in: 1...100_000_000,
-            "subscriptions of one user"
+            "subscriptions per user"
         ).reloadable,
         .number(
-            "max-sessions", \.limits.sessions, in: 1...10_000_000, "RSocket connections that can be resumed, in all"
+            "max-sessions", \.limits.sessions, in: 1...10_000_000, "resumable RSocket connections in total"
         ).reloadable,
         .number(
-            "max-sessions-per-user", \.limits.sessionsPerUser, in: 1...10_000_000, "those of one user"
+            "max-sessions-per-user", \.limits.sessionsPerUser, in: 1...10_000_000,
+            "resumable RSocket connections per user"
         ).reloadable,
         .size(
             "resume-buffer", \.limits.resumeBuffer, in: (4 << 10)...(1 << 30),
-            "bytes that such a connection may be sent beyond what its client has acknowledged"
+            "bytes sent to a resumable connection and not yet acknowledged, at most"
         ).reloadable,
         .number(
-            "max-topics", \.limits.topics, in: 1...10_000_000, "topics in all, the broker's own included"
+            "max-topics", \.limits.topics, in: 1...10_000_000, "topics in total, including the broker's own"
         ).reloadable,
         .number(
             "max-topics-per-user", \.limits.topicsPerUser, in: 1...10_000_000,
-            "topics that one user was the first to use"
+            "topics per user; a topic counts for the user who first used it"
         ).reloadable,
-        .size("max-payload", \.limits.payload, in: 1...(16 << 20), "bytes of a message's payload").reloadable,
-        .size("max-metadata", \.limits.metadata, in: 64...(1 << 20), "bytes of the metadata of a message or request")
+        .size("max-payload", \.limits.payload, in: 1...(16 << 20), "maximum payload of a message").reloadable,
+        .size("max-metadata", \.limits.metadata, in: 64...(1 << 20), "maximum metadata of a message or request")
             .reloadable,
         .size(
             "max-headers", \.limits.headers, in: (1 << 10)...(24 << 10),
-            "bytes of the headers of an HTTP request"
+            "maximum size of an HTTP request's headers"
         ).reloadable,
         .number(
             "publish-rate", orOff: \.limits.publishRate, in: 1...1_000_000_000,
-            "messages that one user may publish in a second"
+            "messages per second that a user may publish"
         ).reloadable,
         .size(
             "publish-bytes", orOff: \.limits.publishBytes, in: 1...(1 << 40),
-            "bytes of payload and metadata that one user may publish in a second"
+            "bytes of payload and metadata per second that a user may publish"
         ).reloadable,
         .time(
             "publish-burst", \.limits.publishBurst, in: 10 * millisecond...hour,
-            "for how long a user who does not publish saves these up"
+            "time for which an idle user accumulates unused publish rate"
         ).reloadable,
         .size(
             "max-unfinished", \.limits.reassembly, in: (64 << 10)...(1 << 30),
-            "bytes of requests of one connection that have come in part"
+            "bytes of incomplete requests per connection"
         ).reloadable,
         .number(
-            "max-parked", \.limits.parkedCount, in: 1...1_000_000, "publishes of one connection that wait for room"
+            "max-parked", \.limits.parkedCount, in: 1...1_000_000,
+            "publishes per connection that wait for room in a topic"
         ).reloadable,
-        .size("max-parked-bytes", \.limits.parked, in: (64 << 10)...(1 << 30), "bytes of them").reloadable,
+        .size("max-parked-bytes", \.limits.parked, in: (64 << 10)...(1 << 30), "bytes of those publishes").reloadable,
         .size(
             "output-buffer", \.limits.output, in: (4 << 10)...(64 << 20),
-            "bytes handed to a connection and not yet taken by its socket, above which messages wait"
+            "unsent bytes per connection above which messages wait"
         ).reloadable,
-        .number("grant", \.limits.grant, in: 1...1_000_000, "messages granted to a publisher at a time").reloadable,
-        .size("grant-bytes", \.limits.grantBytes, in: (4 << 10)...(1 << 30), "bytes that these are expected to have")
-            .reloadable,
+        .number("grant", \.limits.grant, in: 1...1_000_000, "messages granted to a publisher at once").reloadable,
+        .size(
+            "grant-bytes", \.limits.grantBytes, in: (4 << 10)...(1 << 30),
+            "expected bytes granted to a publisher at once"
+        )
+        .reloadable,
     ]
 
     private static let times: [Setting] = [
-        .time("setup-time", \.limits.setupTime, in: 100 * millisecond...hour, "for a connection to say what it is")
+        .time(
+            "setup-time", \.limits.setupTime, in: 100 * millisecond...hour,
+            "time for a new connection to identify itself"
+        )
+        .reloadable,
+        .time("request-time", \.limits.reassemblyTime, in: second...hour, "time for a request to arrive completely")
             .reloadable,
-        .time("request-time", \.limits.reassemblyTime, in: second...hour, "for a request that has begun to be complete")
+        .time("park-time", \.limits.parkTime, in: second...hour, "time that a publish waits for room in a topic")
             .reloadable,
-        .time("park-time", \.limits.parkTime, in: second...hour, "for a publish to find room").reloadable,
-        .time("unread-time", \.limits.unreadTime, in: second...hour, "for which a client may leave answers unread")
-            .reloadable,
-        .time("close-time", \.limits.closeTime, in: 100 * millisecond...hour, "for a client to read a closing error")
+        .time("unread-time", \.limits.unreadTime, in: second...hour, "time that a client may leave responses unread")
             .reloadable,
         .time(
+            "close-time", \.limits.closeTime, in: 100 * millisecond...hour, "time for a client to read a closing error"
+        )
+        .reloadable,
+        .time(
             "resume-time", orOff: \.limits.resumeTime, in: second...day,
-            "for which an RSocket connection is kept that can be resumed and has lost its socket"
+            "time that a resumable RSocket connection is kept after its socket is lost"
         ).reloadable,
         .time(
             "http-silence", \.limits.httpSilence, in: 2 * second...day,
-            "for which nothing may be heard of an HTTP connection"
+            "time after which a silent HTTP connection is closed"
         ).reloadable,
-        .time("heartbeat", \.limits.heartbeat, in: second...day, "after which a silent event stream has a sign of life")
+        .time("heartbeat", \.limits.heartbeat, in: second...day, "interval of comments on an idle event stream")
             .reloadable,
     ]
 

@@ -48,17 +48,17 @@ public struct TLSOptions: Equatable, Sendable {
 extension Setting {
     /// Files are read again at each reload, but which they are is for a restart.
     static let tls: [Setting] = [
-        .file("tls-cert", \.tls.certificate, "certificate in PEM, and what leads to its authority; turns TLS on"),
-        .file("tls-key", \.tls.key, "its private key in PEM"),
-        .file("tls-client-ca", \.tls.clientAuthority, "authorities in PEM that sign the certificates of clients"),
+        .file("tls-cert", \.tls.certificate, "certificate chain in PEM; enables TLS"),
+        .file("tls-key", \.tls.key, "private key of the certificate, in PEM"),
+        .file("tls-client-ca", \.tls.clientAuthority, "certificate authorities for client certificates, in PEM"),
         .choice(
             "tls-verify-client", "MODE", \.tls.verification,
             [("auto", nil)] + ClientVerification.allCases.map { ($0.rawValue, $0) },
-            "whether clients show one: off, optional or required; auto is required where tls-client-ca is set"),
+            "client certificates: off, optional or required; auto requires them if tls-client-ca is set"),
         .list(
             "tls-except", "NAME", \.tls.cleartext, most: Listener.names.count,
             "listeners without TLS: \(Listener.names.joined(separator: ", "))", read: readListeners, write: { $0 }),
-        .truth("tls-kernel", \.tls.usesKernel, "have the kernel encrypt, where it can"),
+        .truth("tls-kernel", \.tls.usesKernel, "use kernel TLS where available"),
     ]
 
     private static func readListeners(_ texts: [String]) throws(ValueFault) -> [String] {

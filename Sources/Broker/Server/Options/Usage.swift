@@ -7,41 +7,43 @@ let usage =
     """
     usage: forebayd [options]
 
-    The Forebay broker: publish/subscribe in which every subscriber asks for what it can take.
+    The Forebay broker: publish/subscribe with demand-based flow control.
 
     """ + Setting.Group.allCases.map(usage(of:)).joined()
         + """
 
         Configuration:
-          -c, --config FILE       read FILE (YAML, KEY: VALUE); without it
-                                  \(ConfigurationFile.standard) if that is there
-          -t, --test              check the file and all other settings, and start nothing
-          --print-config          print what is in force and where it came from, and start nothing
-          --completion SHELL      print a script by which bash, zsh or fish completes the command line
-          --manual PART           print the source of a manual page (program, file)
-          --hash-password         read a password, print its hash for a user of the file, and start nothing
-          -V, --version           print the version
-          -h, --help              print this
+          -c, --config FILE       configuration file in YAML (default \(ConfigurationFile.standard)
+                                  if it exists)
+          -t, --test              check the configuration and exit
+          --print-config          print the settings in effect and their sources, and exit
+          --completion SHELL      print a completion script for bash, zsh or fish, and exit
+          --manual PART           print the source of a manual page (program, file), and exit
+          --hash-password         read a password, print its hash for the file, and exit
+          -V, --version           print the version and exit
+          -h, --help              print this help and exit
 
-        Every option is a key of the file without its dashes, and a variable in capitals: --log-level,
-        log-level: and FOREBAY_LOG_LEVEL. Options win over variables, variables over the file. In the
-        file alone:
+        Each option can also be set in the file and with an environment variable: --log-level is log-level:
+        and FOREBAY_LOG_LEVEL. Options override variables; variables override the file. Only the file can
+        set:
         \(recordsUsage)
 
-        HOST:PORT may be "off"; port 0 picks a free one, which the log's "listening" line tells. A SIZE
-        is a number of bytes, or of K, M or G (1K = 1024), a TIME has a unit, ms, s, m, h or d: 30s. The
-        first SIGTERM or SIGINT drains: no new streams, what is buffered is delivered; the second ends at
-        once. SIGHUP reads the file again; what cannot change at once is told in the log.
+        HOST:PORT may be "off". Port 0 picks a free port; the log reports it as "listening". SIZE is a
+        number of bytes, optionally with a suffix K, M or G (1K = 1024). TIME needs a unit: ms, s, m, h or
+        d, for example 30s. The first SIGTERM or SIGINT drains the broker: it accepts no new streams and
+        delivers buffered messages. The second one stops it at once. SIGHUP reloads the file; the log lists
+        settings that need a restart.
 
         examples:
-          forebayd                                 for clients on this machine
-          forebayd --listen 0.0.0.0:7690           for RSocket clients anywhere, who need users in the file
-          forebayd --listen off                    for HTTP clients only
+          forebayd                                 serve clients on this machine
+          forebayd --listen 0.0.0.0:7690           serve remote RSocket clients; needs users
+          forebayd --listen off                    serve HTTP clients only
           forebayd --retain 100 --memory 512M      a small broker
-          forebayd -t -c broker.yaml               is this file in order?
+          forebayd -t -c broker.yaml               check this file
           forebayd --listen 127.0.0.1:0 --http 127.0.0.1:0 --log-format json 2>log
 
-        Exit codes: 0 ended as asked, 1 failed (a port is taken, …), 2 wrong usage or configuration.
+        Exit codes: 0 stopped as requested, 1 failed (for example, a port is in use), 2 invalid usage or
+        configuration.
 
         """
 
