@@ -123,7 +123,7 @@ def test_the_tests_that_a_page_names_are_there(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_a_row_without_a_test_says_why(page):
     for row in [row for rows in tables(page).values() for row in rows]:
-        assert row.tests or (row.cells[-1] == "–" and "Not to be seen:" in row.cells[-2]), row.cells
+        assert row.tests or (row.cells[-1] == "–" and "Not observable:" in row.cells[-2]), row.cells
         assert all(row.cells), f"an empty cell: {row.cells}"
 
 

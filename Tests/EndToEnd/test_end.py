@@ -181,6 +181,18 @@ def test_other_publishers_are_rejected_after_the_end(a, b, topic, verb):
 
 
 @pytest.mark.rsocket
+@pytest.mark.parametrize("acks", [1, 10])
+def test_a_channel_whose_topic_ends_is_acknowledged_before_if_it_has_credit_for_that(a, b, topic, acks):
+    other = a.channel(topic, b"1", acks=acks)
+    other.until(lambda: other.acks and other.granted)
+    other.send(b"2")
+    b.until(topic, lambda info: info["published"] == 2)
+    b.control("$SYS.topic.complete", name=topic)
+    assert other.end().kind == Kind.REJECTED
+    assert other.acks == [(1, 1), (2, 2)][:acks]
+
+
+@pytest.mark.rsocket
 def test_a_fire_after_the_end_is_dropped(a, b, topic):
     b.numbers(topic, 1, 1)
     b.control("$SYS.topic.complete", name=topic)

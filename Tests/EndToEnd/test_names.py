@@ -50,3 +50,14 @@ def test_a_refused_subscription_leaves_others_alone(a, b, topic):
     assert refusal(a.subscribe(f"{topic}?epoch=1", meta=True)).kind == Kind.INVALID
     b.numbers(topic, 1, 1)
     assert sub.data(1) == [b"1"]
+
+
+@pytest.mark.rsocket
+def test_options_in_the_first_tag_and_in_further_tags_are_one_list(a, b, topic):
+    b.numbers(topic, 1, 3)
+    assert a.subscribe(f"{topic}?replay=1", "buffer=8").data(1) == [b"3"]
+    assert a.subscribe(f"{topic}?&replay=1&", "buffer=%38").data(1) == [b"3"]
+    assert a.subscribe(topic.replace(".", "%2E"), "rep%6Cay=%32").data(1) == [b"2"]
+    for path, tag in [(f"{topic}?replay=1", "replay=1"), (topic, "replay=1&buffer=8"), (topic, ""),
+                      (topic, "replay"), (f"{topic}?replay=%zz", "buffer=8"), (topic, "replay=%")]:
+        assert refusal(a.subscribe(path, tag)).kind == Kind.INVALID, (path, tag)

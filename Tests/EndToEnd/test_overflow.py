@@ -253,6 +253,12 @@ def test_latest_keeps_only_the_newest_whatever_buffer_and_replay_say(a, b, topic
     assert seen(sub.take(1)) == [(9, 0)]
 
 
+def test_latest_counts_what_it_skips_after_from_and_not_after_replay(a, b, topic):
+    b.numbers(topic, 1, 5)
+    for options, dropped in [("replay=all", 0), ("from=2", 3), ("from=2&gap=fail", 3)]:
+        assert seen(a.subscribe(f"{topic}?overflow=latest&{options}", meta=True).take(1)) == [(5, dropped)], options
+
+
 def test_each_subscription_has_its_own_policy_and_buffer(a, b, topic):
     expected = {
         "overflow=drop-oldest&buffer=2": [1, 9, 10],

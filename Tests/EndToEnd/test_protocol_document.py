@@ -1,7 +1,8 @@
-"""Protocol/rsocket.md is right: its bytes are whole frames, and a broker answers its conversation as it says.
+"""Protocol/rsocket.md, control.md and reference.md are right: their bytes are whole frames, and a broker answers the
+conversation that runs through them as they say.
 
-The blocks of the document are read here with a parser of their own, so that neither the document nor the tests lean on
-the builder that the other tests use.
+The blocks are read here with a parser of their own, so that neither the documents nor the tests depend on the builder
+that the other tests use.
 """
 
 import contextlib
@@ -15,10 +16,13 @@ import pytest
 from access import password_hash, write
 from curl import NDJSON, path
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "Protocol" / "rsocket.md"
+PROTOCOL = Path(__file__).resolve().parents[2] / "Protocol"
+# In the order of the conversation.
+DOCUMENTS = [PROTOCOL / name for name in ("rsocket.md", "control.md", "reference.md")]
+LOGIN = "frames client with a login"
 BLOCK = re.compile(
-    r"^```(frames client|frames broker example|frames broker|entries)(?: (?:of a|on the) (second|third) connection)?\n"
-    r"(.*?)^```$", re.M | re.S)
+    rf"^```({LOGIN}|frames client|frames broker example|frames broker|entries)"
+    r"(?: (?:of a|on the) (second|third) connection)?\n(.*?)^```$", re.M | re.S)
 TOKEN = re.compile(r'"([^"]*)"|([0-9a-f]{2})(?![0-9a-f])|(;.*)|\s+')
 METADATA, FOLLOWS, COMPLETE, NEXT = 0x100, 0x80, 0x40, 0x20
 COMPOSITE_MIME = b"message/x.rsocket.composite-metadata.v0"
@@ -61,7 +65,10 @@ class Block:
 
 
 def blocks() -> list[Block]:
-    return [Block(kind, text, connection) for kind, connection, text in BLOCK.findall(DOCUMENT.read_text())]
+    texts = [document.read_text() for document in DOCUMENTS]
+    assert sum(text.count("\n```frames") + text.count("\n```entries") for text in texts) == sum(
+        len(BLOCK.findall(text)) for text in texts), "a block is not recognised"
+    return [Block(kind, text, connection) for text in texts for kind, connection, text in BLOCK.findall(text)]
 
 
 def entries(metadata: bytes) -> list[tuple[bytes | int, bytes]]:
@@ -99,7 +106,13 @@ def check_frame(frame: bytes) -> None:
         first = body[12]
         mime, rest = body[13 : 13 + first], body[13 + first :]
         assert body[:4] == b"\0\1\0\0" and mime == COMPOSITE_MIME
-        assert len(rest) == 1 + rest[0]
+        metadata = rest[1 + rest[0] :]
+        assert bool(metadata) == bool(flags & METADATA)
+        if metadata:
+            assert int.from_bytes(metadata[:3], "big") == len(metadata) - 3
+            [(mime, content)] = entries(metadata[3:])
+            assert mime == AUTHENTICATION and content[0] == 0x80
+            assert 0 < int.from_bytes(content[1:3], "big") < len(content) - 3
         return
     if kind in (REQUEST_STREAM, REQUEST_CHANNEL):
         body = body[4:]
@@ -116,14 +129,13 @@ def check_frame(frame: bytes) -> None:
 
 def test_every_block_holds_whole_frames():
     found = blocks()
-    assert {block.kind for block in found} == {"frames client", "frames broker", "frames broker example", "entries"}
+    assert {block.kind for block in found} == {
+        LOGIN, "frames client", "frames broker", "frames broker example", "entries"}
     for block in found:
         if block.kind == "entries":
             [(mime, content)] = entries(bytes(block.data))
             if mime == DATA_MIME:
                 assert content[0] + 2 == len(content)
-            elif mime == AUTHENTICATION:
-                assert content[0] == 0x80 and 0 < int.from_bytes(content[1:3], "big") < len(content) - 3
             else:
                 assert mime == 0x7E and len(content.split(b"=")) == 4
             continue
@@ -164,7 +176,7 @@ def test_a_broker_answers_as_the_document_says(broker):
     told, expected, lines = defaultdict(list), defaultdict(list), {}
     with contextlib.ExitStack() as stack:
         for block in blocks():
-            if block.kind == "entries":
+            if block.kind in ("entries", LOGIN):
                 continue
             if block.connection not in lines:
                 if block.connection == "third":  # The second one breaks.
@@ -197,14 +209,13 @@ def test_a_content_type_is_laid_out_as_the_document_shows_it(a, topic, curl):
 
 
 def test_credentials_are_laid_out_as_the_document_shows_them(start, tmp_path):
-    [metadata] = [bytes(block.data) for block in blocks() if block.data[0] == 0x80 | AUTHENTICATION]
-    setup = bytes(blocks()[0].data)[3:]
-    setup = setup[:4] + b"\x05\x00" + setup[6:] + len(metadata).to_bytes(3, "big") + metadata
+    """The SETUP with a login is accepted, which the answer to a KEEPALIVE right after it shows."""
+    [setup] = [bytes(block.data) for block in blocks() if block.kind == LOGIN]
     alive = bytes(4) + b"\x0c\x80" + bytes(8)
     user = {"name": "alice", "password": password_hash(start.executable(), "secret"), "subscribe": [">"]}
     broker = start("-c", str(write(tmp_path, {"users": [user]})))
     with socket.create_connection(broker.address, DEADLINE) as line:
-        line.sendall(b"".join(len(frame).to_bytes(3, "big") + frame for frame in (setup, alive)))
+        line.sendall(setup + len(alive).to_bytes(3, "big") + alive)
         answer = read(line, int.from_bytes(read(line, 3), "big"))
         assert answer[4] >> 2 == KEEPALIVE, answer
     broker.stop()
