@@ -79,7 +79,7 @@ class Stream:
         return None if line is None else line[:-1].decode()
 
     def event(self, timeout=DEADLINE) -> Event | None:
-        """The next event that is not a sign of life; None at the end."""
+        """The next event that is not a keepalive; None at the end."""
         data, this = [], Event()
         while True:
             line = self.line(timeout)

@@ -67,7 +67,7 @@ def test_setup_cut_short_is_invalid(line, witness, cut):
 
 
 def test_setup_times_of_0_are_taken_for_the_least_lifetime(line, b, topic):
-    """They must be above 0, which is for the client to see to: it is served, and has to give a sign of life."""
+    """They must be above 0, which is for the client to see to: it is served, and has to give a keepalive."""
     this = line()
     this.lives = False
     this.send(raw.setup(keepalive_ms=0, lifetime_ms=0), raw.request(raw.REQUEST_RESPONSE, 1, b"x", raw.route(topic)))

@@ -74,7 +74,7 @@ public struct ClientLimits: Sendable {
     public var fragment = 64 << 10
     /// How often this side sends a KEEPALIVE, or over HTTP/2 a PING when it heard nothing, in nanoseconds.
     public var keepaliveInterval: UInt64 = 10_000_000_000
-    /// How long this side waits for a sign of life, in nanoseconds; it is also what RSocket's SETUP tells the broker.
+    /// How long this side waits for a keepalive, in nanoseconds; it is also what RSocket's SETUP tells the broker.
     public var lifetime: UInt64 = 60_000_000_000
     /// Unsent output above which answers to KEEPALIVEs are no longer queued: the peer does not read.
     public var controlOutput = 64 << 10

@@ -15,7 +15,7 @@ public struct TopicPosition: Sendable {
         case behind(UInt64?)
         /// Some before it may have been lost while there was no connection.
         case uncertain
-        /// The topic began anew, after the epoch `previous`; what was still to come of that is lost.
+        /// The topic restarted, after the epoch `previous`; what was still to come of that is lost.
         case anew(previous: UInt64)
     }
 

@@ -15,7 +15,7 @@ public struct ForebayOptions: Sendable {
     /// How long connecting may take once the broker's name is looked up, and then the broker's first answer.
     public var connectTimeout = Duration.seconds(10)
 
-    /// How long a connection may bring nothing, not even the answer to a sign of life, before it is given up. A sign of
+    /// How long a connection may bring nothing, not even the answer to a keepalive, before it is given up. A sign of
     /// life is sent at a third of it, but not while a subscriber is called: one call that takes this long loses the
     /// connection. At least 3 ms, at most 2³¹−1 ms; what is beyond is taken for that.
     public var silence = Duration.seconds(30)

@@ -90,7 +90,7 @@ public struct Gap: Equatable, Sendable {
     public enum Cause: Equatable, Sendable {
         /// They were dropped by the subscription's overflow policy, or were no longer retained when it came to them.
         case dropped
-        /// The topic began anew, as it does when the broker is restarted: what was left of the epoch before is gone.
+        /// The topic restarted, as it does when the broker is restarted: what was left of the epoch before is gone.
         case newEpoch(previous: UInt64)
         /// The connection was lost before the first message came, and it is not known where the subscription stood.
         case reconnected

@@ -110,7 +110,7 @@ struct ContextStore {
             throw UsageError("There is no context '\(name)'. \(known): 'forebay context add NAME --url URL' makes one.")
         }
         guard let context = Context(name, text) else {
-            throw UsageError("'\(path(name))' does not hold a context: make it anew by 'forebay context add \(name)'.")
+            throw UsageError("'\(path(name))' holds no context: create it again with 'forebay context add \(name)'.")
         }
         return context
     }

@@ -4,7 +4,7 @@ import Glibc
 
 enum Help {
     static let width = 96
-    static let title = "the client of the Forebay broker: topics whose subscribers say how much they can take"
+    static let title = "command-line client of the Forebay broker"
     static let examples = [
         "vmstat 1 | forebay pub host.vmstat --stdin",
         "forebay sub host.vmstat --replay 10 --request 5",

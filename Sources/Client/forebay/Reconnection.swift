@@ -58,7 +58,7 @@ struct Reconnection {
         limit = arguments.decimal("reconnect-time").map { UInt64($0 * 1e9) }
     }
 
-    /// Asks the broker for a sign of life.
+    /// Asks the broker for a keepalive.
     func greet(_ session: borrowing Session) throws(ClientError) {
         if isOn { try session.connection.ping(UnsafeRawBufferPointer(start: nil, count: 0), now: Clock.monotonic()) }
     }
@@ -167,7 +167,7 @@ extension TopicPosition.Arrival {
         case .behind(let lost?): "\(counted(lost, "message")) lost before #\(info.sequence)."
         case .behind(nil), .uncertain: "Messages may have been lost before #\(info.sequence)."
         case .anew:
-            "epoch \(info.epoch): the topic began anew, this is its #\(info.sequence), and the rest of the old one "
+            "epoch \(info.epoch): the topic restarted, this is its #\(info.sequence), and the rest of the old one "
                 + "is gone."
         }
     }

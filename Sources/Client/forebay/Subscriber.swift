@@ -227,7 +227,7 @@ struct Subscriber: ~Copyable {
 
     private func isAnew(_ info: MessageInfo) -> Bool { asked?.epoch.map { $0 != info.epoch } ?? false }
 
-    private var anew: String { ": the topic began anew, and what was asked for is gone." }
+    private var anew: String { ": the topic restarted, and what was asked for is gone." }
 
     private mutating func askAgain() {
         guard output.isEmpty, unprinted > 0 else { return }

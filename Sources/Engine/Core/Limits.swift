@@ -99,10 +99,10 @@ public struct Limits: Equatable, Sendable {
     public static let acknowledgementTime = 2 * second
     /// SETUP's lifetime is clamped to this range.
     public var lifetime: ClosedRange<UInt64> = (1 * second)...(600 * second)
-    /// An HTTP/2 connection that nothing is heard from is asked for a sign of life after half of this, and closed after
+    /// An HTTP/2 connection that nothing is heard from is asked for a keepalive after half of this, and closed after
     /// all of it. One of HTTP/1.1 may be so long without a request, or with an answer of which nothing is taken.
     public var httpSilence: UInt64 = 60 * second
-    /// After so long without a message an event stream is sent a sign of life.
+    /// After so long without a message an event stream is sent a keepalive.
     public var heartbeat: UInt64 = 15 * second
     /// Who may ask over HTTP, and how.
     public var http = HTTPPolicies()

@@ -13,7 +13,7 @@ final class HTTPConnection {
     var users = HTTPUsers()
     /// Deadlines of exchanges, on the monotonic clock.
     var deadlines = Earliest<UInt64>()
-    /// When streams may need a sign of life, on the monotonic clock.
+    /// When streams may need a keepalive, on the monotonic clock.
     var heartbeats = Earliest<UInt64>()
     var reflections = ReflectionCalls()
     private var errors = CountedErrors()

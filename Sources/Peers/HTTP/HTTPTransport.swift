@@ -168,6 +168,6 @@ extension HTTPTransport {
         return session != nil
     }
 
-    /// Asks for a sign of life, which HTTP/1.1 has none of.
+    /// Asks for a keepalive, which HTTP/1.1 has none of.
     func ping(_ number: UInt64) { session?.pointee.ping(number) }
 }

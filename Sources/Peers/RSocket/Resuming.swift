@@ -295,6 +295,6 @@ final class Resumption: ShardPart {
     }
 
     private static func resumeRefusal(_ reason: String) -> RSocketError {
-        RSocketError(code: .rejectedResume, message: "\(reason): connect anew with SETUP.", scope: .connection)
+        RSocketError(code: .rejectedResume, message: "\(reason): connect again with SETUP.", scope: .connection)
     }
 }

@@ -195,7 +195,7 @@ import Testing
         }
     }
 
-    /// It took all that had come before a sign of life was sent, and lost the connection again and again.
+    /// It took all that had come before a keepalive was sent, and lost the connection again and again.
     @Test(arguments: Wire.allCases) func aSlowSubscriberKeepsTheConnection(_ wire: Wire) async throws {
         let broker = try TestBroker()
         try await within {

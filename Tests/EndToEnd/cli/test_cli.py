@@ -90,7 +90,7 @@ def test_a_topic_that_began_anew(forebay, topic, message):
     forebay.ok("topic", "complete", topic)
     out, told = reader.communicate(timeout=LIMIT)
     assert reader.returncode == 0 and out.count(b"\n") == message.count(b"\n")
-    assert json.loads(told) == {"note": f"epoch {epoch}: the topic began anew, and what was asked for is gone."}
+    assert json.loads(told) == {"note": f"epoch {epoch}: the topic restarted, and what was asked for is gone."}
 
 
 @pytest.mark.parametrize("scheme", ["rsocket"])

@@ -81,7 +81,7 @@ def test_a_subscriber_goes_on_behind_a_restart(restarted, reach, hard):
     until(lambda: forebay.rows("subs", topic="t"), "it is subscribed")
     forebay.ok("pub", "t", "--stdin", stdin=b"3\n4\n")
     assert reader.stdout.readline() + reader.stdout.readline() == b"3\n4\n"
-    line_of(reader.stderr, r"the topic began anew, this is its #1\b")
+    line_of(reader.stderr, r"the topic restarted, this is its #1\b")
     reader.send_signal(signal.SIGINT)
     assert ended(reader) == (b"", "")
 
@@ -245,7 +245,7 @@ def test_credit_by_key_goes_on_behind_a_restart(restarted, reach, hard):
     # What was asked for and has not come is asked for again; a key that was pressed meanwhile granted nothing.
     screen.shows(r"credit +1 +granted 2\b")
     forebay.ok("pub", "t", "after")
-    screen.shows(r"#1 \S+ after(.|\n)*the topic began anew, this is its #1\b")
+    screen.shows(r"#1 \S+ after(.|\n)*the topic restarted, this is its #1\b")
     # Without credit it begins with 1.
     restarted.end(hard)
     restarted.begin()

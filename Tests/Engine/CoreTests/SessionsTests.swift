@@ -16,7 +16,7 @@ import Testing
 
     private func token(_ number: UInt8) -> [UInt8] { [UInt8](repeating: number, count: 16) }
 
-    private static let noSession = "4 There is no such session, or not any more: connect anew with SETUP."
+    private static let noSession = "4 There is no such session, or not any more: connect again with SETUP."
 
     // Time
 
@@ -104,7 +104,7 @@ import Testing
         #expect(
             client.refusal
                 == "4 The session cannot go on from position 5, which is ahead: what was sent ends at 0: "
-                + "connect anew with SETUP.")
+                + "connect again with SETUP.")
         client.resume(on: 1, first: 1_000_000)
         #expect(client.refusal?.hasPrefix("4 The client gave up what it sent from position ") == true)
         broker.run()

@@ -66,7 +66,7 @@ import Testing
         publisher.publish("$SYS.topic.fail?name=t&message=no", "")
         #expect(
             subscriber.received().sorted() == [
-                "1:! 201 topic failed: no (the topic began anew with epoch \(epoch), so what was asked for is gone)",
+                "1:! 201 topic failed: no (the topic restarted with epoch \(epoch), so what was asked for is gone)",
                 "3:! 201 topic failed: no (the message that was asked for was not there yet)",
             ])
     }

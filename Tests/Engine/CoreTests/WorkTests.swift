@@ -270,7 +270,7 @@ import Testing
         #expect(shard.timers.touchedCount == 50)
         broker.advance(seconds: 0.5)
         #expect(shard.timers.touchedCount == 0 && shard.timers.connections.count == 50)
-        // After half of SETUP's lifetime they are asked for a sign of life, and after `topic-idle` topics may be idle.
+        // After half of SETUP's lifetime they are asked for a keepalive, and after `topic-idle` topics may be idle.
         #expect(shard.timers.connections.deadline! > broker.now.monotonic + 200 * Limits.second)
         #expect(shard.timers.topics.deadline! > broker.now.monotonic + 200 * Limits.second)
         clients[0].cancel()

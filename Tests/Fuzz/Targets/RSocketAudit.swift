@@ -180,7 +180,7 @@ final class Canary {
         }
         listen(stream)
         for peer in [subscriber, publisher] {
-            // A sign of life.
+            // A keepalive.
             peer.send { FrameWriter.keepalive(respond: false, position: 0, data: $0.readable.slice(0..<0), into: &$0) }
         }
     }

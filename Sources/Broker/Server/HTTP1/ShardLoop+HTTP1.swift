@@ -104,7 +104,7 @@ extension ShardLoop {
         connection.pointee.paused = false
         connection.pointee.kind = .http1
         watch(fd, id, .end)
-        // There is nothing to ask a silent client for a sign of life by.
+        // There is nothing to ask a silent client for a keepalive by.
         Socket.keepAlive(fd)
         shard.speaksHTTP1(on: id, now: now)
         guard let micro = driver.add(fd, id: id) else {

@@ -1,5 +1,5 @@
 // ServiceManager: what systemd, or whoever else started the broker and set NOTIFY_SOCKET, is told of its life
-// (sd_notify(3)), and the sign of life that a watchdog wants:
+// (sd_notify(3)), and the keepalive that a watchdog wants:
 //
 //     starting ──ready──▶ running ──stopping──▶ draining
 //                          │    ▲
@@ -12,7 +12,7 @@ import Glibc
 /// Belongs to the main thread. Does nothing when nobody wants to be told.
 struct ServiceManager: ~Copyable {
     private let address: String?
-    /// How often a sign of life is due; nil if never. A quarter of what the watchdog allows, so that an answer may take
+    /// How often a keepalive is due; nil if never. A quarter of what the watchdog allows, so that an answer may take
     /// some time, and yet comes before the next question.
     private let interval: UInt64?
     private var due: UInt64

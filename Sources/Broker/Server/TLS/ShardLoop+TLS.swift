@@ -103,7 +103,7 @@ extension ShardLoop {
         }
         connection.pointee.fd = theirs
         connection.pointee.tls = nil
-        // There is nothing to ask a silent client for a sign of life by.
+        // There is nothing to ask a silent client for a keepalive by.
         Socket.keepAlive(fd)
         adoptHTTP1(id, connection)
         connections[id]?.pointee.relay = relays.add(tls, outer: fd, inner: inner, now: now.monotonic, poller)

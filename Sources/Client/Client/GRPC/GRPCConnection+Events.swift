@@ -224,7 +224,7 @@ extension GRPCConnection {
         return .failed(call.id, error)
     }
 
-    /// Any answer, even an error, is a sign of life. The event points to memory that is kept until the next ping's.
+    /// Any answer, even an error, is a keepalive. The event points to memory that is kept until the next ping's.
     private func pong(_ data: [UInt8]) -> ClientEvent {
         metadata.removeAll()
         metadata.append(data)

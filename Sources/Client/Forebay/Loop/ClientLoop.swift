@@ -210,7 +210,7 @@ final class ClientLoop {
         for activity in inOrder() where !activity.isOver { activity.connected(self) }
     }
 
-    /// Anybody may ask for what was asked: a refusal is one of the client, and any other failure is a sign of life.
+    /// Anybody may ask for what was asked: a refusal is one of the client, and any other failure is a keepalive.
     private func answered(with error: ClientError) {
         error.code == .rejected ? lose(ClientError(.setupRejected, error.message)) : answered()
     }

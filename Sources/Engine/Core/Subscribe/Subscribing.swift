@@ -112,7 +112,7 @@ final class Subscribing: ShardPart {
         isOtherEpoch: Bool
     ) -> String {
         if isOtherEpoch {
-            return "gap: the topic '\(view.name)' began anew with epoch \(view.epoch), so the messages asked for "
+            return "gap: the topic '\(view.name)' restarted with epoch \(view.epoch), so the messages asked for "
                 + "are gone; it retains \(window.lower) to \(window.upper) (exclusive)."
         }
         guard case .from(let sequence) = options.start else { return "gap" }
@@ -123,7 +123,7 @@ final class Subscribing: ShardPart {
     /// As a failure tells it.
     private static func gap(_ subscriber: Subscriber) -> String {
         if subscriber.isOfOtherEpoch {
-            return " (the topic began anew with epoch \(subscriber.view.epoch), so what was asked for is gone)"
+            return " (the topic restarted with epoch \(subscriber.view.epoch), so what was asked for is gone)"
         }
         return " (the message that was asked for was not there yet)"
     }

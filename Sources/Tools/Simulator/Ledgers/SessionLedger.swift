@@ -242,7 +242,7 @@ final class SessionLedger {
             "\(name) was refused as unknown, and lives")
         // Behind the position is what is wrong with it.
         referee.expect(
-            text.hasPrefix(wire.refusal ?? unknown) && text.hasSuffix(": connect anew with SETUP."),
+            text.hasPrefix(wire.refusal ?? unknown) && text.hasSuffix(": connect again with SETUP."),
             "\(name) was refused with '\(text)'")
     }
 

@@ -27,7 +27,7 @@ extension StreamFormat {
         out.append("retry: \(retry)\nevent: subscribed\ndata: {\"subscription\":\"\(id.text)\"}\n\n")
     }
 
-    /// A sign of life, for proxies and to learn of dead clients; returns whether this form has one. Lines of JSON have
+    /// A keepalive, for proxies and to learn of dead clients; returns whether this form has one. Lines of JSON have
     /// none: a blank line, or an object that is no message, would trip many a reader.
     @discardableResult
     public func appendHeartbeat(into out: inout ByteBuffer) -> Bool {
