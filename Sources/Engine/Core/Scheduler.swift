@@ -133,7 +133,7 @@ final class Scheduler: ShardPart {
         case .holdingBack: memory.isPendingHigh ? connections.bound : 0
         case .freeingUnread: unreadRelief.isUnreadTooMuch ? connections.bound : 0
         // Enough has been given up.
-        case .unacknowledged: memory.used > memory.limit ? connections.bound : 0
+        case .unacknowledged: memory.isFull ? connections.bound : 0
         }
     }
 }

@@ -162,7 +162,7 @@ final class Resumption: ShardPart {
     /// Memory is short: what was sent is kept no longer for those who were asked for an acknowledgement and gave none,
     /// or have had no socket for as long. They are not cut off, but cannot be resumed where they lack some of it.
     func giveUpUnacknowledged(now: Instant) {
-        guard memory.used > memory.limit, quotas.sessions.count > 0, !scheduler.isSweeping(.unacknowledged) else {
+        guard memory.isFull, quotas.sessions.count > 0, !scheduler.isSweeping(.unacknowledged) else {
             return
         }
         scheduler.sweep(.unacknowledged, now: now)

@@ -313,7 +313,6 @@ extension Subscriber {
     /// How many messages a topic is ahead of a subscription, and the age of the oldest of them.
     func lag(now: Instant) -> (messages: Int, age: UInt64) {
         guard hasJoined else { return (0, 0) }
-        let view = view
         let first = cursor.cursor
         let next = view.isStored ? first : Swift.max(first, view.log.head)
         guard next < view.end, cursor.waiting > 0 else { return (0, 0) }

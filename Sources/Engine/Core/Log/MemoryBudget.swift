@@ -16,6 +16,7 @@ public final class MemoryBudget: Sendable {
     }
 
     public var used: Int { counter.value }
+    /// More is used than there should be.
     var isFull: Bool { used > limit }
     func add(_ bytes: Int) { counter.add(bytes) }
 

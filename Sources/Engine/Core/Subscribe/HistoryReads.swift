@@ -104,7 +104,7 @@ final class HistoryReading: ShardPart {
         switch answer {
         case .found(let messages):
             assert(messages.piece.first <= request.first && request.first < messages.piece.end)
-            view.log.insert(messages.piece, most: memory.used > memory.limit ? 1 : History.most)
+            view.log.insert(messages.piece, most: memory.isFull ? 1 : History.most)
         case .gone(let end): view.lose(before: end, now: now)
         case .unreadable(let end):
             for subscriber in subscribers where subscriber.isMember { subscriber.cursor.evict(before: end) }

@@ -43,9 +43,9 @@ final class MemoryRelief {
 
     /// Why a topic takes nothing now; nil unless memory is short and it cannot give up enough of its own.
     func refusal(for topic: Topic) -> Refusal? {
-        guard memory.used > memory.limit else { return nil }
+        guard memory.isFull else { return nil }
         relieve(now: context.moment)
-        guard memory.used > memory.limit else { return nil }
+        guard memory.isFull else { return nil }
         topic.shed(to: share, now: context.moment)
         guard isBeyond || topic.unsheddable > fairShare else { return nil }
         return fullRefusal(of: topic.name)
@@ -69,18 +69,18 @@ final class MemoryRelief {
 
     /// Nothing gives way any more: what is not finished is kept of nobody, but for a little.
     @inline(__always)
-    var isFull: Bool { memory.used > memory.limit && staysFull }
+    var isFull: Bool { memory.isFull && staysFull }
 
     private var staysFull: Bool {
         relieve(now: context.moment)
-        return memory.used > memory.limit
+        return memory.isFull
     }
 
     /// Clients have begun so much that nobody may begin more than a little.
     var isPendingFull: Bool {
         guard memory.isPendingFull else { return false }
         // What gives way does so first.
-        if memory.used > memory.limit { relieve(now: context.moment) }
+        if memory.isFull { relieve(now: context.moment) }
         return memory.isPendingFull
     }
 
@@ -140,7 +140,7 @@ final class MemoryRelief {
             topic.relieve(now: now)
         }
         for topic in some {
-            guard memory.used > memory.limit else { break }
+            guard memory.isFull else { break }
             topic.shed(to: share, now: now)
         }
         return topicPlace == 0
