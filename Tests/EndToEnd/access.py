@@ -1,6 +1,7 @@
 """Users of a broker under test: their configuration, and what they do over each protocol.
 
-Each action returns None if it was allowed, or the reason for which it was refused."""
+Each action returns None if it was allowed, or the reason for which it was refused.
+"""
 
 import base64
 import hashlib

@@ -2,7 +2,8 @@
 and forwards everything else byte by byte, so that the browser sees a single origin.
 
 A page reports what it sees by `tell`, which posts it to a second server. The browser's debugging interface is not
-used."""
+used.
+"""
 
 import http.server
 import json

@@ -2,7 +2,8 @@
 each checked as it proceeds. A subscription fails its test as soon as it receives more than it requested, or anything
 after its end.
 
-`common.py` holds what the transports share; this file adds what is specific to RSocket."""
+`common.py` holds what the transports share; this file adds what is specific to RSocket.
+"""
 
 import itertools
 import json

@@ -1,7 +1,8 @@
 """A gRPC client of the broker, on grpcio and stubs generated from the .proto, with the interface of `common.py`.
 
 grpcio hands out a stream's messages only to a caller that waits for them. So one thread per stream receives them and
-checks them as they arrive: never more than requested, and each loss reported once and in its place."""
+checks them as they arrive: never more than requested, and each loss reported once and in its place.
+"""
 
 import atexit
 import json

@@ -1,6 +1,7 @@
 """HTTP/2 frames over a plain TCP socket, with hyperframe and hpack: able to send what no HTTP/2 library will.
 
-As in `raw.py`, nothing here restricts what may be sent."""
+As in `raw.py`, nothing here restricts what may be sent.
+"""
 
 import socket
 import struct

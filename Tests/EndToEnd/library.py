@@ -1,7 +1,8 @@
 """rsocket-py as a client of the broker: connecting, collecting received items, supplying items to send.
 
 `Library`, `Collector` and `Feed` are for coroutines. `Peer` has the interface of `common.py`: its coroutines run in a
-separate thread."""
+separate thread.
+"""
 
 import asyncio
 import json

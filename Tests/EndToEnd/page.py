@@ -1,5 +1,6 @@
 """A headless Chromium whose keyboard and mouse the test controls, over a pair of pipes with the DevTools protocol.
-Tests query a page for what a user sees, or what a screen reader announces."""
+Tests query a page for what a user sees, or what a screen reader announces.
+"""
 
 import base64
 import fcntl

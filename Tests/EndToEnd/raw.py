@@ -1,7 +1,8 @@
 """RSocket frames over a plain TCP socket: a builder, a parser and a connection, able to send what a library will not.
 
 Nothing here restricts what may be sent. What is received, however, is checked against the rules for every frame that a
-server may send, so that each test verifies them (see `Connection._check`)."""
+server may send, so that each test verifies them (see `Connection._check`).
+"""
 
 import socket
 import struct
@@ -96,7 +97,8 @@ def resume(token: bytes, server=0, client=0, version=(1, 0)) -> bytes:
 def fragments(kind: int, stream: int, data: bytes, metadata=None, n=None, size=64, flags=0) -> list[bytes]:
     """A request or PAYLOAD in frames of at most `size` bytes (length included), all metadata before any data.
 
-    `flags` are placed as the protocol requires: C on the last fragment, N on every PAYLOAD."""
+    `flags` are placed as the protocol requires: C on the last fragment, N on every PAYLOAD.
+    """
     frames, md, first = [], metadata or b"", True
     while True:
         this = kind if first else PAYLOAD

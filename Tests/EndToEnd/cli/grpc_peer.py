@@ -8,7 +8,8 @@ misbehaviour:
     status.CODE         the call ends with this status and the text "because"
     greedy              two messages more than requested
     large.BYTES         one message of that many bytes
-    never               no messages"""
+    never               no messages
+    """
 import json
 import queue
 import sys

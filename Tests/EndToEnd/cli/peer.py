@@ -2,7 +2,8 @@
 
 It implements the routes and metadata of the wire profile with an independent codec, honours credit, and logs clients'
 requests, one JSON object per line on stdout. It first prints its port. It is a counterpart for tests, not a second
-broker: it has one overflow policy (drop-oldest) and no limits."""
+broker: it has one overflow policy (drop-oldest) and no limits.
+"""
 import asyncio
 import json
 import struct
