@@ -78,7 +78,7 @@ class Passage:
 
     def __init__(self, broker, pages: dict[str, str], cuts=()):
         self.broker, self.pages, self.cuts = broker, pages, list(cuts)
-        pages["/favicon.ico"] = ""  # Or what the browser asks for it on may be used for an event stream after that.
+        pages["/favicon.ico"] = ""  # Else its connection may later carry an event stream.
         self.resumed = []  # The Last-Event-ID of each request for an event stream, or None.
         self.lasting = 0  # The number of streams that are not cut.
         self._sockets, self._lock = [], threading.Lock()
@@ -179,7 +179,7 @@ class Browser:
     FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-extensions", "--disable-background-networking", "--disable-component-update",
              "--no-proxy-server",
-             "--remote-debugging-port=0"]  # The last, which nobody uses, keeps it from ending once the page is loaded.
+             "--remote-debugging-port=0"]  # Unused; keeps Chromium running after the load.
 
     def __init__(self, url: str):
         program = shutil.which("chromium")

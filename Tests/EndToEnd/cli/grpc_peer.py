@@ -9,7 +9,7 @@ misbehaviour:
     greedy              two messages more than requested
     large.BYTES         one message of that many bytes
     never               no messages
-    """
+"""
 import json
 import queue
 import sys

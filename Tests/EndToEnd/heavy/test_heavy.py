@@ -1,7 +1,7 @@
 """Much data and many subscribers. The ledger tests run for 5 seconds, or for a minute with FOREBAY_HEAVY=full:
 
     FOREBAY_HEAVY=full python -m pytest -n 0 -s Tests/EndToEnd/heavy
-    """
+"""
 
 import os
 import random
