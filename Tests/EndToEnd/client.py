@@ -139,7 +139,7 @@ class Channel(Publishing):
         if accepted is None:  # A client with another form of request metadata need not read composite metadata.
             assert self.peer.mime != COMPOSITE, f"an acknowledgement without its count: {frame}"
         self.acknowledge((int(frame.text), None if accepted is None else struct.unpack(">Q", accepted[:8])[0]))
-        assert self.asked >= UNBOUNDED or len(self.acks) <= self.asked, f"more acknowledgements than credit: {self.acks}"
+        assert self.asked >= UNBOUNDED or len(self.acks) <= self.asked, f"more acks than credit: {self.acks}"
         return "ack"
 
 
