@@ -157,7 +157,7 @@ import Testing
         #expect(broker.shards[0].rateLimiter["alice"]?.parked.isEmpty != false && broker.memory.used < used + 100_000)
         broker.advance(seconds: 2)
         #expect(published(broker) == 5)
-        #expect(broker.shards[0].rateLimiter["alice"] == nil, "without any state here is forgotten")
+        #expect(broker.shards[0].rateLimiter["alice"] == nil, "a user without local state is forgotten")
     }
 
     @Test func aDrainRefusesWhatWaits() {
