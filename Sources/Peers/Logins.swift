@@ -42,7 +42,7 @@ final class Logins: ShardPart {
     }
 
     func turnAway(_ connection: Connection, _ refusal: Refusal, now: Instant) {
-        connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, refusal.message), now: now)
+        connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, refusal), now: now)
     }
 
     /// A login came to nothing.

@@ -63,7 +63,7 @@ final class Responses: ShardPart {
         connection.output.control {
             FrameWriter.error(stream: stream, code: refusal.code, message: refusal.message, into: &$0)
         }
-        count(refusal.kind)
+        count(refusal.word)
         connections.flush(connection)
     }
 
@@ -178,7 +178,7 @@ final class Responses: ShardPart {
         queueEnd(on: stream.connection) {
             FrameWriter.error(stream: stream.stream, code: refusal.code, message: refusal.message, into: &$0)
         }
-        count(refusal.kind)
+        count(refusal.word)
     }
 
     // To who asked for a list, or made a control call

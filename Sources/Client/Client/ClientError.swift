@@ -1,5 +1,7 @@
 // ClientError: what can go wrong between a client and a broker, and whether the stream or the connection dies of it.
 
+import ForebayWire
+
 /// A failure, with a sentence that tells the person what happened and, where there is something to do, what to do.
 public struct ClientError: Error, Equatable, Sendable {
     public enum Code: Equatable, Sendable {
@@ -60,6 +62,9 @@ public struct ClientError: Error, Equatable, Sendable {
         self.message = message
     }
 
+    /// The word that the broker's error text begins with; nil if it is not the broker's.
+    public var word: ErrorWord? { isReportedByBroker ? ErrorWord(beginning: message) : nil }
+
     /// The connection dies of it, not one stream alone.
     public var endsConnection: Bool {
         switch code {
@@ -73,8 +78,7 @@ public struct ClientError: Error, Equatable, Sendable {
     /// The broker does not take the credentials, or wants some. To try them again would be one more attempt to guess a
     /// password.
     public var refusesCredentials: Bool {
-        code == .setupRejected
-            && ["The credentials", "The token", "This broker needs credentials"].contains { message.hasPrefix($0) }
+        code == .setupRejected && word == .unauthenticated
     }
 
     /// The broker said so itself; otherwise this side, or the network, came to it.
@@ -120,7 +124,7 @@ extension ClientError.Code {
     /// The meaning of an ERROR's code on a stream (RSocket, "Error Codes"), and of its text, where that decides.
     init(stream code: UInt32, _ text: String) {
         switch code {
-        case 0x202 where text.hasPrefix("The broker is shutting down"): self = .unavailable
+        case 0x202 where [.draining, .unavailable].contains(ErrorWord(beginning: text)): self = .unavailable
         case 0x201: self = .applicationError
         case 0x202: self = .rejected
         case 0x203: self = .canceled

@@ -55,6 +55,10 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
     /// Messages of a publication that the broker had accepted before it failed; 0 elsewhere.
     public var acknowledged: UInt64 = 0
 
+    /// The word that the broker's error began with, such as `limit`, `forbidden` or `gap`: the reason for a program to
+    /// decide by. Nil if the broker did not report the failure.
+    public var reason: String?
+
     /// A failure of this client's own.
     public init(_ code: Code, _ message: String) {
         self.code = code
@@ -88,13 +92,14 @@ extension ForebayError {
         let code: Code =
             switch error.code {
             case .applicationError:
-                error.message.hasPrefix("overflow") ? .overflow : .topicFailed
+                error.word == .overflow ? .overflow : .topicFailed
             case .rejected, .unavailable, .canceled: .rejected
             case .invalid: .invalid
             case .messageTooLarge: .messageTooLarge
             default: .protocolViolation
             }
         self.init(code, error.message)
+        reason = error.word?.text
     }
 
     /// Why no connection came about.
@@ -109,6 +114,7 @@ extension ForebayError {
             }
         self.init(
             code, code == .refused ? "The broker refused the connection: \(error.message)" : error.message)
+        reason = error.word?.text
     }
 
     static let closedByUser = ForebayError(.closed, "The client was closed.")

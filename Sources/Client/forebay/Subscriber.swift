@@ -168,7 +168,7 @@ struct Subscriber: ~Copyable {
             end = .completed
         case .failed(stream, let error): end = .failed(advised(error))
         // Who may subscribe may not always ask.
-        case .failed(inquiry, let error) where error.message.hasPrefix("There is no topic"):
+        case .failed(inquiry, let error) where error.word == .notFound:
             tell("There is no topic '\(settings.topic)' yet: waiting for its first message. ^C ends it.")
         case .pong: reconnection.answered(by: session.address)
         // Should the connection end of it, that is told then.
@@ -243,7 +243,7 @@ struct Subscriber: ~Copyable {
 
     /// A gap refuses only whoever did not ask to be told of it.
     private func advised(_ error: ClientError) -> ClientError {
-        guard error.message.hasPrefix("gap:"), !settings.options.meta, settings.options.gap == nil else { return error }
+        guard error.word == .gap, !settings.options.meta, settings.options.gap == nil else { return error }
         return ClientError(error.code, error.message + " With --meta it is told, and the messages come.")
     }
 

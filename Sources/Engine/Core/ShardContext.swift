@@ -2,6 +2,7 @@
 // input at work, and where effects and counts go. It has no rules of its own and knows none of the parts.
 
 import Bytes
+import ForebayWire
 import Replay
 
 package final class ShardContext {
@@ -78,7 +79,7 @@ package final class ShardContext {
     func text(_ id: ConnectionID) -> String { "\(index)-\(id.index)-\(id.generation)" }
 
     /// A request came to nothing, or a stream failed.
-    func count(_ reason: RefusalReason) {
+    func count(_ reason: ErrorWord) {
         counters.streamErrors &+= 1
         counters.refusals[reason] &+= 1
     }
@@ -93,6 +94,6 @@ package final class ShardContext {
             LogRecord(
                 level: .warning, message: "limit reached", fields: [("limit", limit.name), ("cause", text)],
                 isFrequent: true))
-        return .rejected(text)
+        return .limit(text)
     }
 }

@@ -3,6 +3,7 @@
 // know – the reference is named under "Above" and set by `ShardParts` when all parts are there.
 
 import Bytes
+import ForebayWire
 import Replay
 
 package class ShardPart {
@@ -39,7 +40,7 @@ extension ShardPart {
         context.log(level, message, fields)
     }
     final func reached(_ limit: LimitReached) { context.reached(limit) }
-    final func count(_ reason: RefusalReason) { context.count(reason) }
+    final func count(_ reason: ErrorWord) { context.count(reason) }
     final func refusal(at limit: LimitReached, _ text: String) -> Refusal { context.refusal(at: limit, text) }
     final func owner(of name: String) -> Int { Shard.owner(of: name, among: context.shards) }
     final func text(_ id: ConnectionID) -> String { context.text(id) }

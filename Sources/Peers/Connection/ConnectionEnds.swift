@@ -107,7 +107,8 @@ final class ConnectionEnds: ShardPart {
         let since = connection.lifecycle.drain(delivered: delivered, now: now.monotonic)
         if waiting > 0, since < limits.askTime { return }
         counters.undelivered &+= waiting
-        let goodbye = RSocketError(code: .connectionClose, message: Refusal.draining.message, scope: .connection)
+        let goodbye = RSocketError(
+            code: .connectionClose, sentence: Refusal.draining.sentence, scope: .connection)
         fatal(connection, goodbye, now: now)
     }
 }

@@ -114,7 +114,7 @@ final class ConnectionInputs: ShardPart {
     private func refuseTLS(_ connection: Connection, now: Instant) {
         let text = "This port does not speak TLS: connect with rsocket://, or start the broker with a certificate."
         connectionEnds.fatal(
-            connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now)
+            connection, RSocketError(code: .unsupportedSetup, sentence: text, scope: .connection), now: now)
     }
 
     /// Whether the first bytes of a connection are a method of HTTP, or HTTP/2's preface, which as the length of
@@ -129,7 +129,7 @@ final class ConnectionInputs: ShardPart {
     private func refuseHTTP(_ connection: Connection, now: Instant) {
         let text = "This port speaks RSocket: connect with rsocket://, or to the broker's port for HTTP."
         connectionEnds.fatal(
-            connection, RSocketError(code: .unsupportedSetup, message: text, scope: .connection), now: now
+            connection, RSocketError(code: .unsupportedSetup, sentence: text, scope: .connection), now: now
         ) {
             $0.append("HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\n")
             $0.append("content-length: \(text.utf8.count + 1)\r\nconnection: close\r\n\r\n\(text)\n")

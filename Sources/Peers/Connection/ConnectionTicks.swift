@@ -75,7 +75,7 @@ final class ConnectionTicks: ShardPart {
             if let http = connection.http, http.session == nil {
                 return connectionEnds.close(connection, reason: "the broker is shutting down", now: now)
             }
-            connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, Refusal.draining.message), now: now)
+            connectionEnds.fatal(connection, ConnectionFault(.rejectedSetup, Refusal.draining), now: now)
         // The driver answers in time.
         case .new where connection.login.isPending:
             break
@@ -89,7 +89,7 @@ final class ConnectionTicks: ShardPart {
             }
             let due = connection.http == nil ? "SETUP" : "HTTP/2's preface and SETTINGS"
             connectionEnds.fatal(
-                connection, ConnectionFault(.invalidSetup, "\(due) did not come in time; send it first and at once."),
+                connection, ConnectionFault(.invalidSetup, .timeout, "\(due) did not come in time; send it first and at once."),
                 now: now)
         case .open where connection.isDetached:
             resumption.tickDetached(connection, since: connection.session?.detachedAt ?? time, now: now)
@@ -125,7 +125,7 @@ final class ConnectionTicks: ShardPart {
             }
             connectionEnds.fatal(
                 connection,
-                ConnectionFault(.failed, "Nothing was heard for the lifetime of \(seconds) s; \(remedy)."),
+                ConnectionFault(.failed, .timeout, "Nothing was received for the lifetime of \(seconds) s; \(remedy)."),
                 now: now)
             return
         }
@@ -151,7 +151,7 @@ final class ConnectionTicks: ShardPart {
             if session.pointee.hasPartialFrame, silent >= limits.reassemblyTime {
                 reached(.reassemblyTime)
                 let reason = "A frame that had begun did not come to its end in time; send frames whole."
-                return connectionEnds.fatal(connection, ConnectionFault(.failed, reason), now: now)
+                return connectionEnds.fatal(connection, ConnectionFault(.failed, .timeout, reason), now: now)
             }
             http.takeErrors(into: &counters)
             httpInputs.expire(http, now: now)
@@ -170,10 +170,10 @@ final class ConnectionTicks: ShardPart {
         guard let http = connection.http else {
             if let expires = connection.principal?.expires, now.wall >= expires {
                 connectionEnds.fatal(
-                    connection, ConnectionFault(.withdrawn, LoginOutcome.expiredRefusal.message), now: now)
+                    connection, ConnectionFault(.withdrawn, LoginOutcome.expiredRefusal), now: now)
             } else if connection.isExpelled, connection.isWritten {
                 connectionEnds.fatal(
-                    connection, ConnectionFault(.withdrawn, "The user is no longer known here."), now: now)
+                    connection, ConnectionFault(.withdrawn, .unauthenticated, "The user was removed from this broker."), now: now)
             }
             return
         }

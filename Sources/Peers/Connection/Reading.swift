@@ -73,7 +73,7 @@ final class Reading: ShardPart {
         }
         reached(.memory)
         losses.refusedUnfinished(.memory)
-        return .rejected(
+        return .limit(
             "The broker's memory is full, and it takes no more of unfinished messages than "
                 + "\(most) bytes of a connection: send it again later.")
     }

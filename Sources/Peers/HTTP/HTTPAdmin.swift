@@ -113,7 +113,7 @@ final class HTTPAdmin: ShardPart {
         if exchange.role != .reflection {
             guard http.reflections.count < limits.listingsPerConnection else {
                 throw GRPCError(
-                    .resourceExhausted,
+                    .resourceExhausted, word: .limit,
                     "The connection has \(limits.listingsPerConnection) calls of reflection under way, the most "
                         + "allowed; end one.")
             }

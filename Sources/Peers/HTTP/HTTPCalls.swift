@@ -82,7 +82,7 @@ final class HTTPCalls: ShardPart {
         if let publisher = exchange.bound as? Publisher, !publisher.isChannel { return }
         if http.held.bytes <= relief.shortReassembly ?? limits.reassembly { return }
         let refusal = reading.refuseUnfinished()
-        throw GRPCError(refusal.status, refusal.message)
+        throw refusal.grpcError
     }
 
     func halfClosed(_ exchange: Exchange, now: Instant) {
@@ -253,6 +253,6 @@ final class HTTPCalls: ShardPart {
     func refuse(_ exchange: Exchange, _ error: GRPCError, now: Instant) {
         leave(exchange, .cancelled, reason: error.message, now: now)
         httpResponses.finish(exchange, error.status, error.message)
-        count(RefusalReason(error.status))
+        count(error.word)
     }
 }

@@ -151,12 +151,12 @@ final class HTTPInputs: ShardPart {
     /// Refuses a request with a head alone, which needs no window, and of which nothing is kept.
     private func refuse(_ stream: UInt32, isCall: Bool, _ http: HTTPConnection, _ connection: Connection) {
         reached(.memory)
-        let refusal = Refusal.rejected(
+        let refusal = Refusal.limit(
             "The broker's memory is full, and the connection has \(http.requests) requests that are not "
                 + "done: make fewer at a time.")
-        count(refusal.kind)
+        count(refusal.word)
         if isCall {
-            http.transport.answer(stream, GRPCHeads.trailersOnly(GRPCError(refusal.status, refusal.message)))
+            http.transport.answer(stream, GRPCHeads.trailersOnly(refusal.grpcError))
         } else {
             http.transport.respond(stream, status: refusal.problem.status, fields: HTTPFields(), complete: true)
         }

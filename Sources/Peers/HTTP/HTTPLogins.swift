@@ -33,7 +33,7 @@ final class HTTPLogins: ShardPart {
         do throws(Refusal) {
             return try lookUp(exchange, authorization, http)
         } catch {
-            if error.kind == .unauthenticated {
+            if error.word == .unauthenticated {
                 let login = http.users.login.flatMap {
                     isSameSecret($0.authorization, authorization) ? $0.principal : nil
                 }

@@ -82,10 +82,10 @@ final class HTTPResponses: ShardPart {
     func finish(_ exchange: Exchange, _ refusal: Refusal) {
         if let plain = exchange.plain { return finish(exchange, plain, refusal) }
         var end: SubscriptionEnd?
-        if refusal.kind == .topicFailed { end = .failed }
-        if refusal.kind == .overflow { end = .overflow }
+        if refusal.word == .topicFailed { end = .failed }
+        if refusal.word == .overflow { end = .overflow }
         finish(exchange, refusal.status, refusal.message, end: end, dropped: exchange.dropped)
-        count(refusal.kind)
+        count(refusal.word)
     }
 
     func tooLarge(_ count: Int) -> GRPCError {

@@ -47,15 +47,15 @@ extension HTTPResponses {
         if problem.kind == .tooLarge { reached(.payload) }
         if problem.kind == .headersTooLarge { reached(plain.call == nil ? .headers : .metadata) }
         answer(exchange, peers.plainProtocol.answer(problem, to: plain.request))
-        count(RefusalReason(problem.kind))
+        count(problem.word)
     }
 
     /// A request comes to nothing, or a stream fails.
     func finish(_ exchange: Exchange, _ plain: PlainExchange, _ refusal: Refusal) {
         guard !exchange.isFinished else { return }
         guard exchange.response == .begun else { return refuse(exchange, plain, refusal.problem) }
-        count(refusal.kind)
-        if refusal.kind == .unavailable {
+        count(refusal.word)
+        if refusal.word == .draining {
             // That is no end of the subscription: it can be resumed elsewhere or later.
             if draining { send(exchange) { plain.format.appendDraining(into: &$0) } }
         } else {

@@ -50,7 +50,7 @@ extension Credential {
         do throws(RSocketError) {
             while let entry = try entries.next() {
                 guard entry.isAuthentication else { continue }
-                guard found == nil else { throw .init(code: .invalid, message: "", scope: .connection) }
+                guard found == nil else { throw .init(code: .invalid, sentence: "", scope: .connection) }
                 found = entry.bytes
             }
         } catch {

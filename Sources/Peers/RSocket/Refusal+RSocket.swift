@@ -4,22 +4,16 @@ import RSocket
 
 extension Refusal {
     init(_ error: RSocketError) {
-        let kind: Kind =
-            switch error.code {
-            case .invalid: .invalid
-            case .connectionClose, .connectionError: .unavailable
-            default: .limit
-            }
-        self.init(kind, error.message)
+        self.init(error.word, error.sentence)
     }
 
     /// RSocket's.
     var code: ErrorCode {
-        switch kind {
+        switch word {
         case .invalid: .invalid
         case .topicFailed, .overflow: .applicationError
-        case .limit, .beyondCredit, .tooLarge, .blocked, .timeout, .ended, .notFound, .unauthenticated, .forbidden,
-            .gap, .unavailable, .cutOff:
+        case .unsupported, .protocol, .unauthenticated, .forbidden, .notFound, .limit, .tooLarge, .credit, .blocked,
+            .timeout, .ended, .gap, .draining, .unavailable, .closedByOperator, .store, .publisher:
             .rejected
         }
     }
@@ -61,6 +55,6 @@ extension RSocketError {
             case .closed: .connectionClose
             case .failed, .withdrawn: .connectionError
             }
-        self.init(code: code, message: fault.message, scope: .connection)
+        self.init(code: code, word: fault.word, sentence: fault.sentence, scope: .connection)
     }
 }

@@ -9,6 +9,7 @@
 // socket goes there, with whatever it has brought.
 
 import Bytes
+import ForebayWire
 import RSocket
 
 final class Resumption: ShardPart {
@@ -42,10 +43,10 @@ final class Resumption: ShardPart {
     func checkToken(_ token: UnsafeRawBufferPointer?) throws(Refusal) {
         guard let token else { return }
         guard limits.resumeTime > 0 else {
-            throw .rejected("Resumption is not offered here: connect without a resume token.")
+            throw Refusal(.unsupported, "Resumption is not offered here: connect without a resume token.")
         }
         guard Limits.resumeToken.contains(token.count) else {
-            throw .rejected(
+            throw .invalid(
                 "A resume token has \(Limits.resumeToken.lowerBound) to \(Limits.resumeToken.upperBound) bytes, not "
                     + "\(token.count): use 16 random bytes or more.")
         }
@@ -68,7 +69,7 @@ final class Resumption: ShardPart {
             connection.output.keep(window: limits.resumeBuffer, answers: limits.controlOutput)
         case .taken:
             account?.sessions.give()
-            throw .rejected("The resume token is another connection's: make a new one for each, of random bytes.")
+            throw .invalid("The resume token is in use by another connection: make a new one of random bytes for each.")
         case .full:
             account?.sessions.give()
             throw refusal(
@@ -184,7 +185,7 @@ final class Resumption: ShardPart {
         guard !draining, let place = quotas.sessions.find(Array(request.token)) else {
             counters.resumptionsRefused &+= 1
             return connectionEnds.fatal(
-                connection, Resumption.resumeRefusal("There is no such session, or not any more"), now: now)
+                connection, Resumption.resumeRefusal(.notFound, "The session does not exist, or has ended"), now: now)
         }
         effects.handovers.append(
             Handover(
@@ -220,24 +221,24 @@ final class Resumption: ShardPart {
             connection.isOpen,
             !connection.isExpelled, connection.certificate == handover.certificate,
             connection.remote.isSecured == handover.isSecured
-        else { throw Resumption.resumeRefusal("There is no such session, or not any more") }
+        else { throw Resumption.resumeRefusal(.notFound, "The session does not exist, or has ended") }
         let received = connection.rsocket.received
         guard handover.firstAvailableClientPosition <= received else {
-            throw Resumption.resumeRefusal("The client gave up what it sent from position \(received) on")
+            throw Resumption.resumeRefusal(.gap, "The client no longer has what it sent from position \(received) on")
         }
         let position = handover.lastReceivedServerPosition
         guard connection.output.rewind(to: position) else {
             let fault = Resumption.words(connection.output.fault(of: position))
-            throw Resumption.resumeRefusal("The session cannot go on from position \(position), \(fault)")
+            throw Resumption.resumeRefusal(.gap, "The session cannot continue from position \(position), \(fault)")
         }
         return connection
     }
 
     private static func words(_ fault: ResumeStore.Fault) -> String {
         switch fault {
-        case .gone: "as what was sent from there on is not kept any more"
-        case .ahead(let sent): "which is ahead: what was sent ends at \(sent)"
-        case .within: "where no frame begins"
+        case .gone: "because what was sent from there on is no longer kept"
+        case .ahead(let sent): "which is ahead of the \(sent) bytes that were sent"
+        case .within: "which is not the beginning of a frame"
         }
     }
 
@@ -294,7 +295,8 @@ final class Resumption: ShardPart {
         return address
     }
 
-    private static func resumeRefusal(_ reason: String) -> RSocketError {
-        RSocketError(code: .rejectedResume, message: "\(reason): connect again with SETUP.", scope: .connection)
+    private static func resumeRefusal(_ word: ErrorWord, _ reason: String) -> RSocketError {
+        RSocketError(
+            code: .rejectedResume, word: word, sentence: "\(reason): reconnect with SETUP.", scope: .connection)
     }
 }

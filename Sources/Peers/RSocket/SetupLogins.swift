@@ -18,7 +18,7 @@ extension RSocketRequests {
             try logins.welcome(connection, principal, resumeToken: token)
         } catch {
             // Who has reached a limit is known.
-            if error.kind == .unauthenticated { logins.refused(connection, error, .none) }
+            if error.word == .unauthenticated { logins.refused(connection, error, .none) }
             logins.turnAway(connection, error, now: now)
         }
     }

@@ -90,7 +90,7 @@ extension ServerConnection {
         do {
             frame = try Frame.decode(bytes.bytes)
         } catch {
-            return fatal(.invalidSetup, error.message)
+            return fatal(.invalidSetup, error.sentence)
         }
         guard case .setup(let setup) = frame.body else { return nil }
         guard setup.major == 1 else {
@@ -125,7 +125,7 @@ extension ServerConnection {
                     token: bytes.slice(fields.token), lastReceivedServerPosition: fields.lastReceivedServerPosition,
                     firstAvailableClientPosition: fields.firstAvailableClientPosition))
         } catch {
-            return fatal(.connectionError, error.message)
+            return fatal(.connectionError, error.sentence)
         }
     }
 

@@ -248,7 +248,7 @@ private func silence(_ connection: inout RSocketRequester, _ now: UInt64) -> Cli
 
     /// Of a REJECTED the text tells whether it is worth while to come again.
     @Test(arguments: [
-        ("The broker is shutting down; connect again later.", ClientError.Code.unavailable),
+        ("draining: The broker is shutting down; connect again later.", ClientError.Code.unavailable),
         ("The topic 'a' has ended.", .rejected), ("", .rejected),
     ])
     func aRefusalByABrokerThatShutsDown(_ text: String, _ code: ClientError.Code) throws {

@@ -1,5 +1,6 @@
 // The failures of gRPC calls, and of HTTP/2 streams, as the client tells them: as the same failures over RSocket.
 
+import ForebayWire
 import HTTP2
 
 extension ClientError {
@@ -10,7 +11,7 @@ extension ClientError {
             case .invalidArgument: .invalid
             case .aborted: .applicationError
             case .resourceExhausted:
-                outcome.end == .overflow || outcome.message.hasPrefix("overflow:") ? .applicationError : .rejected
+                ErrorWord(beginning: outcome.message) == .overflow ? .applicationError : .rejected
             case .notFound, .alreadyExists, .permissionDenied, .unauthenticated, .failedPrecondition,
                 .deadlineExceeded:
                 .rejected

@@ -56,7 +56,7 @@ enum Frames {
         do throws(RSocketError) {
             try CompositeMetadata.appendRoute(tags, into: &composite)
         } catch {
-            throw ClientError(.invalid, error.message)
+            throw ClientError(.invalid, error.sentence)
         }
         properties.appendMetadata(into: &composite)
         let metadata = composite.readable
@@ -82,7 +82,7 @@ enum Frames {
         } catch {
             // A frame that is not understood may be ignored when it says so (RSocket, "Ignore flag").
             let isIgnorable = bytes.count >= 6 && bytes.bigEndian(at: 4, as: UInt16.self) & 0x200 != 0
-            return isIgnorable ? .ignored : .violation(error.message)
+            return isIgnorable ? .ignored : .violation(error.sentence)
         }
         let id = frame.stream
         switch frame.body {

@@ -48,7 +48,7 @@ final class BenchSubscriber {
                 throw ClientError(.rejected, "The topic '\(settings.topic)' has completed; it takes no more messages.")
             case .failed(_, let error):
                 // Under this policy it is what the subscriber asked for.
-                guard settings.overflow == .fail, error.message.hasPrefix("overflow:") else { throw error }
+                guard settings.overflow == .fail, error.word == .overflow else { throw error }
                 failure = error
             case .closing(let why): throw ClientError(.connectionError, why)
             case .granted, .declined, .pong, .acknowledged: break

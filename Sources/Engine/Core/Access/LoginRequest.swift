@@ -92,7 +92,8 @@ extension LoginOutcome {
                 Refusal(
                     .limit, "Too many logins failed from this address; try again in \(seconds) s.", retryAfter: seconds)
             )
-        case .busy: .failure(.rejected("The broker has too many logins to deal with; try again in a few seconds."))
+        case .busy:
+            .failure(Refusal(.unavailable, "The broker is busy with other logins; try again in a few seconds."))
         }
     }
 

@@ -38,7 +38,7 @@ final class AccessReview: ShardPart {
         do throws(Refusal) {
             switch stream.kind {
             case .subscriber where isGone, .publisher where isGone:
-                throw Refusal(.forbidden, "The user is no longer known here.")
+                throw Refusal(.unauthenticated, "The user was removed from this broker.")
             case .subscriber:
                 let subscriber = stream.asSubscriber
                 try authorization.expectSubscribe(
@@ -48,7 +48,7 @@ final class AccessReview: ShardPart {
                     .publish, stream.asPublisher.name, of: principal, at: stream.connection.peer
                 )
             case .listing where principal === Principal.nobody:
-                throw Refusal(.unauthenticated, "The user is no longer known here.")
+                throw Refusal(.unauthenticated, "The user was removed from this broker.")
             // A list leaves out what may not be seen any more; a call is all but answered.
             case .listing, .call: break
             }

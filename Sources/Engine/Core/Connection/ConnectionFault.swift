@@ -1,5 +1,7 @@
 // ConnectionFault: why the engine ends a connection. Its peer is told in the words of the connection's protocol.
 
+import ForebayWire
+
 struct ConnectionFault {
     enum Kind {
         /// It is not let in.
@@ -15,11 +17,15 @@ struct ConnectionFault {
     }
 
     var kind: Kind
+    var word: ErrorWord
     /// A sentence for the client.
-    var message: String
+    var sentence: String
 
-    init(_ kind: Kind, _ message: String) {
+    init(_ kind: Kind, _ word: ErrorWord, _ sentence: String) {
         self.kind = kind
-        self.message = message
+        self.word = word
+        self.sentence = sentence
     }
+
+    init(_ kind: Kind, _ refusal: Refusal) { self.init(kind, refusal.word, refusal.sentence) }
 }

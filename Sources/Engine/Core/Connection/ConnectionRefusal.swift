@@ -2,6 +2,7 @@
 // of the listener, and closes it.
 
 import Bytes
+import ForebayWire
 
 /// Why a connection is refused before anything of it has been read.
 public enum ConnectionRefusal: Error, Equatable, Sendable {
@@ -17,19 +18,29 @@ public enum ConnectionRefusal: Error, Equatable, Sendable {
         case .connections: LimitReached.connections.name
         case .connectionsPerAddress: LimitReached.connectionsPerAddress.name
         case .files: "files"
-        case .draining: RefusalReason.unavailable.name
+        case .draining: ErrorWord.draining.name
         }
     }
 
-    /// A sentence for the client, in ASCII.
-    public var message: String {
+    var word: ErrorWord {
+        switch self {
+        case .connections, .connectionsPerAddress: .limit
+        case .files: .unavailable
+        case .draining: .draining
+        }
+    }
+
+    /// The text for the client, in ASCII.
+    public var message: String { word.text(sentence) }
+
+    var sentence: String {
         switch self {
         case .connections(let limit):
             "The broker has \(counted(limit, "connection")), its limit; connect again later."
         case .connectionsPerAddress(let limit):
             "Your address has \(counted(limit, "connection")), the most allowed; close some."
         case .files: "The broker has no open file left for a connection; connect again later."
-        case .draining: Refusal.draining.message
+        case .draining: Refusal.draining.sentence
         }
     }
 }

@@ -263,10 +263,10 @@ final class ControlCalls: ShardPart {
             throw Refusal(.notFound, "There is no connection \(shard)-\(id.index)-\(id.generation).")
         }
         let description = descriptions.describe(connection, now: now)
-        counters.refusals[.cutOff] &+= 1
+        counters.refusals[.closedByOperator] &+= 1
         auditLog.audit(closing: connection, by: caller)
         let reason = "An operator closed this connection."
-        connectionEnds.fatal(connection, ConnectionFault(.closed, reason), now: now)
+        connectionEnds.fatal(connection, ConnectionFault(.closed, .closedByOperator, reason), now: now)
         return description
     }
 
@@ -277,7 +277,7 @@ final class ControlCalls: ShardPart {
         }
         let description = descriptions.describe(subscriber, now: now)
         auditLog.audit(ending: subscriber, by: caller)
-        ends.fail(subscriber, Refusal(.cutOff, "An operator ended this subscription."))
+        ends.fail(subscriber, Refusal(.closedByOperator, "An operator ended this subscription."))
         return description
     }
 }

@@ -93,7 +93,7 @@ final class Listings: ShardPart {
     ) throws(Refusal) {
         guard connection.streams.listings < limits.listingsPerConnection else {
             reached(.listingsPerConnection)
-            throw .rejected(
+            throw .limit(
                 "The connection has \(limits.listingsPerConnection) lists under way, the most allowed; "
                     + "read one to its end.")
         }

@@ -13,7 +13,7 @@ public enum PublishLoss: Int, TallyKey {
         case .rate: "publish-rate"
         case .limit: "limit"
         case .tooLarge: "too-large"
-        case .ended: "topic-ended"
+        case .ended: "ended"
         case .denied: "denied"
         case .invalid: "invalid"
         case .draining: "draining"
@@ -34,15 +34,16 @@ public enum PublishLoss: Int, TallyKey {
     public var isShortage: Bool { rawValue <= PublishLoss.limit.rawValue }
 
     init(_ refusal: Refusal) {
-        switch refusal.kind {
+        switch refusal.word {
         case .limit where refusal.limit == .memory: self = .memory
         case .blocked, .timeout: self = .room
         case .limit: self = .limit
         case .tooLarge: self = .tooLarge
         case .ended, .topicFailed: self = .ended
         case .forbidden, .unauthenticated: self = .denied
-        case .unavailable: self = .draining
-        case .invalid, .beyondCredit, .notFound, .gap, .overflow, .cutOff: self = .invalid
+        case .draining, .unavailable: self = .draining
+        case .invalid, .unsupported, .protocol, .credit, .notFound, .gap, .overflow, .closedByOperator, .store, .publisher:
+            self = .invalid
         }
     }
 }

@@ -26,7 +26,7 @@ public struct ShardCounters: Sendable {
     public var blocked: UInt64 = 0
     /// Requests refused and streams failed; and why, as far as the engine says so and not a protocol below it.
     public var streamErrors: UInt64 = 0
-    public var refusals = Tally<RefusalReason>()
+    public var refusals = Tally<ErrorWord>()
     public var limits = Tally<LimitReached>()
     public var protocolErrors: UInt64 = 0
     public var connectionsOpened: UInt64 = 0

@@ -131,7 +131,7 @@ final class Publishing: ShardPart {
         guard connection.input.parkedBytes + size <= limits.parked, connection.input.parkedCount < limits.parkedCount
         else {
             reached(.parked)
-            throw .rejected(
+            throw .limit(
                 "This connection has \(counted(connection.input.parkedCount, "publish", "publishes")) waiting for an "
                     + "acknowledgement already; wait for some before sending more.")
         }

@@ -26,7 +26,7 @@ extension Publishing: RateLimitedPublishers {
         }
         guard publisher.early.count == 0, publisher.parkedBytes == 0 else {
             let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
-            return ends.revoke(publisher, Refusal(.beyondCredit, sent), now: now)
+            return ends.revoke(publisher, Refusal(.credit, sent), now: now)
         }
         publisher.early.append(metadata: metadata, payload: payload)
         memory.addPending(publisher.early.bytes.count)

@@ -112,11 +112,11 @@ final class Subscribing: ShardPart {
         isOtherEpoch: Bool
     ) -> String {
         if isOtherEpoch {
-            return "gap: the topic '\(view.name)' restarted with epoch \(view.epoch), so the messages asked for "
+            return "The topic '\(view.name)' restarted with epoch \(view.epoch), so the messages asked for "
                 + "are gone; it retains \(window.lower) to \(window.upper) (exclusive)."
         }
-        guard case .from(let sequence) = options.start else { return "gap" }
-        return "gap: the topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
+        guard case .from(let sequence) = options.start else { return "Messages are missing." }
+        return "The topic '\(view.name)' retains the messages from \(window.lower) to \(window.upper) "
             + "(exclusive), and \(sequence) was asked for."
     }
 
@@ -154,7 +154,7 @@ final class Subscribing: ShardPart {
         case .topicFailed:
             var reason = "unknown"
             if case .failed(let text) = subscriber.view.state { reason = text }
-            ends.fail(subscriber, Refusal(.topicFailed, "topic failed: \(reason)\(note)"))
+            ends.fail(subscriber, Refusal(.topicFailed, "\(reason)\(note)"))
         case .overflow(let cause):
             if cause == .blockedTooLong {
                 reached(.blockLimit)
@@ -168,7 +168,7 @@ final class Subscribing: ShardPart {
                     "blocked too long: the buffer was full without progress for \(limits.blockLimit / Limits.second) s"
                 }
             events.event("overflow", subscriber: subscriber)
-            ends.fail(subscriber, Refusal(.overflow, "overflow: \(text)\(note)"))
+            ends.fail(subscriber, Refusal(.overflow, "\(text)\(note)"))
         }
     }
 

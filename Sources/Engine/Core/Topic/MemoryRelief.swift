@@ -53,7 +53,7 @@ final class MemoryRelief {
 
     func fullRefusal(of topic: String) -> Refusal {
         context.reached(.memory)
-        var refusal = Refusal.rejected(
+        var refusal = Refusal.limit(
             "The broker's memory of \(memory.limit) bytes is full, and '\(topic)' can have no more of it; "
                 + "publish later, or give the broker more with --memory.")
         refusal.limit = .memory

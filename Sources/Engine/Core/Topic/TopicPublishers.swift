@@ -201,13 +201,13 @@ final class TopicPublishers {
         }
         if channel.outstanding == 0 {
             let sent = "The channel sent a message beyond its credit; wait for more credit before sending on."
-            return reject(channel, Refusal(.beyondCredit, sent))
+            return reject(channel, Refusal(.credit, sent))
         }
         if let refusal = topic.refusal(charge: charge) { return reject(channel, refusal) }
         guard bytesFit(charge, times: 2) else {
             return reject(
                 channel,
-                .rejected(
+                .limit(
                     "The channel drove the topic past twice its limit of \(room.byteLimit) bytes; "
                         + "send smaller messages."))
         }

@@ -133,7 +133,7 @@ struct RSocketWire: Wire {
         do throws(RSocketError) {
             try CompositeMetadata.appendRoute([route], into: &out)
         } catch {
-            throw BenchError("the route \(route) cannot be sent: \(error.message)")
+            throw BenchError("the route \(route) cannot be sent: \(error.sentence)")
         }
         return out
     }

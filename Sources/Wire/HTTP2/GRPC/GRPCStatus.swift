@@ -1,5 +1,7 @@
 // How calls end: gRPC's statuses, the one error type of the gRPC face, and the encoding of a status's text.
 
+import ForebayWire
+
 /// gRPC's status codes, all 17 of the protocol. Where a case says "broker", it is what the broker ends calls with.
 public enum GRPCStatus: UInt8, Sendable, CaseIterable {
     /// Broker: the topic completed, or the half-closed client's credit is spent.
@@ -56,18 +58,45 @@ public enum GRPCStatus: UInt8, Sendable, CaseIterable {
     }
 }
 
+extension GRPCStatus {
+    /// The word of errors with this status that say nothing else.
+    fileprivate var word: ErrorWord {
+        switch self {
+        case .invalidArgument, .outOfRange, .unknown: .invalid
+        case .deadlineExceeded: .timeout
+        case .notFound: .notFound
+        case .alreadyExists, .failedPrecondition: .ended
+        case .permissionDenied: .forbidden
+        case .unauthenticated: .unauthenticated
+        case .resourceExhausted: .tooLarge
+        case .aborted: .topicFailed
+        case .unimplemented: .unsupported
+        case .internal, .dataLoss: .protocol
+        case .unavailable: .draining
+        case .ok, .cancelled: .unavailable
+        }
+    }
+}
+
 /// Why a call ends. It always ends the call's stream alone: gRPC has nothing that could break the connection.
 public struct GRPCError: Error, Equatable, Sendable {
     public var status: GRPCStatus
-    /// A sentence that tells the person at the other end what to do.
-    public var message: String
+    /// What the text begins with.
+    public var word: ErrorWord
+    /// A sentence that says what the person at the other end has to do.
+    public var sentence: String
 
-    public init(_ status: GRPCStatus, _ message: String) {
+    /// - Parameter word: nil for the one that goes with the status.
+    public init(_ status: GRPCStatus, word: ErrorWord? = nil, _ sentence: String) {
         self.status = status
-        self.message = message
+        self.word = word ?? status.word
+        self.sentence = sentence
     }
 
-    static func invalid(_ message: String) -> GRPCError { GRPCError(.invalidArgument, message) }
+    static func invalid(_ sentence: String) -> GRPCError { GRPCError(.invalidArgument, sentence) }
+
+    /// The text that the peer receives.
+    public var message: String { word.text(sentence) }
 }
 
 /// `grpc-message`: text as printable ASCII, everything else as `%XX` of its UTF-8 (gRPC over HTTP/2, "Responses").

@@ -108,7 +108,7 @@ public struct Reflection {
     private func append(error: GRPCStatus, _ text: String, into response: inout ByteBuffer) {
         response.append(field: 7) {
             $0.append(field: 1, UInt64(error.rawValue))
-            $0.append(field: 2, text)
+            $0.append(field: 2, GRPCError(error, text).message)
         }
     }
 }

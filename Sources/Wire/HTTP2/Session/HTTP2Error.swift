@@ -1,5 +1,7 @@
 // Error codes of HTTP/2, and the error that ends a connection.
 
+import ForebayWire
+
 /// An error code of RST_STREAM and GOAWAY (RFC 9113, 7).
 public struct HTTP2Code: RawRepresentable, Equatable, Sendable {
     public var rawValue: UInt32
@@ -36,8 +38,13 @@ public struct HTTP2Error: Error, Equatable, Sendable {
         self.limit = limit
     }
 
-    static func limit(_ limit: HTTP2Limit, _ message: String) -> HTTP2Error {
-        HTTP2Error(.enhanceYourCalm, message, limit: limit)
+    static func limit(_ limit: HTTP2Limit, _ sentence: String) -> HTTP2Error {
+        HTTP2Error(.enhanceYourCalm, ErrorWord.limit.text(sentence), limit: limit)
+    }
+
+    /// A rule of HTTP/2 is broken.
+    static func violation(_ sentence: String) -> HTTP2Error {
+        HTTP2Error(.protocolError, ErrorWord.protocol.text(sentence))
     }
 }
 

@@ -1,6 +1,7 @@
 // Problem: why a request is refused, as application/problem+json. RFC 9457.
 
 import Bytes
+import ForebayWire
 
 /// A refusal: one for every status that the face answers with, but for success.
 public struct Problem: Error, Equatable, Sendable {
@@ -15,14 +16,15 @@ public struct Problem: Error, Equatable, Sendable {
         case methodNotAllowed = "method-not-allowed"
         case notAcceptable = "not-acceptable"
         case timeout
-        case topicEnded = "topic-ended"
+        case ended
         case gap
         case tooLarge = "too-large"
         case targetTooLong = "target-too-long"
         case expectationFailed = "expectation-failed"
-        case overLimit = "over-limit"
+        case limit
         case headersTooLarge = "headers-too-large"
         case internalError = "internal-error"
+        case unavailable
         case httpVersion = "http-version"
         case draining
         case blocked
@@ -41,14 +43,14 @@ public struct Problem: Error, Equatable, Sendable {
             case .methodNotAllowed: 405
             case .notAcceptable: 406
             case .timeout: 408
-            case .topicEnded, .gap: 409
+            case .ended, .gap: 409
             case .tooLarge: 413
             case .targetTooLong: 414
             case .expectationFailed: 417
-            case .overLimit: 429
+            case .limit: 429
             case .headersTooLarge: 431
             case .internalError: 500
-            case .draining, .blocked, .busy, .tooManyConnections: 503
+            case .draining, .blocked, .busy, .tooManyConnections, .unavailable: 503
             case .httpVersion: 505
             }
         }
@@ -66,33 +68,55 @@ public struct Problem: Error, Equatable, Sendable {
             case .notAcceptable: "No acceptable form"
             case .timeout: "The request took too long"
             case .tooManyConnections: "Too many connections"
-            case .topicEnded: "The topic has ended"
+            case .ended: "The topic has ended"
             case .gap: "Messages are missing"
             case .tooLarge: "The message is too large"
             case .targetTooLong: "The target is too long"
             case .expectationFailed: "Unknown expectation"
-            case .overLimit: "A limit is reached"
+            case .limit: "A limit is reached"
             case .headersTooLarge: "The headers are too large"
             case .internalError: "The broker failed"
             case .httpVersion: "Not over this version of HTTP"
             case .draining: "The broker is shutting down"
             case .blocked: "No room"
             case .busy: "The broker is busy"
+            case .unavailable: "Not available now"
+            }
+        }
+
+        /// The word of errors of this kind that say nothing else.
+        public var word: ErrorWord {
+            switch self {
+            case .invalid: .invalid
+            case .methodNotAllowed, .notAcceptable, .expectationFailed, .httpVersion: .unsupported
+            case .unauthenticated: .unauthenticated
+            case .forbidden, .foreignOrigin, .foreignHost: .forbidden
+            case .notFound: .notFound
+            case .timeout: .timeout
+            case .ended: .ended
+            case .gap: .gap
+            case .tooLarge, .targetTooLong, .headersTooLarge: .tooLarge
+            case .limit, .tooManyConnections: .limit
+            case .draining: .draining
+            case .blocked: .blocked
+            case .unavailable, .busy, .internalError: .unavailable
             }
         }
 
         /// Seconds after which to try again, where trying again may help.
         var retryAfter: Int? {
             switch self {
-            case .overLimit, .tooManyConnections, .draining, .blocked, .busy: 1
+            case .limit, .tooManyConnections, .draining, .blocked, .busy, .unavailable: 1
             default: nil
             }
         }
     }
 
     public var kind: Kind
-    /// A sentence that tells the person what to do.
-    public var detail: String
+    /// What the detail begins with.
+    public var word: ErrorWord
+    /// A sentence that says what to do.
+    public var sentence: String
     /// The path of what it is about; nil where the request's own says as much.
     public var instance: String?
     /// Seconds, for `Retry-After`.
@@ -101,16 +125,20 @@ public struct Problem: Error, Equatable, Sendable {
     public var allow: String?
 
     public init(
-        _ kind: Kind, _ detail: String, instance: String? = nil, retryAfter: Int? = nil, allow: String? = nil
+        _ kind: Kind, word: ErrorWord? = nil, _ sentence: String, instance: String? = nil, retryAfter: Int? = nil,
+        allow: String? = nil
     ) {
         self.kind = kind
-        self.detail = detail
+        self.word = word ?? kind.word
+        self.sentence = sentence
         self.instance = instance
         self.retryAfter = retryAfter ?? kind.retryAfter
         self.allow = allow
     }
 
     public var status: Int { kind.status }
+    /// The text that the client receives.
+    public var detail: String { word.text(sentence) }
     public static let mime = "application/problem+json"
 
     /// Appends the problem as a JSON object.

@@ -1,6 +1,8 @@
 // LateDataLimit: bounds body bytes on streams that have ended. A peer that has not yet heard of a stream's end may send
 // what the stream's window still allowed, and not a byte more; what is beyond comes from one that does not care.
 
+import ForebayWire
+
 struct LateDataLimit {
     private var allowance = 0
     private let most: Int
@@ -20,7 +22,8 @@ struct LateDataLimit {
         guard allowance < 0 else { return nil }
         return HTTP2Error(
             .streamClosed,
-            "DATA came on streams that have ended, more than was on its way: stop sending at RST_STREAM.",
+            ErrorWord.protocol.text(
+                "More DATA came on ended streams than was in flight: stop sending after RST_STREAM."),
             limit: .lateData)
     }
 }
