@@ -1,14 +1,14 @@
-// Refusal: why a request, or a stream, comes to nothing. Each protocol has its own code for it.
+// Refusal: why a request or a stream fails. Each protocol has its own code for it.
 
-/// What is wrong with a request: an ERROR on its stream, the status of its call.
+/// What is wrong with a request: sent as an ERROR frame on its stream, or as the status of its call.
 public struct Refusal: Error, Sendable {
     typealias Kind = RefusalReason
 
     var kind: Kind
     var message: String
-    /// Seconds after which to try again, where that is known.
+    /// Seconds after which to try again, if known.
     var retryAfter: Int?
-    /// The limit that stands behind it, where that matters to those who count.
+    /// The limit that was reached, for the statistics.
     var limit: LimitReached?
 
     init(_ kind: Kind, _ message: String, retryAfter: Int? = nil) {
@@ -17,7 +17,7 @@ public struct Refusal: Error, Sendable {
         self.retryAfter = retryAfter
     }
 
-    /// It is too early to look at credentials again.
+    /// Credentials were sent again too early.
     var isSlowing: Bool { kind == .limit && retryAfter != nil }
 
     static func invalid(_ message: String) -> Refusal { Refusal(.invalid, message) }
@@ -25,7 +25,7 @@ public struct Refusal: Error, Sendable {
 
     static var draining: Refusal { Refusal(.unavailable, "The broker is shutting down; connect again later.") }
 
-    /// Of a message, when all of a connection's that are not complete need more than `limit` bytes.
+    /// Refuses a message because the connection's incomplete messages together need more than `limit` bytes.
     static func unfinished(limit: Int) -> Refusal {
         rejected("The connection's unfinished messages need more than \(limit) bytes: send fewer at a time.")
     }

@@ -1,4 +1,4 @@
-// Reasons: what refusals, and limits that were reached, are counted by.
+// Reasons: the categories by which refusals and reached limits are counted.
 
 import ForebayWire
 import Replay
@@ -7,28 +7,28 @@ extension Overflow: TallyKey {
     public var place: Int { Int(rawValue) }
 }
 
-/// Why requests and streams come to nothing, in the words of the metrics.
+/// Why requests and streams fail, as metrics name it.
 public enum RefusalReason: Int, TallyKey {
     /// A bad name, option or value.
     case invalid
-    /// A limit is reached; `LimitReached` tells which.
+    /// A limit is reached; `LimitReached` says which.
     case limit
-    /// A message is larger than any may be.
+    /// A message exceeds the size limit.
     case tooLarge
-    /// A publish found no room for too long.
+    /// A publish waited too long for room.
     case blocked
-    /// A request did not come to its end in time.
+    /// A request did not complete in time.
     case timeout
     /// A publisher sent more than it was granted.
     case beyondCredit
     /// The topic has ended.
     case ended
     case notFound
-    /// It is not known who asks, or not any more.
+    /// The peer is not authenticated, or no longer.
     case unauthenticated
-    /// Not for this peer, or not for any.
+    /// Not allowed for this peer, or for any.
     case forbidden
-    /// What was asked to begin with is not there any more.
+    /// The requested starting point is no longer available.
     case gap
     /// The broker is shutting down.
     case unavailable
@@ -60,7 +60,7 @@ public enum RefusalReason: Int, TallyKey {
     }
 }
 
-/// The limits that tell when they are reached, by the names that `Limits` has for them.
+/// Limits that are counted when they are reached, under the names used in `Limits`.
 public enum LimitReached: Int, TallyKey {
     case connections, connectionsPerUser, connectionsPerAddress, streamsPerConnection, listingsPerConnection
     case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes
