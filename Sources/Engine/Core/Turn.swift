@@ -1,9 +1,8 @@
 // Turn: the order in which a shard receives inputs and its effects are carried out. The server's loop, the simulator,
 // the tests, the fuzzers and the budget all use it, so that what one of them finds applies to the others.
 //
-//
 //     deferred work → sockets, the inbox before each → inbox → sockets that moved here → timers
-//                    → closes → messages → output → closes → messages
+//                   → closes → messages → output → closes → messages
 
 /// What is driven: `Shard`, or an engine in its place.
 public protocol TurnEngine: AnyObject {

@@ -38,7 +38,6 @@ extension WaitingRanges {
     /// If that would create one range too many, an arrival replaces the whole last range of n > 1 messages. That frees
     /// room for n − 1 more, and then the next arrival does the same: arrivals pass in cycles of n, of which the last
     /// one, complete or not, remains.
-    /// last, whole or not, is left.
     private mutating func admitReplacingNewest(_ arrivals: SequenceRange) -> UInt64 {
         var lost: UInt64 = 0
         var rest = arrivals

@@ -9,7 +9,7 @@ enum SystemTopic {
     static let stats = "$SYS.stats"
     static let all = [events, stats]
 
-    /// Refuses names under `$SYS.` that do not exist, and options that would slow the broker down.
+    /// Refuses names under `$SYS.` that cannot be subscribed to, and options that would slow the broker down.
     static func check(_ name: String, _ options: SubscribeOptions) throws(Refusal) {
         guard TopicName.isSystem(name) else { return }
         guard all.contains(name) else {

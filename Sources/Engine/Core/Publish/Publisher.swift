@@ -21,7 +21,7 @@ final class Publisher: BoundStream {
     var untold: (sequence: SequenceNumber, accepted: UInt64)?
     /// The latest acknowledgement, sent or not.
     var known: (sequence: SequenceNumber, accepted: UInt64) = (SequenceNumber(0), 0)
-    /// Credit granted to a gRPC call but not sent yet, because earlier answers are unread or tokens are missing.
+    /// Granted credit not sent yet, because tokens are missing or a gRPC call's earlier answers are unread.
     var untoldCredit: UInt64 = 0
     /// Messages for an owner on another shard, sent together at the end of a read.
     var outgoing = MessageBatch()

@@ -2,7 +2,6 @@
 // each node holds the smaller of its two children. A change costs O(log n), but a single step on average when all keys
 // advance one after the other. Reading the minimum costs O(1).
 //
-//
 //                      node 1 = minimum
 //               node 2               node 3
 //           node 4   node 5      node 6   node 7         capacity = 4: index p is node capacity + p

@@ -1,7 +1,7 @@
 // CommitLine: the appended but uncommitted messages of a topic, and the publishers that wait for them to be committed.
 //
 //      committed            handedOver              log.end
-//  seen    |  in the store      |  new in this input   |
+//  seen    |  sent to the store |  new in this input   |
 //
 // A topic in memory has none: its messages are committed as they are appended. If a store keeps the topic, the driver
 // passes new messages to it and reports progress with `Shard.committed`. Until then messages are neither visible nor

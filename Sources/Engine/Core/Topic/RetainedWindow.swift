@@ -1,7 +1,7 @@
 // RetainedWindow: the messages of a topic that its owner holds, and which of them are replayed to new subscriptions.
 //
 //     oldest       lost, forgotten        retained          committed      log.end
-//       | subscriptions wait for it |  too old for replay | replayed | not yet visible |
+//       |  subscribers are waiting |  too old for replay | replayed | not yet visible |
 //
 // It only does the accounting. The topic decides when messages are evicted and informs its views.
 

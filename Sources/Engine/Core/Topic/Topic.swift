@@ -2,7 +2,6 @@
 // of every shard with subscriptions. `RetainedWindow` accounts for the messages, `TopicPublishers` for the publishers,
 // `TopicViews` for the shards with subscriptions.
 //
-//
 //     live ──COMPLETE / complete──▶ completed ─┐
 //       ├────ERROR / fail─────────▶ failed ────┼─ idle ─▶ removed
 //       └────delete──▶ failed("deleted"), its name is free at once
