@@ -1,18 +1,18 @@
-// ConnectionFault: why the engine ends a connection. Its peer is told in the words of the connection's protocol.
+// ConnectionFault: why the engine ends a connection. Each protocol has its own code for it.
 
 import ForebayWire
 
 struct ConnectionFault {
     enum Kind {
-        /// It is not let in.
+        /// The peer is refused.
         case rejectedSetup
-        /// It does not begin as it should.
+        /// The connection begins with an invalid setup.
         case invalidSetup
-        /// Somebody had it closed.
+        /// Closed on request, for example by an operator.
         case closed
-        /// Its peer may not use it any more.
+        /// The peer's authorization was withdrawn.
         case withdrawn
-        /// It can go on no more.
+        /// The connection cannot continue.
         case failed
     }
 

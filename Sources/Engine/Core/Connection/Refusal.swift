@@ -1,15 +1,15 @@
-// Refusal: why a request, or a stream, comes to nothing. Each protocol has its own code for it.
+// Refusal: why a request or a stream fails. Each protocol has its own code for it.
 
 import ForebayWire
 
-/// What is wrong with a request: an ERROR on its stream, the status of its call.
+/// What is wrong with a request: sent as an ERROR frame on its stream, or as the status of its call.
 public struct Refusal: Error, Sendable {
     var word: ErrorWord
     /// A sentence that says what happened and what to do.
     var sentence: String
-    /// Seconds after which to try again, where that is known.
+    /// Seconds after which to try again, if known.
     var retryAfter: Int?
-    /// The limit that stands behind it, where that matters to those who count.
+    /// The limit that was reached, for the statistics.
     var limit: LimitReached?
 
     init(_ word: ErrorWord, _ sentence: String, retryAfter: Int? = nil) {
@@ -21,7 +21,7 @@ public struct Refusal: Error, Sendable {
     /// The text that the client receives.
     var message: String { word.text(sentence) }
 
-    /// It is too early to look at credentials again.
+    /// Credentials were sent again too early.
     var isSlowing: Bool { word == .limit && retryAfter != nil }
 
     static func invalid(_ sentence: String) -> Refusal { Refusal(.invalid, sentence) }
@@ -29,7 +29,7 @@ public struct Refusal: Error, Sendable {
 
     static var draining: Refusal { Refusal(.draining, "The broker is shutting down; connect again later.") }
 
-    /// Of a message, when all of a connection's that are not complete need more than `limit` bytes.
+    /// Refuses a message because the connection's incomplete messages together need more than `limit` bytes.
     static func unfinished(limit bytes: Int) -> Refusal {
         .limit("The connection's unfinished messages need more than \(bytes) bytes: send fewer at a time.")
     }

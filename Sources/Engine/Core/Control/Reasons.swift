@@ -1,4 +1,4 @@
-// Reasons: what refusals, and limits that were reached, are counted by.
+// Reasons: the categories by which refusals and reached limits are counted.
 
 import ForebayWire
 import Replay
@@ -12,7 +12,7 @@ extension ErrorWord: TallyKey {
     public var name: String { self == .topicFailed ? "topic-failed" : text }
 }
 
-/// The limits that tell when they are reached, by the names that `Limits` has for them.
+/// Limits that are counted when they are reached, under the names used in `Limits`.
 public enum LimitReached: Int, TallyKey {
     case connections, connectionsPerUser, connectionsPerAddress, streamsPerConnection, listingsPerConnection
     case subscriptions, subscriptionsPerUser, topics, topicsPerUser, publishRate, publishBytes
