@@ -56,7 +56,7 @@ final class Connection: Timed {
     var session: Session?
     var streams = ConnectionStreams()
     var waiters = OutputWaiters()
-    /// When its peer was last heard, and what it leaves unread.
+    /// When its peer was last heard from, and what it leaves unread.
     var liveness: Liveness
     /// The part of its input that waits.
     var input = InputState()

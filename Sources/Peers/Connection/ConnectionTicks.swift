@@ -108,7 +108,7 @@ final class ConnectionTicks: ShardPart {
             return http1Inputs.tickHTTP1(connection, http, http1, now: now)
         }
         if !connection.input.isReading {
-            // A peer that is not read cannot be heard.
+            // Nothing arrives from a peer that is not read.
             connection.liveness.lastHeard = now.monotonic
             // What it waits for may be available without an input of its own: other connections may have released
             // memory.

@@ -1,5 +1,5 @@
-// Liveness: when a connection's peer was last heard, and how long it has left responses unread. All times are on the
-// monotonic clock.
+// Liveness: when a connection's peer was last heard from, and how long it has left responses unread. All times are on
+// the monotonic clock.
 
 struct Liveness {
     /// The earliest time at which SETUP, or HTTP's first bytes, could have arrived.

@@ -1,9 +1,9 @@
-// Refusals as HTTP has them: a status of gRPC, or a problem of plain HTTP.
+// Refusals in HTTP: a gRPC status, or a problem of plain HTTP.
 
 import HTTP2
 
 extension Refusal {
-    /// gRPC's.
+    /// The gRPC status.
     var status: GRPCStatus {
         switch kind {
         case .invalid: .invalidArgument
@@ -18,7 +18,7 @@ extension Refusal {
         }
     }
 
-    /// Plain HTTP's, where no stream has begun.
+    /// The problem of plain HTTP, for a response that has not begun.
     public var problem: Problem {
         let kind: Problem.Kind =
             switch kind {
@@ -39,7 +39,7 @@ extension Refusal {
 }
 
 extension ConnectionRefusal {
-    /// The same as an answer over HTTP.
+    /// The problem of plain HTTP.
     public var problem: Problem {
         switch self {
         case .connections, .connectionsPerAddress, .files: Problem(.tooManyConnections, message)
