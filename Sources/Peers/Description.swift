@@ -121,7 +121,7 @@ extension Connection {
         return topics
     }
 
-    /// The protocol spoken, as far as it is known; with `http` the version is not known yet.
+    /// The protocol spoken, if known; with `http` the version is not known yet.
     enum Spoken: String { case rsocket, http2, http1, http }
 
     var spoken: Spoken {

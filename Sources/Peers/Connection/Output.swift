@@ -2,7 +2,6 @@
 //
 // Control frames (KEEPALIVE, REQUEST_N, acknowledgements, an ERROR for a stream without messages) go ahead of messages,
 // at the next frame boundary. So the number of bytes left in the frame in flight is always known:
-// messages, at the next frame boundary, so it is known at each moment how much of the frame in flight is left:
 //
 //     [rest of the frame in flight] [control] [segments …]
 //

@@ -58,7 +58,8 @@ final class OutputFeeding: ShardPart {
         if !connection.isWritten { connections.flush(connection) }
     }
 
-    /// Delivers to streams whose next message exceeds their window, as far as their number is limited.
+    /// Delivers to streams whose next message exceeds their window, as long as the limit on bytes beyond windows
+    /// allows.
     func feedCrowded(_ http: HTTPConnection, now: Instant) {
         while let exchange = http.nextCrowded(limit: limits.beyondWindows) {
             guard let bound = exchange.bound, bound.kind == .subscriber else { continue }

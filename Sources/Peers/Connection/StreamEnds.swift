@@ -14,7 +14,7 @@ final class StreamEnds: ShardPart {
         super.init(context)
     }
 
-    /// Answers a request, and so ends its stream.
+    /// Answers a request, which ends its stream.
     func reply(_ description: Description?, to stream: BoundStream) {
         responses.sayAnswer(description, to: stream)
         drop(stream)

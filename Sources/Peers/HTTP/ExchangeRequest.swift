@@ -91,7 +91,7 @@ struct ExchangeRequest: ~Copyable {
         return time
     }
 
-    /// Drops the rest of the request. A login goes on, because its user is counted when it ends.
+    /// Drops the rest of the request. A pending login continues, because its user is counted when it ends.
     mutating func release() {
         assert(!isTaking)
         if ticket == nil { wait = nil }

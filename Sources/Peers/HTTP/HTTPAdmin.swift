@@ -59,7 +59,7 @@ final class HTTPAdmin: ShardPart {
         if !rest.isEmpty { holdBack(rest, for: exchange, http, now: now) }
     }
 
-    /// After a write: responds to requests that may go on.
+    /// After a write: responds to requests that may continue.
     func answerHeldBack(_ http: HTTPConnection, now: Instant) {
         guard !http.reflections.waiting.isEmpty else { return }
         for exchange in http.reflections.takeWaiting() where !exchange.isFinished {

@@ -222,7 +222,7 @@ final class HTTPConnection {
     }
 }
 
-/// Errors of the peer that the session handled by itself, as far as the shard's counters include them.
+/// How many of the errors handled by the session itself the shard's counters already include.
 private struct CountedErrors {
     private var errors: UInt64 = 0
     private var refused: UInt64 = 0

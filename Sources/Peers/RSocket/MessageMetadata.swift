@@ -1,6 +1,6 @@
 // MessageMetadata: what `meta=on` puts ahead of a message: the broker's own entry, then the publisher's entries.
 //
-//     header | u24 length | entry of the broker's own | the publisher's entries | payload
+//     header | u24 length | the broker's own entry | the publisher's entries | payload
 //
 // A frame holds at most `Limits.fragment` bytes of metadata and payload together. Metadata that does not fit next to
 // the first piece of payload goes ahead of it, in fragments of its own.
@@ -11,7 +11,7 @@ import Replay
 
 struct MessageMetadata {
     static let mime = "application/vnd.forebay.message"
-    /// Mime length, mime, u24 length, and the four 64-bit figures.
+    /// Mime length, mime, u24 length, and four 64-bit fields.
     static let entry = 1 + mime.utf8.count + 3 + 32
 
     var epoch: UInt64

@@ -52,7 +52,7 @@ public enum Machine {
         }
     }
 
-    /// Raises the limit on open files as far as the process may. Returns the new limit.
+    /// Raises the limit on open files to the process's hard limit. Returns the new limit.
     public static func raiseOpenFiles() throws(SystemError) -> UInt64 {
         var limit = rlimit()
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

@@ -172,7 +172,7 @@ public final class TLSStream {
         return TLSCertificate(certificate)
     }
 
-    /// Why a connection failed, as far as someone can do something about it.
+    /// Why a connection failed, if it is for a reason that someone can fix.
     public var cause: Cause {
         switch failureCode {
         case SSL_R_CERTIFICATE_VERIFY_FAILED
@@ -262,7 +262,7 @@ public final class TLSStream {
     /// The socket must still take the rest of a record: call `flush` when it is writable.
     public var isHeld: Bool { begun > 0 || rest != nil }
 
-    /// Encrypts and writes `pieces` in order, as far as the socket takes them. Must not be called while a record is
+    /// Encrypts and writes `pieces` in order, until the socket takes no more. Must not be called while a record is
     /// held. Bytes that are then held count as written.
     /// - Parameter scratch: a buffer in which small pieces are joined; at least `record` bytes, which are overwritten.
     public func write(
