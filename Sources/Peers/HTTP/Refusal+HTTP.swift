@@ -1,9 +1,9 @@
-// Refusals as HTTP has them: a status of gRPC, or a problem of plain HTTP.
+// Refusals in HTTP: a gRPC status, or a problem of plain HTTP.
 
 import HTTP2
 
 extension Refusal {
-    /// gRPC's.
+    /// The gRPC status.
     var status: GRPCStatus {
         switch word {
         case .invalid: .invalidArgument
@@ -22,7 +22,7 @@ extension Refusal {
 
     var grpcError: GRPCError { GRPCError(status, word: word, sentence) }
 
-    /// Plain HTTP's, where no stream has begun.
+    /// The problem of plain HTTP, for a response that has not begun.
     public var problem: Problem {
         let kind: Problem.Kind =
             switch word {
@@ -44,7 +44,7 @@ extension Refusal {
 }
 
 extension ConnectionRefusal {
-    /// The same as an answer over HTTP.
+    /// The problem of plain HTTP.
     public var problem: Problem {
         let kind: Problem.Kind = self == .draining ? .draining : .tooManyConnections
         return Problem(kind, word: word, sentence)

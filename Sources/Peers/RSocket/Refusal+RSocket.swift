@@ -1,4 +1,4 @@
-// Refusals as RSocket has them: an ERROR's code, and what the protocol's own state machine refuses.
+// Refusals in RSocket: an ERROR's code, and refusals by the protocol's own state machine.
 
 import RSocket
 
@@ -7,7 +7,7 @@ extension Refusal {
         self.init(error.word, error.sentence)
     }
 
-    /// RSocket's.
+    /// The code of RSocket's ERROR frame.
     var code: ErrorCode {
         switch word {
         case .invalid: .invalid
@@ -35,8 +35,8 @@ extension LimitReached {
 }
 
 extension PublishLoss {
-    /// What a message that is not complete is lost to: a shortage of the broker's, or that its connection has begun
-    /// more than one may. Nil where the message is at fault itself.
+    /// Why an incomplete message is lost: the broker is short of memory, or its connection has too much to reassemble.
+    /// Nil if the message itself is at fault.
     init?(unfinished bound: RSocketError.Bound?) {
         switch bound {
         case .memory: self = .memory
