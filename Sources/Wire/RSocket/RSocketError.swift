@@ -1,18 +1,19 @@
-// The module's one error: what goes into an ERROR frame, and whether a stream or the connection ends by it.
+// RSocketError: the module's only error – the contents of an ERROR frame, and whether it ends a stream or the
+// connection.
 
 import ForebayWire
 
-/// An error to be answered to the peer.
+/// An error to send to the peer.
 public struct RSocketError: Error, Sendable, Equatable {
-    /// What ends by the error.
+    /// What the error ends.
     public enum Scope: Sendable, Equatable {
-        /// That stream; the connection and its other streams go on.
+        /// That stream; the connection and its other streams continue.
         case stream(UInt32)
         /// The connection: the ERROR goes out on stream 0, then the socket is closed.
         case connection
     }
 
-    /// The limits of a connection that errors tell of.
+    /// The limits of a connection that errors refer to.
     public enum Bound: Sendable, Equatable {
         case payload, metadata, keepaliveData, streams, reassembly, reassemblyTime, memory
     }
@@ -23,7 +24,7 @@ public struct RSocketError: Error, Sendable, Equatable {
     /// A sentence that says what the person at the other end has to change.
     public var sentence: String
     public var scope: Scope
-    /// The limit that was reached; nil where none was.
+    /// The limit that was reached, if any.
     public var bound: Bound?
 
     /// - Parameter word: nil for the one that goes with the limit or the code.

@@ -3,9 +3,9 @@
 import Bytes
 import ForebayWire
 
-/// A refusal: one for every status that the face answers with, but for success.
+/// A refusal; there is a kind for every error status that plain HTTP uses.
 public struct Problem: Error, Equatable, Sendable {
-    /// What kind of refusal it is. The raw value is the end of its type, `/problems/…`.
+    /// The kind of refusal. The raw value is the end of its type, `/problems/…`.
     public enum Kind: String, Sendable, CaseIterable {
         case invalid
         case unauthenticated
@@ -28,9 +28,9 @@ public struct Problem: Error, Equatable, Sendable {
         case httpVersion = "http-version"
         case draining
         case blocked
-        /// The connection is one too many.
+        /// The connection exceeds the limit.
         case tooManyConnections = "too-many-connections"
-        /// A part of the broker does not answer.
+        /// A part of the broker does not respond.
         case busy
 
         public var status: Int {
@@ -55,7 +55,7 @@ public struct Problem: Error, Equatable, Sendable {
             }
         }
 
-        /// The same for every refusal of this kind.
+        /// The title, the same for every refusal of this kind.
         public var title: String {
             switch self {
             case .invalid: "The request has a mistake"
@@ -103,7 +103,7 @@ public struct Problem: Error, Equatable, Sendable {
             }
         }
 
-        /// Seconds after which to try again, where trying again may help.
+        /// Seconds after which to retry, if retrying may help.
         var retryAfter: Int? {
             switch self {
             case .limit, .tooManyConnections, .draining, .blocked, .busy, .unavailable: 1
@@ -117,11 +117,11 @@ public struct Problem: Error, Equatable, Sendable {
     public var word: ErrorWord
     /// A sentence that says what to do.
     public var sentence: String
-    /// The path of what it is about; nil where the request's own says as much.
+    /// The path of the affected resource; nil if it is the request's own.
     public var instance: String?
     /// Seconds, for `Retry-After`.
     public var retryAfter: Int?
-    /// For `Allow`, with 405.
+    /// The value of `Allow`, with 405.
     public var allow: String?
 
     public init(
@@ -154,7 +154,7 @@ public struct Problem: Error, Equatable, Sendable {
         out.append("}\n")
     }
 
-    /// Headers that belong to the refusal beside its content type.
+    /// The refusal's headers, except its content type.
     public var headers: [PlainHeader] {
         var headers: [PlainHeader] = []
         if let allow { headers.append(PlainHeader("allow", allow)) }

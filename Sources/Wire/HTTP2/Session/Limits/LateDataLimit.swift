@@ -1,5 +1,5 @@
-// LateDataLimit: bounds body bytes on streams that have ended. A peer that has not yet heard of a stream's end may send
-// what the stream's window still allowed, and not a byte more; what is beyond comes from one that does not care.
+// LateDataLimit: bounds body bytes on streams that have ended. A peer that does not yet know of a stream's end may send
+// what the stream's window still allowed. More than that comes from a peer that ignores the end.
 
 import ForebayWire
 
@@ -12,7 +12,7 @@ struct LateDataLimit {
         most = overflow ? .max / 2 : product
     }
 
-    /// A stream ended on which the peer might still have sent `window` bytes.
+    /// A stream ended; the peer may still have sent `window` bytes on it.
     mutating func ended(window: Int) {
         allowance = min(allowance + max(0, window), most)
     }
