@@ -39,7 +39,7 @@ public final class ForebayClient: Sendable {
     /// - Parameters:
     ///   - url: `rsocket://HOST[:PORT]` (port 7690 if none is given), or `http://HOST[:PORT]` (7691), which is gRPC
     ///     over HTTP/2; `rsockets` and `https` over TLS.
-    ///   - options: the options; all have defaults.
+    ///   - options: see ``ForebayOptions``; the defaults if omitted.
     /// - Throws: a ``ForebayError``: `.badAddress`, `.badFile`, `.untrusted`; `.refused` if the broker refuses the
     ///   client; `.notConnected` if the first attempt fails for another reason; `.system`. `CancellationError` if the
     ///   task is cancelled.
@@ -85,7 +85,7 @@ public final class ForebayClient: Sendable {
     ///
     /// - Parameters:
     ///   - url: see ``connect(_:_:)``.
-    ///   - options: the options; all have defaults.
+    ///   - options: see ``ForebayOptions``; the defaults if omitted.
     ///   - body: uses the client, which is closed afterwards as by ``close()``.
     /// - Returns: the result of `body`.
     /// - Throws: any error of `body` or of ``connect(_:_:)``.

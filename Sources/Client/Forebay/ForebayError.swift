@@ -23,7 +23,7 @@ public struct ForebayError: LocalizedError, Equatable, Sendable, CustomStringCon
         case outcomeUnknown
         /// A publication was ended by `Publication.cancel()`. A cancelled task throws `CancellationError` instead.
         case cancelled
-        /// The client has more activities than `ForebayOptions.Limits` allows: wait for some of them to end.
+        /// The client is doing as much as `ForebayOptions.Limits` allows: wait for some of it to end.
         case busy
         /// The published publisher failed, or broke the rules of publishers.
         case upstreamFailed

@@ -38,9 +38,9 @@ public struct OutgoingMessage: Sendable, Equatable {
 
 /// One message of a topic.
 public struct Message: Equatable, Sendable {
-    /// What was published.
+    /// The published bytes.
     public var payload: [UInt8]
-    /// Its number in the topic: 1 for the first message of an epoch, then 2, 3 and so on without holes.
+    /// Its number in the topic. The messages of an epoch are numbered consecutively, starting with 1.
     public var sequence: UInt64
     /// The lifetime of the topic; sequences of different epochs are unrelated.
     public var epoch: UInt64

@@ -13,7 +13,7 @@ class Activity: @unchecked Sendable {
     final var number: UInt64 = 0
     /// The stream on the current connection. Used only on the client's thread.
     final var stream: StreamID?
-    /// It waits for `settle` at the end of the turn. Used only on the client's thread.
+    /// It is marked to be called at the end of the turn. Used only on the client's thread.
     final var isDirty = false
     /// It has ended: nothing more is done for it. Used only on the client's thread.
     final var isOver = false
@@ -57,7 +57,7 @@ class Activity: @unchecked Sendable {
     func acknowledged(_ told: Acknowledgement, _ loop: ClientLoop) {}
     /// The broker granted credit on a channel, or declined.
     func creditChanged(_ loop: ClientLoop) {}
-    /// The broker wants no more on a channel.
+    /// The broker accepts no more on a channel.
     func declined(_ loop: ClientLoop) {}
     func completed(dropped: UInt64, _ loop: ClientLoop) {}
     func failed(_ error: ClientError, _ loop: ClientLoop) {}

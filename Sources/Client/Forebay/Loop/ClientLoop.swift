@@ -93,7 +93,7 @@ final class ClientLoop {
     /// New streams can be opened on the connection.
     var takesStreams: Bool { closing == nil }
 
-    /// Calls the activity's `settle` at the end of the turn.
+    /// Marks the activity, which is then called at the end of the turn.
     func mark(_ activity: Activity) {
         guard !activity.isDirty else { return }
         activity.isDirty = true
@@ -256,7 +256,7 @@ final class ClientLoop {
         link?.finish()
         link = nil
         phase = .ended
-        // What was pushed before the core was closed.
+        // Activities that were pushed before the core was closed.
         core.inbox.drain { notice in
             if case .start(let activity) = notice {
                 activity.isOver = true

@@ -36,7 +36,7 @@ struct SubscriptionState {
     /// The subscriber requests more.
     mutating func request(_ demand: Subscribers.Demand) { wanted += demand }
 
-    /// The options and the initial n of a SUBSCRIBE request; nil while there is no demand.
+    /// The options and the initial n of a request to subscribe; nil while there is no demand.
     mutating func opening() -> (options: SubscribeOptions, n: UInt32)? {
         precondition(!isOpen)
         guard wanted > .none else { return nil }

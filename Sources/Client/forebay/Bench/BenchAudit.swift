@@ -3,7 +3,7 @@
 
 import Measure
 
-/// What all subscribers together have received.
+/// The totals of all subscribers.
 struct BenchDeliveries {
     var messages: UInt64 = 0
     var reads: UInt64 = 0

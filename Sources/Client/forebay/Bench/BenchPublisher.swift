@@ -8,7 +8,7 @@ import Client
 import EventLoop
 import Measure
 
-/// What all publishers together did.
+/// The totals of all publishers.
 struct BenchPublications {
     var acknowledged: UInt64 = 0
     /// How often a publisher had a message to send but no credit for it.

@@ -38,7 +38,7 @@ struct MessageFrame: Equatable {
     var bytes: [UInt8] { head + [UInt8](repeating: UInt8(ascii: "x"), count: payload) + tail }
 }
 
-/// Something that the broker may send unasked between messages, recognised by its first byte: NATS's PING.
+/// Something that the broker may send unasked between messages, identified by its first byte: NATS's PING.
 struct Noise: Equatable {
     var first: UInt8
     var count: Int

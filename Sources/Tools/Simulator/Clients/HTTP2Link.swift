@@ -96,7 +96,7 @@ final class HTTP2Link {
         write(headers(id, fields, end: end))
     }
 
-    /// Sends a part of a request's body as soon as the windows allow. Calls `tell` when the broker has read all of it.
+    /// Sends a part of a request's body as soon as the windows allow. Notifies the caller when the broker has read it.
     func send(_ id: UInt32, _ bytes: [UInt8], _ tell: (() -> Void)? = nil) {
         guard let stream = streams[id], !stream.isEnding, !stream.isEnded else { return }
         stream.queue += bytes

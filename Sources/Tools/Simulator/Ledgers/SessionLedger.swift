@@ -142,7 +142,7 @@ final class SessionLedger {
         }
     }
 
-    /// Calls `tell` when the broker has processed everything sent so far.
+    /// Notifies the caller when the broker has processed everything sent so far.
     func whenDealt(_ tell: @escaping () -> Void) { unfed.append((end, tell)) }
 
     /// The position up to which the client has received everything, which it acknowledges now.
@@ -194,7 +194,7 @@ final class SessionLedger {
         return low < history.count && history[low].start == position ? low : nil
     }
 
-    // Coming back
+    // Resuming
 
     /// What to claim: mostly the truth.
     func claim(_ chance: Chance, isRight: Bool) -> ResumeClaim {

@@ -29,7 +29,7 @@ extension Workload {
         }
     }
 
-    /// The client's end of the socket is gone: at some byte of what was on its way to it, and of what it sent.
+    /// Breaks the client's end of the socket, at any byte in each direction.
     private func breakOff(_ client: RSocketClient) {
         client.read(chance.below(client.wire.arrived + 1))
         guard !client.isOver, !client.isAway else { return }

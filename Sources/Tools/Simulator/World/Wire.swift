@@ -65,8 +65,8 @@ final class Wire {
         sent += up.count - before
     }
 
-    /// Calls `tell` when the broker has read up to `offset`, or everything sent so far: it then has all frames that are
-    /// complete.
+    /// Notifies the caller when the broker has read up to `offset`, or everything sent so far: it then has all frames
+    /// that are complete.
     func whenRead(_ offset: Int? = nil, _ tell: @escaping () -> Void) { unfed.append((offset ?? sent, tell)) }
 
     /// Takes the first `count` bytes that have arrived.
