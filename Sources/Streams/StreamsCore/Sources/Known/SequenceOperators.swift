@@ -24,25 +24,25 @@ extension Publishers.Sequence {
     /// Like `Publisher.ignoreOutput`, specialized for sequences.
     public func ignoreOutput() -> Empty<Elements.Element, Failure> { Empty() }
 
-    /// Like `Publisher.allSatisfy`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.allSatisfy`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func allSatisfy(_ predicate: (Output) -> Bool) -> Result<Bool, Failure>.Publisher {
         Result<Bool, Failure>.Publisher(sequence.allSatisfy(predicate))
     }
 
-    /// Like `Publisher.tryAllSatisfy`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.tryAllSatisfy`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func tryAllSatisfy(_ predicate: (Output) throws -> Bool) -> Result<Bool, any Error>.Publisher {
         .init(Result<Bool, any Error> { try sequence.allSatisfy(predicate) })
     }
 
-    /// Like `Publisher.contains`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.contains`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func contains(where predicate: (Output) -> Bool) -> Result<Bool, Failure>.Publisher {
         Result<Bool, Failure>.Publisher(sequence.contains(where: predicate))
     }
 
-    /// Like `Publisher.tryContains`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.tryContains`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func tryContains(where predicate: (Output) throws -> Bool) -> Result<Bool, any Error>.Publisher {
         .init(Result<Bool, any Error> { try sequence.contains(where: predicate) })
@@ -53,13 +53,13 @@ extension Publishers.Sequence {
         Result<[Output], Failure>.Publisher(Array(sequence))
     }
 
-    /// Like `Publisher.compactMap`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.compactMap`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func compactMap<T>(_ transform: (Output) -> T?) -> Publishers.Sequence<[T], Failure> {
         .init(sequence: sequence.compactMap(transform))
     }
 
-    /// Like `Publisher.drop`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.drop`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func drop(
         while predicate: (Output) -> Bool
@@ -67,25 +67,25 @@ extension Publishers.Sequence {
         .init(sequence: sequence.drop(while: predicate))
     }
 
-    /// Like `Publisher.filter`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.filter`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func filter(_ isIncluded: (Output) -> Bool) -> Publishers.Sequence<[Output], Failure> {
         .init(sequence: sequence.filter(isIncluded))
     }
 
-    /// Like `Publisher.map`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.map`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func map<T>(_ transform: (Output) -> T) -> Publishers.Sequence<[T], Failure> {
         .init(sequence: sequence.map(transform))
     }
 
-    /// Like `Publisher.prefix`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.prefix`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func prefix(while predicate: (Output) -> Bool) -> Publishers.Sequence<[Output], Failure> {
         .init(sequence: sequence.prefix(while: predicate))
     }
 
-    /// Like `Publisher.reduce`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.reduce`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func reduce<T>(
         _ initial: T, _ next: @escaping @Sendable (T, Output) -> T
@@ -93,7 +93,7 @@ extension Publishers.Sequence {
         Result<T, Failure>.Publisher(sequence.reduce(initial, next))
     }
 
-    /// Like `Publisher.tryReduce`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.tryReduce`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func tryReduce<T>(
         _ initial: T, _ next: @escaping @Sendable (T, Output) throws -> T
@@ -101,13 +101,13 @@ extension Publishers.Sequence {
         .init(Result<T, any Error> { try sequence.reduce(initial, next) })
     }
 
-    /// Like `Publisher.replaceNil`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.replaceNil`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func replaceNil<T>(with output: T) -> Publishers.Sequence<[Output], Failure> where Output == T? {
         .init(sequence: sequence.map { $0 ?? output })
     }
 
-    /// Like `Publisher.scan`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.scan`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func scan<T>(
         _ initial: T, _ next: @escaping @Sendable (T, Output) -> T
@@ -122,19 +122,19 @@ extension Publishers.Sequence {
 }
 
 extension Publishers.Sequence where Failure == Never {
-    /// Like `Publisher.min`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.min`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func min(by areInIncreasingOrder: (Output, Output) -> Bool) -> Output?.Publisher {
         .init(sequence.min(by: areInIncreasingOrder))
     }
 
-    /// Like `Publisher.max`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.max`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func max(by areInIncreasingOrder: (Output, Output) -> Bool) -> Output?.Publisher {
         .init(sequence.max(by: areInIncreasingOrder))
     }
 
-    /// Like `Publisher.first`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.first`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func first(where predicate: (Output) -> Bool) -> Output?.Publisher {
         .init(sequence.first(where: predicate))
@@ -142,7 +142,7 @@ extension Publishers.Sequence where Failure == Never {
 }
 
 extension Publishers.Sequence where Elements.Element: Equatable {
-    /// Like `Publisher.removeDuplicates`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.removeDuplicates`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func removeDuplicates() -> Publishers.Sequence<[Output], Failure> {
         var values: [Output] = []
@@ -187,7 +187,7 @@ extension Publishers.Sequence where Elements: BidirectionalCollection, Failure =
     /// Like `Publisher.last`, specialized for sequences.
     public func last() -> Output?.Publisher { .init(sequence.last) }
 
-    /// Like `Publisher.last`, but evaluated immediately. Chosen only if the context requires this return type.
+    /// Like `Publisher.last`, but evaluated immediately. Chosen only if the context requires this type.
     @_disfavoredOverload
     public func last(where predicate: (Output) -> Bool) -> Output?.Publisher {
         .init(sequence.last(where: predicate))
