@@ -1,5 +1,4 @@
-// Unchecked: passes a value to another thread when the compiler cannot prove that this is safe but the library ensures
-// it.
+// Unchecked: passes a value between threads when this library, not the compiler, ensures that it is safe.
 
 /// The value is used by one thread at a time.
 package struct Unchecked<Value>: @unchecked Sendable {

@@ -85,8 +85,8 @@ extension Publishers {
     }
 }
 
-/// It can be used from any thread if its values are `Sendable`.
+/// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.Autoconnect: @unchecked Sendable where Upstream.Output: Sendable {}
 
-/// It can be used from any thread if its values are `Sendable`.
+/// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.Share: @unchecked Sendable where Upstream.Output: Sendable {}

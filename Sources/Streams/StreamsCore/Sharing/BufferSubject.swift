@@ -27,7 +27,7 @@ public final class BufferSubject<Output, Failure: Error>: Subject {
     }
 }
 
-/// It can be used from any thread if its values are `Sendable`.
+/// Safe to use from any thread if its values are `Sendable`.
 extension BufferSubject: @unchecked Sendable where Output: Sendable {}
 
 extension BufferSubject: FedSubject {}

@@ -75,5 +75,5 @@ extension Publishers {
     }
 }
 
-/// It can be used from any thread if its values are `Sendable`.
+/// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.Multicast: @unchecked Sendable where Upstream.Output: Sendable {}

@@ -47,7 +47,7 @@ extension Publishers {
     }
 }
 
-/// It can be used from any thread if its values are `Sendable`.
+/// Safe to use from any thread if its values are `Sendable`.
 extension Publishers.ShareReplay: @unchecked Sendable where Upstream.Output: Sendable {}
 
 /// Feeds a replayer. It holds a weak reference, because without other owners nobody receives the values.

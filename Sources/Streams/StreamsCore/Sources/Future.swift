@@ -76,5 +76,5 @@ public final class Future<Output, Failure: Error>: Publisher {
     }
 }
 
-/// It can be used from any thread if its value is `Sendable`.
+/// Safe to use from any thread if its value is `Sendable`.
 extension Future: @unchecked Sendable where Output: Sendable {}

@@ -26,7 +26,7 @@ public final class CurrentValueSubject<Output, Failure: Error>: Subject {
     }
 }
 
-/// It can be used from any thread if its values are `Sendable`.
+/// Safe to use from any thread if its values are `Sendable`.
 extension CurrentValueSubject: @unchecked Sendable where Output: Sendable {}
 
 extension CurrentValueSubject: FedSubject {

@@ -85,5 +85,5 @@ extension Publisher where Failure == Never {
     public func merge(into input: MergeInput<Output>) { input.subscribe(self) }
 }
 
-/// It can be used from any thread if its values are `Sendable`.
+/// Safe to use from any thread if its values are `Sendable`.
 extension MergeInput: @unchecked Sendable where I: Sendable {}

@@ -18,7 +18,7 @@ public final class PassthroughSubject<Output, Failure: Error>: Subject {
     }
 }
 
-/// It can be used from any thread if its values are `Sendable`.
+/// Safe to use from any thread if its values are `Sendable`.
 extension PassthroughSubject: @unchecked Sendable where Output: Sendable {}
 
 extension PassthroughSubject: FedSubject {
