@@ -131,17 +131,17 @@ def thousands(cost: float | None) -> str:
 def document(names: Names, costs: Costs, shared, record: str) -> str:
     heads = [names.operations[operation] for operation in names.operations]
     lines = [
-        "# What an operation costs beside many others",
+        "# The cost of an operation next to many others",
         "",
-        f"Written by `{record}`: thousands of instructions of the engine, without the kernel. Each operation is done",
-        "beside 1,000, 10,000 and 100,000 of one kind. `make test` fails where it costs more than a quarter above what",
-        "it costs beside 1,000.",
+        f"Written by `{record}`: thousands of instructions of the engine, without the kernel. Each operation runs",
+        "next to 1,000, 10,000 and 100,000 of one kind. `make test` fails if it costs more than a quarter above its cost",
+        "next to 1,000.",
         "",
-        "What a message costs that all of them receive, or that each of them has to count, is told for each of them",
-        "(*each*). A tick is the mean of the four in a second in which nothing is due. A dash: it could not be counted",
-        "in time.",
+        "The cost of a message that all of them receive, or that each of them has to count, is given per member (*each*).",
+        "A tick is the mean of the four ticks in a second in which nothing is due. A dash means that it could not be",
+        "counted in time.",
         "",
-        "| beside | " + " | ".join(heads) + " |",
+        "| next to | " + " | ".join(heads) + " |",
         "|---|" + "---:|" * len(heads),
     ]
     for crowd, title in names.crowds.items():
